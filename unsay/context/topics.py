@@ -1,0 +1,60 @@
+"""Which messages belong to which topic."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage
+
+from unsay.transcript.marks import spoken
+from unsay.transcript.text import text_of
+from unsay.types import Segment, TopicMemory
+
+MEMORY_TEXTS = 12
+"""How many of a topic's newest texts a detector is shown."""
+
+MEMORY_TOPICS = 8
+"""How many topics a detector is shown, the most recent ones."""
+
+TEXT_CHARS = 2_000
+"""How much of one text a detector is shown, from its beginning."""
+
+
+def current_topic_id(segments: Sequence[Segment]) -> str | None:
+    """The topic under way; `None` before the first question."""
+    return segments[-1]["topic_id"] if segments else None
+
+
+def by_topic(
+    messages: Sequence[AnyMessage], segments: Sequence[Segment]
+) -> dict[str, list[AnyMessage]]:
+    """The conversation's messages under the topic that each belongs to.
+
+    Messages before the first segment belong to its topic; notices belong to none.
+    """
+    starts = {each["start"]: each["topic_id"] for each in segments}
+    current = segments[0]["topic_id"] if segments else ""
+    grouped: dict[str, list[AnyMessage]] = {}
+    said = {message.id for message in spoken(messages)}
+    for message in messages:
+        current = starts.get(message.id or "", current)
+        if message.id in said:
+            grouped.setdefault(current, []).append(message)
+    return grouped
+
+
+def memories(
+    messages: Sequence[AnyMessage], segments: Sequence[Segment]
+) -> list[TopicMemory]:
+    """What a detector may know of each topic, the current one first, then the last left."""
+    recent = list(dict.fromkeys(each["topic_id"] for each in reversed(segments)))[:MEMORY_TOPICS]
+    grouped = by_topic(messages, segments)
+    return [
+        TopicMemory(
+            topic_id=topic_id,
+            texts=tuple(
+                text[:TEXT_CHARS]
+                for message in grouped.get(topic_id, [])[-MEMORY_TEXTS:]
+                if message.type in ("human", "ai") and (text := text_of(message)).strip()
+            ),
+        )
+        for topic_id in recent
+    ]

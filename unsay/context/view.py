@@ -1,0 +1,100 @@
+"""The view: what the model is sent for one call, computed from the record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage, SystemMessage
+
+from unsay.context.topics import by_topic, current_topic_id
+from unsay.prompts.catalogue import Fence
+from unsay.prompts.texts import Texts
+from unsay.transcript.marks import spoken
+from unsay.transcript.text import text_of
+from unsay.types import Segment, Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Messages for one model call."""
+
+    messages: tuple[AnyMessage, ...]
+    """At most one system message, the first; then the conversation."""
+
+    left_out: int
+    """How many messages of the record it does not show word for word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """What one attempt is told beside the conversation; it never enters the record."""
+
+    attempt: int = 1
+    """1 for a turn's first draft."""
+
+    rejections: tuple[str, ...] = ()
+    """Why this turn's earlier drafts were taken back, oldest first."""
+
+    context_reason: str | None = None
+    """Why messages before the question were taken back; `None` when they were not."""
+
+    guidance: str | None = None
+    """What a person who reviewed the drafts asked for."""
+
+
+def plan_view(
+    record: Sequence[AnyMessage],
+    segments: Sequence[Segment],
+    topics: Sequence[Topic],
+    *,
+    system_prompt: str | None,
+    texts: Texts,
+    hints: Hints,
+) -> View:
+    """Choose what the model sees: the current topic word for word, the others folded.
+
+    Args:
+        record: The whole branch, the pending question last.
+        segments: Which stretch belongs to which topic.
+        topics: With the summaries of those that were left.
+        system_prompt: The first words of the view.
+        texts: Of the conversation's language.
+        hints: For this attempt.
+
+    Returns:
+        A view whose system message, if any, holds the system prompt, the
+        record's own system messages, the folded topics' summaries and the
+        hints, in this order: what changes least comes first.
+    """
+    current = current_topic_id(segments)
+    shown = by_topic(record, segments).get(current or "", []) if current else spoken(record)
+    said = [message for message in shown if message.type != "system"]
+    instructions = [text_of(m) for m in record if m.type == "system" and text_of(m).strip()]
+    parts = [
+        *([system_prompt] if system_prompt else []),
+        *instructions,
+        *_summaries(topics, current, texts),
+        *_hints(hints, texts),
+    ]
+    head: list[AnyMessage] = [SystemMessage("\n\n".join(parts))] if parts else []
+    return View(messages=(*head, *said), left_out=len(record) - len(said) - len(instructions))
+
+
+def _summaries(topics: Sequence[Topic], current: str | None, texts: Texts) -> list[str]:
+    folded = [t for t in topics if t["id"] != current and t["summary"]]
+    fence = Fence.around(*(each["summary"] or "" for each in folded))
+    lines = [fence.mark("summary", each["summary"] or "") for each in folded]
+    return ["\n".join([texts.summary_heading, *lines])] if lines else []
+
+
+def _hints(hints: Hints, texts: Texts) -> list[str]:
+    fence = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "")
+    parts = []
+    if hints.context_reason:
+        reason = fence.mark("reason", hints.context_reason)
+        parts.append(texts.retry_context.format(reasons=reason))
+    if hints.rejections:
+        reasons = "\n".join(fence.mark("reason", reason) for reason in hints.rejections)
+        parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
+    if hints.guidance:
+        parts.append(texts.guidance.format(guidance=fence.mark("reason", hints.guidance)))
+    return parts

@@ -1,0 +1,97 @@
+"""Code written once that runs both blocking and on an event loop.
+
+A step is a generator: it yields the calls it wants made and receives their
+results. `drive` makes the calls in place, `adrive` awaits them.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call to the outside world, in both forms."""
+
+    blocking: Callable[[], Any]
+    """Makes the call and returns its result."""
+
+    awaitable: Callable[[], Awaitable[Any]]
+    """Makes the same call without blocking the event loop."""
+
+    timeout_seconds: float | None = None
+    """After it the step gets a `TimeoutError`; `None` waits for ever."""
+
+
+Steps = Generator[Call, Any, T]
+"""A generator of calls that ends in a `T`."""
+
+
+def drive(steps: Steps[T]) -> T:
+    """Run a step to its end, making its calls in this thread.
+
+    Raises:
+        BaseException: Whatever the step raises or does not catch.
+    """
+    result: Any = None
+    error: Exception | None = None
+    try:
+        while True:
+            call = steps.send(result) if error is None else steps.throw(error)
+            result, error = None, None
+            try:
+                result = _bounded(call)
+            except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
+                error = raised
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        steps.close()
+
+
+async def adrive(steps: Steps[T]) -> T:
+    """Run a step to its end on the running event loop.
+
+    Raises:
+        BaseException: Whatever the step raises or does not catch.
+    """
+    result: Any = None
+    error: Exception | None = None
+    try:
+        while True:
+            call = steps.send(result) if error is None else steps.throw(error)
+            result, error = None, None
+            try:
+                async with asyncio.timeout(call.timeout_seconds):
+                    result = await call.awaitable()
+            except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
+                error = raised
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        steps.close()
+
+
+def _bounded(call: Call) -> Any:
+    """The call's result, or `TimeoutError`; a call that hangs is left behind in its thread."""
+    if call.timeout_seconds is None:
+        return call.blocking()
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(call.blocking))
+        except BaseException as raised:  # noqa: BLE001 - carried over to the waiting thread
+            future.set_exception(raised)
+
+    threading.Thread(target=work, daemon=True, name="unsay-call").start()
+    return future.result(timeout=call.timeout_seconds)

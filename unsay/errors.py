@@ -1,0 +1,133 @@
+"""Every error that unsay raises on purpose.
+
+UnsayError
+├── ConfigurationError            the developer or the operator must change a setting
+│   ├── MissingModelError         no model and no key
+│   └── MissingExtraError         an optional package is not installed
+├── InputError                    the caller gave something that cannot be used
+│   ├── EmptyMessageError
+│   ├── MessageTooLongError
+│   └── InvalidNameError
+├── NotFoundError                 what was asked for does not exist
+│   ├── UnknownThreadError
+│   ├── UnknownCheckpointError
+│   └── NothingToUndoError
+├── ConflictError                 it exists, but not in the state that was assumed
+│   ├── AmbiguousCheckpointError
+│   └── CheckpointExistsError
+├── StorageError                  the operator must look at the file or the database
+│   ├── DatabaseLockedError
+│   ├── DatabaseCorruptError
+│   └── DatabaseTooNewError
+└── ModelError                    the model, or the way to it, failed; the question is kept
+    ├── ContextOverflowError      the prompt is longer than the model's window
+    ├── ModelUnavailableError     rate limit, server error, timeout, broken connection
+    ├── ModelRefusedError         the provider rejected the request or the key
+    ├── EmptyAnswerError          every draft was empty
+    ├── ModelReplyError           the reply is not something a conversation can hold
+    └── ToolStepsError            the model went on calling tools past the limit
+"""
+
+
+class UnsayError(Exception):
+    """Anything that unsay refuses or cannot do."""
+
+
+class ConfigurationError(UnsayError):
+    """A setting is missing, impossible, or contradicts another."""
+
+
+class MissingModelError(ConfigurationError):
+    """There is no model to answer with."""
+
+
+class MissingExtraError(ConfigurationError):
+    """An optional package is needed for this and is not installed."""
+
+
+class InputError(UnsayError):
+    """The caller's input cannot be used; nothing was stored."""
+
+
+class EmptyMessageError(InputError):
+    """The message has no text and nothing else to answer."""
+
+
+class MessageTooLongError(InputError):
+    """The message is longer than `max_message_chars`."""
+
+
+class InvalidNameError(InputError):
+    """A checkpoint's or thread's name cannot be used as one."""
+
+
+class NotFoundError(UnsayError):
+    """What was asked for does not exist; nothing was changed."""
+
+
+class UnknownThreadError(NotFoundError):
+    """No thread with this id lies in this database."""
+
+
+class UnknownCheckpointError(NotFoundError):
+    """No checkpoint of this thread has this name or id."""
+
+
+class NothingToUndoError(NotFoundError):
+    """The thread has no operation left that could be undone."""
+
+
+class ConflictError(UnsayError):
+    """The request contradicts what is stored; nothing was changed."""
+
+
+class AmbiguousCheckpointError(ConflictError):
+    """More than one checkpoint answers to this beginning of an id."""
+
+
+class CheckpointExistsError(ConflictError):
+    """Another checkpoint of this thread already has this name."""
+
+
+class StorageError(UnsayError):
+    """The file or database cannot be read or written."""
+
+
+class DatabaseLockedError(StorageError):
+    """Another process held the database for longer than the timeout."""
+
+
+class DatabaseCorruptError(StorageError):
+    """The file is not an unsay database, or is damaged."""
+
+
+class DatabaseTooNewError(StorageError):
+    """A newer version of unsay wrote this database."""
+
+
+class ModelError(UnsayError):
+    """The model gave no usable answer; the question is kept."""
+
+
+class ContextOverflowError(ModelError):
+    """The prompt does not fit into the model's context window."""
+
+
+class ModelUnavailableError(ModelError):
+    """The model could not be reached, or asked to be left alone for now."""
+
+
+class ModelRefusedError(ModelError):
+    """The provider rejected the request, the key or the model's name."""
+
+
+class EmptyAnswerError(ModelError):
+    """The model returned nothing, on every attempt."""
+
+
+class ModelReplyError(ModelError):
+    """The model or agent returned something that is no message."""
+
+
+class ToolStepsError(ModelError):
+    """The model went on calling tools past `max_tool_steps`."""

@@ -1,0 +1,1 @@
+"""The graph, its routing, and the conversation over it."""

@@ -1,0 +1,18 @@
+"""Where a turn goes after process_message: a pure function of the state."""
+
+from typing import Literal
+
+from langgraph.graph import END
+
+from unsay.state import State
+
+Next = Literal["rollback", "create_checkpoint", "__end__"]
+
+
+def after_process_message(state: State) -> Next:
+    """Back when a rollback is due, on to a checkpoint when one was earned, else the end."""
+    if state.get("should_rollback"):
+        return "rollback"
+    if state["turn"]["checkpoints_due"]:
+        return "create_checkpoint"
+    return END  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""What outlives a run: checkpoints, cuts, the catalogue, the database."""

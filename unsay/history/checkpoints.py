@@ -1,0 +1,149 @@
+"""The checkpoints of a thread: making, finding and thinning them."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    CheckpointExistsError,
+    ConflictError,
+    InvalidNameError,
+    UnknownCheckpointError,
+)
+from unsay.types import Checkpoint, CheckpointReason
+
+NAMED_LIMIT = 200
+"""Most checkpoints with a name in one thread."""
+
+_NAME = re.compile(r"[^\s/\x00-\x1f][^\x00-\x1f]{0,63}")
+
+
+def make_checkpoint(
+    *,
+    message_id: str,
+    turn: int,
+    score: float | None,
+    topic: str,
+    reason: CheckpointReason,
+    created_at: str,
+    name: str | None = None,
+) -> Checkpoint:
+    """A checkpoint whose id follows from the message it stands at.
+
+    Args:
+        message_id: The last message that is still part of the good state.
+        turn: Number of turns up to there.
+        score: Of that turn's answer; `None` when unscored.
+        topic: Label of the topic under way.
+        reason: What made it.
+        created_at: ISO 8601, UTC.
+        name: Given by a person; `None` for automatic ones.
+    """
+    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return Checkpoint(
+        id=f"cp-{digest[:10]}",
+        name=name,
+        message_id=message_id,
+        turn=turn,
+        score=score,
+        topic=topic,
+        reason=reason,
+        created_at=created_at,
+    )
+
+
+def check_name(name: str) -> str:
+    """The name without outer blanks.
+
+    Raises:
+        InvalidNameError: It is empty, too long, starts with a slash or has
+            control characters.
+    """
+    stripped = name.strip()
+    if not _NAME.fullmatch(stripped):
+        raise InvalidNameError(
+            f"{name!r} cannot name a checkpoint: use 1 to 64 printable characters, "
+            "the first neither a blank nor a slash"
+        )
+    return stripped
+
+
+def add_checkpoint(
+    checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
+) -> list[Checkpoint]:
+    """The list with one more checkpoint, oldest unnamed ones let go past the limit.
+
+    A second checkpoint at the same message only adds what the first lacks.
+
+    Raises:
+        CheckpointExistsError: Another checkpoint has this name.
+        ConflictError: There are too many named checkpoints.
+    """
+    others = [each for each in checkpoints if each["id"] != new["id"]]
+    if new["name"] and any(each["name"] == new["name"] for each in others):
+        raise CheckpointExistsError(
+            f"A checkpoint named {new['name']!r} exists already; choose another name"
+        )
+    same = next((each for each in checkpoints if each["id"] == new["id"]), None)
+    merged = [*others, new] if same is None else _merged(checkpoints, same, new)
+    if sum(each["name"] is not None for each in merged) > NAMED_LIMIT:
+        raise ConflictError(f"A thread keeps at most {NAMED_LIMIT} named checkpoints")
+    surplus = sum(each["name"] is None for each in merged) - limit
+    dropped = [each["id"] for each in merged if each["name"] is None][: max(0, surplus)]
+    return [each for each in merged if each["id"] not in dropped]
+
+
+def _merged(
+    checkpoints: Sequence[Checkpoint], same: Checkpoint, new: Checkpoint
+) -> list[Checkpoint]:
+    both: Checkpoint = {**same, "name": new["name"] or same["name"]}
+    if same["score"] is None:
+        both["score"] = new["score"]
+    return [both if each["id"] == same["id"] else each for each in checkpoints]
+
+
+def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkpoint:
+    """The checkpoint with this name, this id, or the only one whose id begins so.
+
+    Raises:
+        UnknownCheckpointError: None matches; the message lists what there is.
+        AmbiguousCheckpointError: Several ids begin so.
+    """
+    wanted = reference.strip()
+    for key in ("name", "id"):
+        for each in checkpoints:
+            if wanted and each[key] == wanted:  # type: ignore[literal-required]
+                return each
+    begins = [each for each in checkpoints if wanted and each["id"].startswith(wanted)]
+    if len(begins) > 1:
+        raise AmbiguousCheckpointError(
+            f"{reference!r} is the beginning of {len(begins)} checkpoints: {_listed(begins)}; "
+            "give more of the id"
+        )
+    if begins:
+        return begins[0]
+    raise UnknownCheckpointError(
+        f"There is no checkpoint {reference!r} in this thread; "
+        + (f"there are {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
+    )
+
+
+def _listed(checkpoints: Sequence[Checkpoint]) -> str:
+    return ", ".join(
+        f"{each['id']} ({each['name']})" if each["name"] else each["id"] for each in checkpoints
+    )
+
+
+def by_age(
+    checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
+) -> list[Checkpoint]:
+    """Checkpoints that stand at or before a place on the record, the newest first.
+
+    Args:
+        checkpoints: All of the thread's.
+        positions: Index of every message id on the record.
+        before: Index of the last message that may be kept.
+    """
+    placed = [each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before]
+    return sorted(placed, key=lambda each: positions[each["message_id"]], reverse=True)

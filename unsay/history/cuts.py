@@ -1,0 +1,55 @@
+"""Where cuts are kept: whole in the store, by reference in the state."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from langchain_core.messages import message_to_dict, messages_from_dict
+
+from unsay.types import Cut, CutRef
+
+CUT_REFS = 50
+"""How many cuts a thread's state names; with a store all of them stay there."""
+
+INLINE_CUTS = 20
+"""How many whole cuts the state carries where no store is given."""
+
+
+def cuts_namespace(thread_id: str) -> tuple[str, ...]:
+    """The store's namespace for a thread's cuts, safe for any thread id."""
+    return ("unsay", "cuts", quote(thread_id, safe="").replace(".", "%2E"))
+
+
+def reference(cut: Cut, *, inline: bool) -> CutRef:
+    """How the state names a cut; with its body where no store keeps it."""
+    ref = CutRef(
+        id=cut["id"],
+        kind=cut["kind"],
+        base=cut["base"],
+        reason=cut["reason"],
+        created_at=cut["created_at"],
+        size=len(cut["messages"]) + len(cut["drafts"]),
+    )
+    return {**ref, "body": cut} if inline else ref
+
+
+def add_reference(refs: Sequence[CutRef], new: CutRef) -> list[CutRef]:
+    """The references with one more, bounded; a cut made again replaces itself."""
+    kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
+    return kept[-(INLINE_CUTS if "body" in new else CUT_REFS) :]
+
+
+def pack(cut: Cut) -> dict[str, Any]:
+    """A cut as plain JSON for the store."""
+    packed: dict[str, Any] = dict(cut)
+    for key in ("messages", "drafts"):
+        packed[key] = [message_to_dict(message) for message in packed[key]]
+    return packed
+
+
+def unpack(value: dict[str, Any]) -> Cut:
+    """A cut from the store, its messages as they were."""
+    cut: dict[str, Any] = dict(value)
+    for key in ("messages", "drafts"):
+        cut[key] = messages_from_dict(cut[key])
+    return Cut(**cut)  # type: ignore[typeddict-item]

@@ -1,0 +1,94 @@
+"""Verdicts: what a judge is asked, and what is believed of its reply."""
+
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+
+from unsay.judging.scores import read_reply
+from unsay.prompts.catalogue import Fence
+from unsay.prompts.texts import Texts
+from unsay.types import Exchange, PreVerdict, Verdict
+
+EARLIER_CHARS = 600
+"""How much of one earlier message a judge is shown, from its beginning."""
+
+JUDGED_CHARS = 12_000
+"""How much of the question and of the answer a judge is shown, half from either end."""
+
+REPLY_SCHEMA = {
+    "title": "verdict",
+    "description": "The grade of one answer.",
+    "type": "object",
+    "properties": {
+        "score": {"type": "number", "description": "From 0.0 to 1.0."},
+        "reason": {"type": "string", "description": "One sentence."},
+    },
+    "required": ["score", "reason"],
+    "additionalProperties": False,
+}
+"""The reply as JSON schema, for judges that can answer in a structure."""
+
+
+def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
+    """The messages that ask a judge for a verdict on one exchange.
+
+    What is judged stands between fences; the judge sees the new exchange and a
+    short view of the earlier ones, never the whole record.
+    """
+    earlier = "\n".join(
+        f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
+        for question, answer in exchange.earlier
+    )
+    question = _middle_out(exchange.question)
+    answer = _middle_out(exchange.answer)
+    fence = Fence.around(earlier, question, answer)
+    parts = [
+        *([fence.mark("earlier", earlier)] if earlier else []),
+        fence.mark("question", question),
+        fence.mark("answer", answer),
+    ]
+    request = texts.judge_request.format(material="\n".join(parts))
+    return [SystemMessage(texts.judge_system), HumanMessage(request)]
+
+
+def _middle_out(text: str) -> str:
+    if len(text) <= JUDGED_CHARS:
+        return text
+    half = JUDGED_CHARS // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} …]\n{text[-half:]}"
+
+
+def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
+    """The verdict in a judge's reply, unscored when there is no usable score.
+
+    Args:
+        reply: A message, a number, a mapping, an object with a score, or text.
+        quality_threshold: A score under it fails.
+    """
+    read = read_reply(reply)
+    if read.score is None:
+        return unscored(f"the judge's reply has no usable score: {read.reason!r}")
+    return scored(read.score, read.reason, quality_threshold=quality_threshold)
+
+
+def scored(score: float, reason: str, *, quality_threshold: float) -> Verdict:
+    """A model judge's verdict from a score between 0 and 1."""
+    return Verdict(
+        outcome="failed" if score < quality_threshold else "passed",
+        score=score,
+        reason=reason,
+        source="model",
+    )
+
+
+def unscored(reason: str) -> Verdict:
+    """No verdict, which changes nothing, and why."""
+    return Verdict(outcome="unscored", score=None, reason=reason, source="model")
+
+
+def verdict_of_rules(found: PreVerdict, *, quality_threshold: float) -> Verdict:
+    """The pre-judge's finding as a verdict."""
+    return Verdict(
+        outcome="failed" if found.score < quality_threshold else "passed",
+        score=found.score,
+        reason=found.reason,
+        source="prejudge",
+    )

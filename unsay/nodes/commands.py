@@ -1,0 +1,92 @@
+"""Slash commands: recognized in the chat, answered by the graph, never sent to a model."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage
+
+from unsay.prompts.texts import Texts
+from unsay.state import Command
+from unsay.transcript.marks import is_answer, mark_of, spoken
+from unsay.transcript.text import preview, text_of
+from unsay.types import Checkpoint
+
+VERBS = {
+    "undo": False,
+    "rollback": True,
+    "checkpoint": True,
+    "checkpoints": False,
+    "timeline": False,
+    "help": False,
+}
+"""Each command's name, and whether it takes an argument."""
+
+TIMELINE_TURNS = 50
+"""How many of the newest turns the chat's timeline lists."""
+
+
+def parse_command(text: str) -> Command | None:
+    """The command that a message is, `None` when it is something to answer.
+
+    Only a known verb alone on one line is a command: a path, a sentence or
+    several lines that begin with a slash go to the model.
+
+    >>> parse_command("/rollback before lunch")
+    {'verb': 'rollback', 'argument': 'before lunch'}
+    >>> parse_command("/etc/hosts is wrong") is None
+    True
+    """
+    line = text.strip()
+    if not line.startswith("/") or "\n" in line:
+        return None
+    verb, _, argument = line[1:].partition(" ")
+    takes = VERBS.get(verb.lower())
+    if takes is None or (argument.strip() and not takes):
+        return None
+    return Command(verb=verb.lower(), argument=argument.strip())
+
+
+def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
+    """Each turn's question and its answer, oldest first."""
+    turns: list[tuple[str, AnyMessage]] = []
+    question = ""
+    for message in spoken(messages):
+        if message.type == "human":
+            question = text_of(message)
+        elif is_answer(message):
+            turns.append((question, message))
+    return turns
+
+
+def timeline_text(messages: Sequence[AnyMessage], texts: Texts) -> str:
+    """The turns with their scores, one a line."""
+    turns = answered_turns(messages)
+    first = max(0, len(turns) - TIMELINE_TURNS)
+    lines = [
+        texts.timeline_line.format(
+            turn=first + index + 1,
+            score=score_text(mark_of(answer).get("score")),
+            question=preview(question),
+        )
+        for index, (question, answer) in enumerate(turns[first:])
+    ]
+    return "\n".join(lines) or texts.no_turns
+
+
+def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
+    """The checkpoints, one a line."""
+    lines = [
+        texts.checkpoint_line.format(
+            id=each["id"],
+            name=each["name"] or "-",
+            turn=each["turn"],
+            score=score_text(each["score"]),
+            topic=each["topic"],
+        )
+        for each in checkpoints
+    ]
+    return "\n".join(lines) or texts.no_checkpoints
+
+
+def score_text(score: float | None) -> str:
+    """A score with two digits, a dash for unscored."""
+    return "–" if score is None else f"{score:.2f}"

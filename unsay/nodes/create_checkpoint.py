@@ -1,0 +1,31 @@
+"""create_checkpoint: mark the good points that the turn has earned."""
+
+from unsay.effects import Steps
+from unsay.history.checkpoints import add_checkpoint
+from unsay.nodes.moves import note
+from unsay.services import Scope
+from unsay.state import State, Update
+
+
+def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
+    """Add the checkpoints that are due to the thread's own, bounded."""
+    yield from ()
+    turn = state["turn"]
+    checkpoints = list(state.get("checkpoints", []))
+    for mark in turn["checkpoints_due"]:
+        checkpoints = add_checkpoint(checkpoints, mark, limit=scope.settings.checkpoint_limit)
+        scope.tell("checkpoint", **mark)
+    newest = turn["checkpoints_due"][-1]
+    return Update(
+        checkpoints=checkpoints,
+        checkpoint_metadata={
+            "checkpoint_id": newest["id"],
+            "name": newest["name"],
+            "timestamp": newest["created_at"],
+            "topic": newest["topic"],
+            "quality_score": newest["score"],
+            "message_count": len(state["messages"]),
+        },
+        turn={**turn, "checkpoints_due": []},
+        state_history=note(state, scope, "create_checkpoint", "created", newest["score"]),
+    )

@@ -1,0 +1,74 @@
+"""What a model's failure means, and what the person can do about it."""
+
+from unsay.errors import (
+    ContextOverflowError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    UnsayError,
+)
+
+OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
+"""Codes by which servers of the OpenAI protocol say that the prompt is too long.
+
+Source: OpenAI API reference, error codes.
+"""
+
+OVERFLOW_WORDS = (
+    "maximum context length",
+    "exceeds the available context size",
+    "context length exceeded",
+    "prompt is too long",
+    "input token count",
+)
+"""Words of servers that give no code. Source: llama.cpp, vLLM, Anthropic and Gemini replies."""
+
+_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_KEPT = "The question is kept: say it again to go on, or say something else to set it aside."
+
+
+def is_context_overflow(error: BaseException) -> bool:
+    """Whether a provider says that the prompt does not fit into the model's window.
+
+    The code is asked before the class and the words: LangChain's own
+    `ContextOverflowError` misses the code in current versions.
+    """
+    if type(error).__name__ == "ContextOverflowError":
+        return True
+    if getattr(error, "code", None) in OVERFLOW_CODES:
+        return True
+    status = getattr(error, "status_code", 400)
+    return status in (400, 413, 422) and any(words in str(error).lower() for words in OVERFLOW_WORDS)
+
+
+def explain(error: Exception) -> UnsayError | None:
+    """The error of ours that says what to do about a model's failure.
+
+    Args:
+        error: As the model's client raised it.
+
+    Returns:
+        `None` for errors that are not the model's, such as a bug in an agent's
+        own code: these are raised as they are.
+    """
+    if isinstance(error, UnsayError):
+        return error
+    said = f"{type(error).__name__}: {error}"[:500]
+    if is_context_overflow(error):
+        return ContextOverflowError(
+            f"The conversation is longer than the model's window ({said}). Go back with a "
+            "rollback, start a new topic, or use a model with a larger window."
+        )
+    status = getattr(error, "status_code", None)
+    if isinstance(error, TimeoutError) or status in _BUSY or _is_connection_fault(error):
+        return ModelUnavailableError(f"The model could not be reached ({said}). {_KEPT}")
+    if isinstance(status, int):
+        return ModelRefusedError(
+            f"The provider refused the request ({said}). Check the model's name, OPENAI_API_KEY "
+            f"and OPENAI_BASE_URL. {_KEPT}"
+        )
+    return None
+
+
+def _is_connection_fault(error: Exception) -> bool:
+    names = {each.__name__ for each in type(error).__mro__}
+    return bool(names & {"APIConnectionError", "ConnectionError", "TransportError", "APIError"})

@@ -1,0 +1,96 @@
+"""Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import Runnable
+
+from unsay.effects import Steps
+from unsay.judging.prejudge import prejudge
+from unsay.judging.verdicts import judge_request, unscored, verdict_of, verdict_of_rules
+from unsay.nodes.commands import answered_turns
+from unsay.prompts.catalogue import texts
+from unsay.services import Scope
+from unsay.transcript.text import has_other_content, language_of, text_of
+from unsay.types import Exchange, Verdict
+
+EARLIER_PAIRS = 3
+"""How many earlier exchanges a judge is shown."""
+
+
+def exchange_of(
+    question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
+) -> Exchange:
+    """What is judged: an answer, its question, and the exchanges before them."""
+    finish = answer.response_metadata.get("finish_reason")
+    pairs = [(asked, text_of(said)) for asked, said in answered_turns(before)]
+    return Exchange(
+        question="" if question is None else text_of(question),
+        answer=text_of(answer),
+        earlier=tuple(pairs[-EARLIER_PAIRS:]),
+        truncated=finish == "length",
+    )
+
+
+def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Steps[Verdict]:
+    """A verdict on one exchange; a judge that fails in any way leaves it unscored."""
+    settings = scope.settings
+    if not exchange.answer.strip():
+        return _verdict_without_words(answer)
+    if settings.judging == "off":
+        return unscored("judging is off")
+    found = prejudge(exchange)
+    if found.decided or settings.judging == "local":
+        return verdict_of_rules(found, quality_threshold=settings.quality_threshold)
+    return (yield from _ask_judge(exchange, scope))
+
+
+def _verdict_without_words(answer: AnyMessage) -> Verdict:
+    if has_other_content(answer):
+        return unscored("the answer is not text")
+    return Verdict(
+        outcome="failed", score=0.0, reason="the model returned nothing", source="prejudge"
+    )
+
+
+def _ask_judge(exchange: Exchange, scope: Scope) -> Steps[Verdict]:
+    settings = scope.settings
+    try:
+        judge = yield scope.resolve("judge")
+        if judge is None:
+            return unscored("no judge is configured and the agent that answers is no chat model")
+        chosen = settings.language
+        language = language_of(exchange.question or exchange.answer)
+        request = judge_request(exchange, texts(language if chosen == "auto" else chosen))
+        reply = yield from _reply(judge, request, scope)
+        return verdict_of(reply, quality_threshold=settings.quality_threshold)
+    except TimeoutError:
+        return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
+    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+
+
+def _reply(
+    judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope
+) -> Steps[Any]:
+    timeout = scope.settings.judge_timeout_seconds
+    structured = yield scope.resolve("structured_judge")
+    if structured is not None:
+        try:
+            found = yield scope.ask(structured, request, quiet=True, timeout_seconds=timeout)
+        except Exception as error:
+            if not _refuses_structure(error):
+                raise
+        else:
+            return found["raw"] if found["parsed"] is None else found["parsed"]
+    return (yield scope.ask(judge, request, quiet=True, timeout_seconds=timeout))
+
+
+def _refuses_structure(error: Exception) -> bool:
+    """Whether a server says that it cannot answer in a structure, so that plain words may do."""
+    return isinstance(error, NotImplementedError) or getattr(error, "status_code", None) in (
+        400,
+        404,
+        422,
+    )

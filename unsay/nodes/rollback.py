@@ -1,0 +1,207 @@
+"""rollback: back to the last good point, with the question and the reason kept."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.types import interrupt
+
+from unsay.effects import Steps
+from unsay.errors import InputError, UnsayError
+from unsay.history.line import Label, take_back
+from unsay.nodes.decisions import Decision, person_request, read_decision
+from unsay.nodes.moves import (
+    counts,
+    go_back,
+    keep_cut,
+    landing_of_drafts,
+    line_of,
+    note,
+    place_name,
+    settle,
+    turns_left,
+    undo_last,
+)
+from unsay.nodes.process_message import deliver_best
+from unsay.services import Scope
+from unsay.state import Move, NoticeDue, State, Update, merge_messages
+from unsay.types import Turn
+
+
+def rollback(state: State, scope: Scope) -> Steps[Update]:
+    """Make the rollback that is due; afterwards none is."""
+    move = state["move"]
+    assert move is not None  # noqa: S101 - the route leads here only when one is due
+    makers = {
+        "draft": _draft_rejected,
+        "context": _context_rejected,
+        "person": _ordered,
+        "undo": _undo,
+        "ask": _ask_person,
+    }
+    update = yield from makers[move["kind"]](state, scope, move)
+    update["should_rollback"] = False
+    update["move"] = None
+    return update
+
+
+def _draft_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Take a failed draft back, and the record with it as far as the failures warrant."""
+    turn, line = state["turn"], line_of(state)
+    rejected = turn["rejections"][-1]
+    base = landing_of_drafts(line, turn["base"], len(turn["rejections"]))
+    cause = Label(
+        kind="draft",
+        reason=move["reason"],
+        created_at=scope.now(),
+        drafts=tuple(rejected["messages"]),
+    )
+    change = take_back(line, base, label=cause, keep=turn["pending"])
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    name = change.cut["id"]
+    update = settle(state, change, refs)
+    update["turn"] = {
+        **turn,
+        "base": base,
+        "rollbacks": turn["rollbacks"] + 1,
+        "cuts": [*turn["cuts"], name],
+        "draft_cuts": [*turn["draft_cuts"], name],
+    }
+    _tell(state, scope, update, base, move)
+    update["state_history"] = note(state, scope, "rollback", "draft", rejected["score"])
+    return update
+
+
+def _context_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Take back messages that entered the record and failed; a question goes on from there."""
+    turn = state["turn"]
+    cause = Label(kind="context", reason=move["reason"], created_at=scope.now())
+    update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
+    name = update["cuts"][-1]["id"]
+    update["turn"] = {
+        **turn,
+        "number": turns_left(_record(state, update)) + 1,
+        "base": move["to"],
+        "rollbacks": turn["rollbacks"] + 1,
+        "cuts": [*turn["cuts"], name],
+        "context_reason": move["reason"],
+    }
+    _tell(state, scope, update, move["to"], move)
+    if turn["done"]:
+        update["notice"] = _where_it_stands(state, scope, update, move["to"])
+        update["operations"] = _as_step(state, move["to"], name)
+    update["state_history"] = note(state, scope, "rollback", "context", state.get("quality_score"))
+    return update
+
+
+def _as_step(state: State, base: str | None, name: str) -> list[Any]:
+    return [*state.get("operations", []), {"kind": "rollback", "base": base, "cuts": [name]}]
+
+
+def _ordered(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Go where a person wants; a command or a bare order is answered by a notice."""
+    turn = state["turn"]
+    cause = Label(kind="person", reason=move["reason"], created_at=scope.now())
+    update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
+    asks = not turn["done"] and not move["reason"].startswith("/")
+    number = turns_left(_record(state, update)) + 1
+    update["turn"] = {**turn, "number": number, "base": move["to"], "done": not asks}
+    if not asks:
+        update["notice"] = _where_it_stands(state, scope, update, move["to"])
+    _tell(state, scope, update, move["to"], move)
+    update["state_history"] = note(state, scope, "rollback", "person", None)
+    return update
+
+
+def _undo(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    turn = state["turn"]
+    texts = scope.texts(state["messages"])
+    try:
+        update = yield from undo_last(state, scope, turn["pending"], move["reason"])
+    except UnsayError as error:
+        refusal = NoticeDue(text=texts.refused.format(reason=error), answers=turn["pending"])
+        return Update(notice=refusal, turn={**turn, "done": True})
+    removed, restored = counts(state["messages"], update["messages"])
+    left = turns_left(_record(state, update))
+    words = texts.undone.format(turns=left, removed=removed, restored=restored)
+    update["notice"] = NoticeDue(text=words, answers=turn["pending"])
+    update["turn"] = {**turn, "number": left + 1, "done": True}
+    scope.tell("undone", removed=removed, restored=restored)
+    update["state_history"] = note(state, scope, "rollback", "undo", None)
+    return update
+
+
+def _record(state: State, update: Update) -> list[Any]:
+    return merge_messages(state["messages"], [update["messages"]])
+
+
+def _where_it_stands(state: State, scope: Scope, update: Update, base: str | None) -> NoticeDue:
+    texts = scope.texts(state["messages"])
+    removed, _ = counts(state["messages"], update["messages"])
+    words = texts.rolled_back.format(
+        where=place_name(state, base, texts),
+        turns=turns_left(_record(state, update)),
+        removed=removed,
+    )
+    return NoticeDue(text=words, answers=state["turn"]["pending"])
+
+
+def _tell(state: State, scope: Scope, update: Update, base: str | None, move: Move) -> None:
+    removed, _ = counts(state["messages"], update["messages"])
+    scope.tell(
+        "rollback",
+        kind=move["kind"],
+        to=place_name(state, base, scope.texts(state["messages"])),
+        message_id=base,
+        removed=removed,
+        reason=move["reason"],
+    )
+
+
+def _ask_person(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Let a person decide about a turn whose drafts all failed."""
+    texts = scope.texts(state["messages"])
+    decision = _decide(person_request(state, texts))
+    scope.tell("decision", decision=decision.kind)
+    if decision.kind == "respond":
+        return _once_more(state, decision)
+    if decision.kind == "reject":
+        return (yield from _give_up(state, scope, move))
+    words = AIMessage(decision.text, id=f"{state['turn']['question_id']}-person")
+    return (yield from deliver_best(state, scope, words if decision.kind == "edit" else None))
+
+
+def _decide(request: dict[str, Any]) -> Decision:
+    """A person's decision; an answer that is none is asked again, with the fault."""
+    while True:
+        try:
+            return read_decision(interrupt(request))
+        except InputError as error:
+            request = {**request, "description": str(error)}
+
+
+def _once_more(state: State, decision: Decision) -> Update:
+    turn: Turn = {
+        **state["turn"],
+        "guidance": decision.text,
+        "extra_attempts": state["turn"]["extra_attempts"] + 1,
+    }
+    return Update(turn=turn)
+
+
+def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    turn = state["turn"]
+    last = turn["rejections"][-1]
+    cause = Label(
+        kind="rejected",
+        reason=move["reason"],
+        created_at=scope.now(),
+        drafts=tuple(last["messages"]),
+    )
+    change = take_back(line_of(state), state["messages"][-1].id, label=cause)
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    texts = scope.texts(state["messages"])
+    return Update(
+        cuts=refs,
+        notice=NoticeDue(text=texts.no_answer, answers=turn["pending"]),
+        turn={**turn, "rejections": []},
+    )

@@ -1,0 +1,1 @@
+"""What models are told, in English and Japanese side by side."""

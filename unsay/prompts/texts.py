@@ -1,0 +1,83 @@
+"""The fields of a catalogue; each language fills in all of them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """All texts in one language; braces are filled by `str.format`."""
+
+    judge_system: str
+    """Tells a judge what to weigh, that fenced text is data, and how to reply."""
+
+    judge_request: str
+    """Asks for the verdict; `{material}` is fenced."""
+
+    summary_system: str
+    """Tells a summarizer what to keep."""
+
+    summary_request: str
+    """Asks for the summary; `{material}` is fenced."""
+
+    summary_heading: str
+    """Stands over the folded topics' summaries in a view."""
+
+    local_summary: str
+    """A summary made without a model; `{questions}` are the user's own."""
+
+    title_system: str
+    """Asks a model for a thread's title."""
+
+    retry: str
+    """Tells the next attempt why the last was taken back; `{attempt}`, `{reasons}`.
+
+    Its line with the attempt's number is read by `unsay.testing`.
+    """
+
+    retry_context: str
+    """Tells an attempt that earlier messages were taken back; `{reasons}`."""
+
+    guidance: str
+    """Hands over what a person asked for; `{guidance}`."""
+
+    rolled_back: str
+    """Notice after a rollback; `{where}`, `{turns}`, `{removed}`."""
+
+    undone: str
+    """Notice after an undo; `{turns}`, `{removed}`, `{restored}`."""
+
+    at_start: str
+    """Names the empty beginning of a thread."""
+
+    at_checkpoint: str
+    """Names a checkpoint; `{name}`."""
+
+    at_message: str
+    """Names a place by its words; `{words}`."""
+
+    checkpoint_made: str
+    """Notice after a checkpoint by order; `{name}`."""
+
+    no_checkpoints: str
+    """Notice when there is none."""
+
+    checkpoint_line: str
+    """One line of the list; `{id}`, `{name}`, `{score}`, `{topic}`, `{turn}`."""
+
+    timeline_line: str
+    """One line of the timeline; `{turn}`, `{score}`, `{question}`."""
+
+    no_turns: str
+    """Notice when nothing has been said."""
+
+    refused: str
+    """Notice when an order cannot be carried out; `{reason}`."""
+
+    help: str
+    """The commands."""
+
+    no_answer: str
+    """Notice when a person rejected every draft."""
+
+    ask_person: str
+    """Describes the drafts to the person who decides; `{reasons}`."""

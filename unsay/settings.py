@@ -1,0 +1,199 @@
+"""What can be set, where it is read from, and what one run may override.
+
+Sources, the strongest first: arguments, the environment (`UNSAY_…`), the file
+`unsay.toml` in the working directory, the defaults below. A run's `Context`
+overrides all of them for that run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from unsay.errors import ConfigurationError
+from unsay.types import CheckpointReason
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set; immutable once read."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="UNSAY_", toml_file="unsay.toml", frozen=True, extra="forbid"
+    )
+
+    model: str | None = None
+    """Name of the answering model for `langchain-openai`; `None` means that one must be given."""
+
+    judge_model: str | None = None
+    """Name of the judge; `None` means the answering model judges itself."""
+
+    summarizer_model: str | None = None
+    """Name of the model that summarizes folded topics; `None` means the local summary."""
+
+    title_model: str | None = None
+    """Name of the model that names threads; `None` means the first question's words."""
+
+    judging: Literal["model", "local", "off"] = "model"
+    """`model` asks a judge, `local` only the pre-judge, `off` leaves all answers unscored."""
+
+    judge_format: Literal["auto", "text"] = "auto"
+    """`auto` asks for structured output first; `text` reads the judge's words alone."""
+
+    quality_threshold: Share = 0.5
+    """An answer that scores under it fails and is taken back. Source: seed article's judge."""
+
+    checkpoint_threshold: Share = 0.8
+    """An answer that scores it or more becomes a checkpoint. Source: seed article, `>= 0.8`."""
+
+    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2
+    """How often one turn may be taken back before it ends as `on_exhausted` says."""
+
+    on_exhausted: Literal["deliver", "ask"] = "deliver"
+    """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
+
+    stream: Literal["live", "held"] = "live"
+    """`live` streams drafts as they are written; `held` sends an answer once it has passed."""
+
+    checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
+    """What makes an automatic checkpoint; a person's order always does."""
+
+    topics: Literal["fold", "off"] = "fold"
+    """`fold` leaves finished topics out of the model's view; `off` shows the whole record."""
+
+    language: Literal["auto", "en", "ja"] = "auto"
+    """Language of prompts and notices; `auto` follows the user's newest words."""
+
+    system_prompt: str | None = None
+    """First words of every view; `None` sends no system prompt of ours."""
+
+    judge_timeout_seconds: Seconds = 30.0
+    """After it a judge counts as silent and the answer stays unscored."""
+
+    model_timeout_seconds: Seconds = 120.0
+    """Limit of one request to a model that unsay itself made from a name."""
+
+    max_tool_steps: Annotated[int, Field(ge=1, le=100)] = 8
+    """How many times one draft may go from the model to its tools and back."""
+
+    max_message_chars: Annotated[int, Field(ge=1)] = 200_000
+    """Longest accepted message, in characters."""
+
+    max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
+    """How many of the newest injected answers one turn judges; older ones stay unscored."""
+
+    history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
+    """How many lines of `state_history` are kept."""
+
+    checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    """How many unnamed checkpoints are kept; named ones are kept until 200."""
+
+    @model_validator(mode="after")
+    def _thresholds_in_order(self) -> Self:
+        if self.quality_threshold > self.checkpoint_threshold:
+            raise ValueError(
+                f"quality_threshold {self.quality_threshold!r} lies over "
+                f"checkpoint_threshold {self.checkpoint_threshold!r}; lower the first"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments, then the environment, then `unsay.toml`."""
+        del dotenv_settings, file_secret_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def for_run(self, context: "Context | None") -> "Settings":
+        """The settings of one run, with what its context overrides.
+
+        Raises:
+            ConfigurationError: An override is impossible.
+        """
+        overrides = {k: v for k, v in asdict(context).items() if v is not None} if context else {}
+        return load_settings({**self.model_dump(), **overrides}) if overrides else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What one run may override; `None` leaves the setting as it is.
+
+    This is the graph's `context_schema`: servers accept it as plain JSON.
+    """
+
+    quality_threshold: float | None = None
+    """See `Settings.quality_threshold`."""
+
+    checkpoint_threshold: float | None = None
+    """See `Settings.checkpoint_threshold`."""
+
+    max_rollbacks: int | None = None
+    """See `Settings.max_rollbacks`."""
+
+    on_exhausted: Literal["deliver", "ask"] | None = None
+    """See `Settings.on_exhausted`."""
+
+    stream: Literal["live", "held"] | None = None
+    """See `Settings.stream`."""
+
+    judging: Literal["model", "local", "off"] | None = None
+    """See `Settings.judging`."""
+
+    language: Literal["auto", "en", "ja"] | None = None
+    """See `Settings.language`."""
+
+    system_prompt: str | None = None
+    """See `Settings.system_prompt`."""
+
+
+def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
+    """The settings from all sources.
+
+    Args:
+        explicit: Arguments that win over every other source; settings that
+            were loaded already are returned as they are.
+
+    Raises:
+        ConfigurationError: A key is unknown or a value impossible; the message
+            names each of them.
+    """
+    if isinstance(explicit, Settings):
+        return explicit
+    try:
+        return Settings(**dict(explicit or {}))
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or 'settings'}: {fault['msg']}"
+            for fault in error.errors()
+        )
+        raise ConfigurationError(f"These settings cannot be used: {faults}") from error
+
+
+def context_of(value: object) -> Context | None:
+    """A run's context, however the host handed it over.
+
+    Args:
+        value: `None`, a mapping, or the dataclass; keys of other libraries are
+            left alone.
+    """
+    if value is None or isinstance(value, Context):
+        return value
+    if isinstance(value, Mapping):
+        known = {key: value[key] for key in Context.__dataclass_fields__ if key in value}
+        return Context(**known)
+    return None

@@ -1,0 +1,181 @@
+"""What LangGraph keeps for a thread.
+
+`messages` is the record: the whole current branch. Everything else is bounded.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self, TypedDict
+
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    RemoveMessage,
+    convert_to_messages,
+    message_chunk_to_message,
+)
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from unsay.types import Checkpoint, CutRef, Note, Operation, Segment, Topic, Turn
+
+SNAPSHOT_FLOOR = 64
+"""Fewest updates between two snapshots. Source: own measurement, persistence notes 2."""
+
+
+def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
+    """Apply writes to a record, in order.
+
+    A message with a known id replaces the old one in its place, a
+    `RemoveMessage` takes one out (all, with `REMOVE_ALL_MESSAGES`; an unknown
+    id changes nothing), anything else is appended. Messages without an id get
+    one that depends only on where and what they are, so that replaying the
+    same writes in other batches gives the same record:
+    `merge(merge(r, xs), ys) == merge(r, xs + ys)`.
+
+    Args:
+        record: Messages with ids, oldest first.
+        writes: Each a message-like value or a list of them.
+
+    Returns:
+        A new list; neither argument is changed.
+    """
+    places: dict[str, BaseMessage] = {m.id or "": m for m in _messages(record, {})}
+    for write in writes:
+        for message in convert_to_messages(write if isinstance(write, list) else [write]):
+            _apply(places, message)
+    return list(places.values())  # type: ignore[arg-type]
+
+
+def _messages(record: Sequence[Any], places: dict[str, BaseMessage]) -> list[BaseMessage]:
+    if all(isinstance(item, BaseMessage) and item.id for item in record):
+        return list(record)
+    for message in convert_to_messages(list(record)):
+        _apply(places, message)
+    return list(places.values())
+
+
+def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
+    if isinstance(message, RemoveMessage):
+        if message.id == REMOVE_ALL_MESSAGES:
+            places.clear()
+        else:
+            places.pop(message.id or "", None)
+        return
+    if isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
+    if not message.id:
+        message = message.model_copy(update={"id": _place_id(places, message)})
+    places[message.id or ""] = message
+
+
+def _place_id(places: Mapping[str, BaseMessage], message: BaseMessage) -> str:
+    """An id from the message's place and content, free on this record."""
+    for position in range(len(places), 2 * len(places) + 2):
+        seed = f"{position}\x00{message.type}\x00{message.content!r}"
+        candidate = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        if candidate not in places:
+            return candidate
+    raise AssertionError("more places than messages cannot all be taken")
+
+
+def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
+    """`merge_messages` for one write: the reducer where a saver cannot replay deltas."""
+    return merge_messages(record, [write])
+
+
+class RecordChannel(DeltaChannel[list[AnyMessage]]):
+    """The record's channel: stores what was added, and a whole copy ever more rarely.
+
+    A snapshot is due after as many updates as half the record's length, so that
+    the bytes of all snapshots together grow in proportion to the record.
+    """
+
+    __slots__ = ("_floor",)
+
+    def __init__(
+        self, reducer: Any, typ: Any = None, *, snapshot_frequency: int = SNAPSHOT_FLOOR
+    ) -> None:
+        super().__init__(reducer, typ, snapshot_frequency=snapshot_frequency)
+
+    @property
+    def snapshot_frequency(self) -> int:  # type: ignore[override]
+        """Updates between two snapshots at the record's present length."""
+        value = getattr(self, "value", None)
+        return max(self._floor, len(value) // 2) if isinstance(value, list) else self._floor
+
+    @snapshot_frequency.setter
+    def snapshot_frequency(self, floor: int) -> None:
+        self._floor = floor
+
+    def copy(self) -> Self:
+        """A channel with the same floor and a shallow copy of the value."""
+        return self._with_floor(super().copy())
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        """A channel restored from a stored blob, with the same floor."""
+        return self._with_floor(super().from_checkpoint(checkpoint))
+
+    def _with_floor(self, other: Self) -> Self:
+        other.snapshot_frequency = self._floor
+        return other
+
+
+class Command(TypedDict):
+    """A recognized slash command of the turn under way."""
+
+    verb: str
+    argument: str
+
+
+class Move(TypedDict):
+    """A rollback that is due, and who wants it."""
+
+    kind: str
+    to: str | None
+    reason: str
+
+
+class NoticeDue(TypedDict):
+    """Words of our own that are due, and the messages they answer."""
+
+    text: str
+    answers: list[str]
+
+
+class Working(TypedDict, total=False):
+    """Everything in the state but the record, in all variants of the schema."""
+
+    current_topic: str
+    quality_score: float | None
+    checkpoint_metadata: dict[str, Any]
+    should_rollback: bool
+    rollback_checkpoint_id: str | None
+    state_history: list[Note]
+    checkpoints: list[Checkpoint]
+    segments: list[Segment]
+    topics: list[Topic]
+    cuts: list[CutRef]
+    operations: list[Operation]
+    turn: Turn
+    move: Move | None
+    notice: NoticeDue | None
+
+
+class State(Working, total=False):
+    """The state of a thread whose saver can replay deltas."""
+
+    messages: Annotated[list[AnyMessage], RecordChannel(merge_messages)]
+
+
+class PlainState(Working, total=False):
+    """The state of a thread whose saver stores whole values only."""
+
+    messages: Annotated[list[AnyMessage], merge_message_update]
+
+
+class Update(Working, total=False):
+    """What a node returns; `messages` may hold `RemoveMessage`."""
+
+    messages: list[Any]

@@ -1,0 +1,1 @@
+"""Messages as text, and where a record may be cut."""

@@ -1,0 +1,215 @@
+"""The values that travel between the parts of unsay, all plain and frozen.
+
+What LangGraph checkpoints is the TypedDicts at the end: JSON values and
+messages only, because classes come back as dicts under strict msgpack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
+
+Outcome = Literal["passed", "failed", "unscored"]
+Language = Literal["en", "ja"]
+ShiftKind = Literal["same", "new", "back"]
+CutKind = Literal["draft", "context", "person", "undo", "interrupted", "rejected"]
+CheckpointReason = Literal["score", "task_start", "order"]
+OperationKind = Literal["turn", "rollback"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One question and its answer, with just enough around them to judge."""
+
+    question: str
+    """The user's words; empty when an answer was injected without a question."""
+
+    answer: str
+    """The answer's text; empty when the model returned nothing."""
+
+    earlier: tuple[tuple[str, str], ...] = ()
+    """Earlier (question, answer) pairs of the same thread, oldest first, at most a few."""
+
+    truncated: bool = False
+    """Whether the provider said that the answer hit its length limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a judge said about one answer."""
+
+    outcome: Outcome
+    """Passed may checkpoint, failed may roll back, unscored changes nothing."""
+
+    score: float | None
+    """From 0 to 1; `None` exactly when the outcome is unscored."""
+
+    reason: str
+    """Why, in one sentence; for unscored, what went wrong with the judge."""
+
+    source: Literal["model", "prejudge", "person"]
+    """Who judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreVerdict:
+    """What can be said about an exchange without asking a model."""
+
+    score: float
+    """From 0 to 1, from surface features alone."""
+
+    decided: bool
+    """Whether the case is obvious: no model need be asked."""
+
+    reason: str
+    """The strongest signal, in one English sentence."""
+
+    signals: tuple[str, ...] = ()
+    """Names of the rules that fired, for example `empty` or `loop`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMemory:
+    """What a detector may know about one topic of a thread."""
+
+    topic_id: str
+    """Stable within the thread."""
+
+    texts: tuple[str, ...]
+    """Texts of the topic's messages, questions and answers, oldest first, the newest few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicShift:
+    """Where a question stands among the topics of a thread."""
+
+    kind: ShiftKind
+    """`same` as the current topic, a `new` one, or `back` to an earlier one."""
+
+    similarity: float
+    """To the topic in question, from 0 to 1."""
+
+    topic_id: str | None = None
+    """The earlier topic for `back`; `None` otherwise."""
+
+
+class TopicDetector(Protocol):
+    """Tells whether a question goes on, changes the subject, or returns.
+
+    A detector is pure: no model, clock, randomness or input and output.
+    """
+
+    def detect(
+        self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
+    ) -> TopicShift:
+        """Place a question among the topics.
+
+        Args:
+            question: The user's newest message.
+            current: The topic of the turn before; it has at least one text.
+            others: Earlier topics, the most recently left one first.
+
+        Returns:
+            The shift; `back` only with the id of one of `others`.
+        """
+        ...
+
+
+class Checkpoint(TypedDict):
+    """A good point on the record."""
+
+    id: str
+    name: str | None
+    message_id: str | None
+    turn: int
+    score: float | None
+    topic: str
+    reason: CheckpointReason
+    created_at: str
+
+
+class Segment(TypedDict):
+    """A stretch of the record that belongs to one topic, up to the next segment's start."""
+
+    topic_id: str
+    start: str
+
+
+class Topic(TypedDict):
+    """A topic of the thread, with its fold's summary once it was left."""
+
+    id: str
+    label: str
+    summary: str | None
+    summarized_through: str | None
+
+
+class Cut(TypedDict):
+    """What a rollback took off the record, whole, so that it can be put back."""
+
+    id: str
+    kind: CutKind
+    base: str | None
+    reason: str
+    created_at: str
+    messages: list[Any]
+    drafts: list[Any]
+    checkpoints: list[Checkpoint]
+    segments: list[Segment]
+
+
+class CutRef(TypedDict):
+    """A cut as the state names it; `body` only where no store keeps it."""
+
+    id: str
+    kind: CutKind
+    base: str | None
+    reason: str
+    created_at: str
+    size: int
+    body: NotRequired[Cut]
+
+
+class Operation(TypedDict):
+    """One step that can be undone: what stands after `base` replaced the cuts."""
+
+    kind: OperationKind
+    base: str | None
+    cuts: list[str]
+
+
+class Note(TypedDict):
+    """One line of `state_history`: what a node did, never what was said."""
+
+    node: str
+    event: str
+    turn: int
+    score: float | None
+    topic: str
+    at: str
+
+
+class Rejection(TypedDict):
+    """A draft that was taken back, and why."""
+
+    messages: list[Any]
+    score: float | None
+    reason: str
+
+
+class Turn(TypedDict):
+    """The turn under way or, when done, the last one."""
+
+    number: int
+    question_id: str | None
+    pending: list[str]
+    base: str | None
+    done: bool
+    rejections: list[Rejection]
+    rollbacks: int
+    extra_attempts: int
+    cuts: list[str]
+    draft_cuts: list[str]
+    context_reason: str | None
+    guidance: str | None
+    new_topic: bool
+    checkpoints_due: list[Checkpoint]
