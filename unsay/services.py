@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
@@ -30,8 +29,11 @@ from unsay.types import Cut, TopicDetector
 ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
 """A chat model, an agent that takes and gives messages, a function, or a model's name."""
 
-QUIET = {"tags": ["nostream"]}
-"""Configuration of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
+Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler"]
+"""The models of a graph, by what they do."""
+
+QUIET = "nostream"
+"""Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
 
 
 def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
@@ -84,6 +86,9 @@ class Services:
 
     summarizer_like: ModelLike | None
     """`None` takes `settings.summarizer_model`, else the local summary."""
+
+    title_like: ModelLike | None
+    """`None` takes `settings.title_model`, else the first question's words."""
 
     detector: TopicDetector
     """Follows the topics."""
@@ -153,6 +158,12 @@ class Services:
         chosen = self.summarizer_like or self.settings.summarizer_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
+    @cached_property
+    def titler(self) -> Runnable[Any, Any] | None:
+        """What names threads; `None` for the first question's words."""
+        chosen = self.title_like or self.settings.title_model
+        return None if chosen is None else resolve_model(chosen, self.settings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
@@ -196,7 +207,7 @@ class Scope:
         """Announce something on the custom stream, for whoever listens."""
         self.emit({"unsay": event, **data})
 
-    def resolve(self, part: Literal["answerer", "judge", "structured_judge", "summarizer"]) -> Call:
+    def resolve(self, part: Part) -> Call:
         """A call that makes a model on first use, off the event loop: that reads files."""
         return Call(
             blocking=lambda: getattr(self.services, part),
@@ -213,8 +224,13 @@ class Scope:
         configurable: dict[str, Any] | None = None,
     ) -> Call:
         """A call of a model, judge, agent or graph."""
-        extra = RunnableConfig(configurable=configurable) if configurable else RunnableConfig()
-        config = merge_configs(self.config, QUIET if quiet else None, extra)  # type: ignore[arg-type]
+        # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
+        # and the tokens of a tool loop would be announced under its name.
+        config: RunnableConfig = {**self.config}
+        if quiet:
+            config["tags"] = [*(config.get("tags") or []), QUIET]
+        if configurable:
+            config["configurable"] = {**config.get("configurable", {}), **configurable}
         return Call(
             blocking=lambda: runnable.invoke(value, config),
             awaitable=lambda: runnable.ainvoke(value, config),

@@ -5,7 +5,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, Self, TypedDict, cast
 
 from langchain_core.messages import (
     AnyMessage,
@@ -45,7 +45,7 @@ def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMess
     for write in writes:
         for message in convert_to_messages(write if isinstance(write, list) else [write]):
             _apply(places, message)
-    return list(places.values())  # type: ignore[arg-type]
+    return cast("list[AnyMessage]", list(places.values()))
 
 
 def _messages(record: Sequence[Any], places: dict[str, BaseMessage]) -> list[BaseMessage]:
@@ -100,7 +100,7 @@ class RecordChannel(DeltaChannel[list[AnyMessage]]):
         super().__init__(reducer, typ, snapshot_frequency=snapshot_frequency)
 
     @property
-    def snapshot_frequency(self) -> int:  # type: ignore[override]
+    def snapshot_frequency(self) -> int:
         """Updates between two snapshots at the record's present length."""
         value = getattr(self, "value", None)
         return max(self._floor, len(value) // 2) if isinstance(value, list) else self._floor

@@ -10,9 +10,9 @@ from langchain_core.messages import (
 from pydantic import BaseModel
 
 from unsay.prompts.catalogue import Fence, texts
-from unsay.testing.detector import ScriptedDetector
-from unsay.testing.models import ScriptedJudge
-from unsay.testing.replies import Fault
+from unsay.scripted.detector import ScriptedDetector
+from unsay.scripted.models import ScriptedJudge
+from unsay.scripted.replies import Fault
 from unsay.types import TopicMemory, TopicShift
 
 KYOTO = TopicMemory(topic_id="kyoto", texts=("Kyoto?",))

@@ -14,8 +14,8 @@ from langchain_core.tools import tool
 
 from unsay.errors import ConfigurationError
 from unsay.prompts.catalogue import texts
-from unsay.testing.models import ScriptedChat
-from unsay.testing.replies import Delay, Fault, ToolCalls, Truncated, attempt_of
+from unsay.scripted.models import ScriptedChat
+from unsay.scripted.replies import Delay, Fault, ToolCalls, Truncated, attempt_of
 
 LOOK = {"name": "trains", "args": {"to": "Kyoto"}}
 TRIP = ToolCalls(calls=[LOOK], then=ToolCalls(calls=[LOOK, LOOK], then="At {result}."))

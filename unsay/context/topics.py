@@ -41,9 +41,7 @@ def by_topic(
     return grouped
 
 
-def memories(
-    messages: Sequence[AnyMessage], segments: Sequence[Segment]
-) -> list[TopicMemory]:
+def memories(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[TopicMemory]:
     """What a detector may know of each topic, the current one first, then the last left."""
     recent = list(dict.fromkeys(each["topic_id"] for each in reversed(segments)))[:MEMORY_TOPICS]
     grouped = by_topic(messages, segments)

@@ -89,7 +89,7 @@ def _summaries(topics: Sequence[Topic], current: str | None, texts: Texts) -> li
 def _hints(hints: Hints, texts: Texts) -> list[str]:
     fence = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "")
     parts = []
-    if hints.context_reason:
+    if hints.context_reason is not None:
         reason = fence.mark("reason", hints.context_reason)
         parts.append(texts.retry_context.format(reasons=reason))
     if hints.rejections:

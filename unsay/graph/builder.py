@@ -101,6 +101,7 @@ def make_services(
     *,
     judge: ModelLike | None = None,
     summarizer: ModelLike | None = None,
+    title: ModelLike | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
@@ -117,6 +118,7 @@ def make_services(
         model_like=model,
         judge_like=judge,
         summarizer_like=summarizer,
+        title_like=title,
         detector=detector or LexicalDetector(),
         clock=clock or _utc_now,
         tools=kit,
@@ -146,7 +148,7 @@ def compile_graph(
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
     for name, node in NODES.items():
-        builder.add_node(name, lift(name, node, services))
+        builder.add_node(name, lift(name, node, services), input_schema=schema)
     builder.add_edge(START, "evaluate_quality")
     builder.add_edge("evaluate_quality", "detect_topic_change")
     builder.add_edge("detect_topic_change", "process_message")

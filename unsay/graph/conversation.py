@@ -38,12 +38,8 @@ def _open_talk(
         )
     services = make_services(model, **options)
     database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
-    graph = compile_graph(
-        services, deltas=True, checkpointer=database.saver, store=database.store
-    )
-    return Talk(
-        graph=graph, services=services, database=database, thread_id=name, context=context
-    )
+    graph = compile_graph(services, deltas=True, checkpointer=database.saver, store=database.store)
+    return Talk(graph=graph, services=services, database=database, thread_id=name, context=context)
 
 
 class _Opened:
@@ -61,6 +57,7 @@ class _Opened:
         model: ModelLike | None = None,
         judge: ModelLike | None = None,
         summarizer: ModelLike | None = None,
+        title: ModelLike | None = None,
         tools: Sequence[BaseTool | Callable[..., Any]] = (),
         detector: TopicDetector | None = None,
         settings: Settings | Mapping[str, Any] | None = None,
@@ -74,6 +71,8 @@ class _Opened:
             model: Answers; see `build_graph`. Reading and going back need none.
             judge: See `build_graph`.
             summarizer: See `build_graph`.
+            title: Names the thread; `None` takes `UNSAY_TITLE_MODEL`, else the
+                first question's words.
             tools: See `build_graph`.
             detector: See `build_graph`.
             settings: See `build_graph`.
@@ -87,6 +86,7 @@ class _Opened:
         options = {
             "judge": judge,
             "summarizer": summarizer,
+            "title": title,
             "tools": tools,
             "detector": detector,
             "settings": settings,
@@ -242,7 +242,8 @@ class Conversation(_Opened):
         """How a notebook shows it: the scores and the tree as a picture, and as text."""
         del include, exclude
         state = drive(self._talk.alone(self._talk.snapshot())).values
-        return mimebundle(self._talk.timeline_now(state))
+        bundle: dict[str, str] = mimebundle(self._talk.timeline_now(state))
+        return bundle
 
 
 class AsyncConversation(_Opened):

@@ -4,12 +4,12 @@ from typing import Literal
 
 from langgraph.graph import END
 
-from unsay.state import State
+from unsay.state import Working
 
 Next = Literal["rollback", "create_checkpoint", "__end__"]
 
 
-def after_process_message(state: State) -> Next:
+def after_process_message(state: Working) -> Next:
     """Back when a rollback is due, on to a checkpoint when one was earned, else the end."""
     if state.get("should_rollback"):
         return "rollback"

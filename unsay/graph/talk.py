@@ -32,10 +32,10 @@ from unsay.nodes.moves import (
     undo_last,
 )
 from unsay.prompts.catalogue import Fence
-from unsay.services import Scope, Services, resolve_model
+from unsay.prompts.texts import Texts
+from unsay.services import Scope, Services
 from unsay.settings import Context
 from unsay.state import State, Update, merge_messages
-from unsay.prompts.texts import Texts
 from unsay.transcript.marks import spoken
 from unsay.transcript.text import preview, text_of
 from unsay.types import Checkpoint, Operation
@@ -144,7 +144,9 @@ class Talk:
 
     def answer(self, text: str | None, decision: Any = None) -> Steps[Reply]:
         """Say something, or go on with a turn that stopped, to its end."""
-        value = Command(resume=decision) if decision is not None else (yield from self.opening(text))
+        value = (
+            Command(resume=decision) if decision is not None else (yield from self.opening(text))
+        )
         yield Call(
             blocking=lambda: self.graph.invoke(value, self.config, **self.run_options()),
             awaitable=lambda: self.graph.ainvoke(value, self.config, **self.run_options()),
@@ -177,24 +179,23 @@ class Talk:
         first = next((m for m in state.get("messages", []) if m.type == "human"), None)
         words = "" if first is None else text_of(first)
         plain = preview(words, TITLE_CHARS)
-        name = self.services.settings.title_model
-        if not name or not words:
+        if not words:
             return plain
-        try:
-            reply = yield self._title_call(name, words)
-        except Exception:  # noqa: BLE001 - a title is worth no failed turn
-            return plain
-        return preview(text_of(reply).strip(" \"'「」“”\n"), TITLE_CHARS) or plain
-
-    def _title_call(self, name: str, words: str) -> Call:
-        scope, settings = self.scope(), self.services.settings
+        scope = self.scope()
         request = [
             SystemMessage(scope.texts([HumanMessage(words)]).title_system),
             HumanMessage(Fence.around(words).mark("conversation", words[:2_000])),
         ]
-        model = resolve_model(name, settings)
-        limit = settings.judge_timeout_seconds
-        return scope.ask(model, request, quiet=True, timeout_seconds=limit)
+        limit = scope.settings.judge_timeout_seconds
+        try:
+            titler = yield scope.resolve("titler")
+            if titler is None:
+                return plain
+            reply = yield scope.ask(titler, request, quiet=True, timeout_seconds=limit)
+        except Exception:  # noqa: BLE001 - a title model may fail in any way; the words will do
+            return plain
+        written = reply if isinstance(reply, str) else text_of(reply)
+        return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Put messages on the record without a run; the next turn judges the answers."""
@@ -299,5 +300,5 @@ def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -
 
 async def _acquire(lock: threading.Lock) -> None:
     """Wait for a lock without blocking the loop, and without taking it once cancelled."""
-    while not lock.acquire(blocking=False):
+    while not lock.acquire(blocking=False):  # noqa: ASYNC110 - another thread may hold it
         await asyncio.sleep(0.01)

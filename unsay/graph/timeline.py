@@ -160,7 +160,9 @@ def topic_views(topics: Sequence[Topic], present: set[str], current: str | None)
     ]
 
 
-def timeline_of(thread_id: str, state: Mapping[str, Any], thresholds: tuple[float, float]) -> Timeline:
+def timeline_of(
+    thread_id: str, state: Mapping[str, Any], thresholds: tuple[float, float]
+) -> Timeline:
     """The timeline of a state.
 
     Args:

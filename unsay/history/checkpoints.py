@@ -113,7 +113,7 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
     wanted = reference.strip()
     for key in ("name", "id"):
         for each in checkpoints:
-            if wanted and each[key] == wanted:  # type: ignore[literal-required]
+            if wanted and each[key] == wanted:
                 return each
     begins = [each for each in checkpoints if wanted and each["id"].startswith(wanted)]
     if len(begins) > 1:
@@ -145,5 +145,7 @@ def by_age(
         positions: Index of every message id on the record.
         before: Index of the last message that may be kept.
     """
-    placed = [each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before]
+    placed = [
+        each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
+    ]
     return sorted(placed, key=lambda each: positions[each["message_id"]], reverse=True)

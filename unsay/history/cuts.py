@@ -1,7 +1,7 @@
 """Where cuts are kept: whole in the store, by reference in the state."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from langchain_core.messages import message_to_dict, messages_from_dict
@@ -49,7 +49,5 @@ def pack(cut: Cut) -> dict[str, Any]:
 
 def unpack(value: dict[str, Any]) -> Cut:
     """A cut from the store, its messages as they were."""
-    cut: dict[str, Any] = dict(value)
-    for key in ("messages", "drafts"):
-        cut[key] = messages_from_dict(cut[key])
-    return Cut(**cut)  # type: ignore[typeddict-item]
+    whole = {key: messages_from_dict(value[key]) for key in ("messages", "drafts")}
+    return cast("Cut", {**value, **whole})

@@ -63,9 +63,7 @@ class FileSaver(SqliteSaver):
         """`delete_thread`, off the event loop."""
         await asyncio.to_thread(self.delete_thread, thread_id)
 
-    async def aget_delta_channel_history(
-        self, *, config: Any, channels: Sequence[str]
-    ) -> Any:
+    async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
         """`get_delta_channel_history`, off the event loop."""
         return await asyncio.to_thread(
             lambda: self.get_delta_channel_history(config=config, channels=channels)

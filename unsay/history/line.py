@@ -80,9 +80,7 @@ class Label:
     """A rejected draft that never was on the record and is kept with the cut."""
 
 
-def take_back(
-    line: Line, base: str | None, *, label: Label, keep: Sequence[str] = ()
-) -> Change:
+def take_back(line: Line, base: str | None, *, label: Label, keep: Sequence[str] = ()) -> Change:
     """Take everything after a message off the line, except what must stay.
 
     Args:

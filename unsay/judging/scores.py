@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 MAXIMUM_REASON_LENGTH = 500
+"""Characters of a reason that are kept, from its beginning."""
+
+SCALES = (1.0, 5.0, 10.0, 100.0)
+"""The scales that a score may name; any other, such as a date's, is none."""
+
 _MAXIMUM_BROKEN_OBJECTS = 64
-_SCALES = (1.0, 5.0, 10.0, 100.0)
+_DEEPEST_LEVEL = 8
 _REASON_KEYS = ("reason", "rationale", "explanation", "justification", "comment", "理由", "根拠")
 _EXACT_KEYS = ("score", "スコア", "rating", "評価", "点数")
 _OVERALL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質")
@@ -31,8 +36,9 @@ _NUMBER = (
 _VALUE = (
     rf"(?:(?P<full>{_NUMBER})[ ]{{0,3}}点満点(?:中|で|の)?[、: ]{{0,3}})?"
     rf"(?P<value>{_NUMBER})"
-    r"(?:[ ]{0,3}点?[ ]{0,3}\(?(?:/|out of)[ ]{0,3}(?P<scale>[0-9]{1,3}(?:\.0)?)"
-    r"(?![0-9]|\.[0-9]|[ ]{0,3}/)\)?|[ ]{0,3}(?P<percent>%|percent|パーセント))?"
+    r"(?:[ ]{0,3}点?[ ]{0,3}\(?(?:/|out of)[ ]{0,3}(?P<scale>[0-9]{1,3}(?:\.0)?)(?![0-9]|\.[0-9]|[ ]{0,3}/)\)?"
+    r"|[ ]{0,3}点?[ ]{0,3}\((?P<most>[0-9]{1,3})点満点\)"
+    r"|[ ]{0,3}(?P<percent>%|percent|パーセント))?"
 )
 _VALUES = re.compile(_VALUE, re.IGNORECASE)
 _VALUE_LINE = re.compile(
@@ -180,11 +186,15 @@ def _valid(value: float) -> float | None:
 def _score_of_match(match: re.Match[str]) -> float | None:
     """The score of a match of `_VALUE`, once its scale is taken out."""
     value = float(match["value"].replace(",", "."))
-    named = match["full"] or match["scale"] or ("100" if match["percent"] else "1")
-    scale = float(named.replace(",", "."))
-    if scale not in _SCALES or not math.isfinite(value):
+    scale = float(_scale_of(match).replace(",", "."))
+    if scale not in SCALES or not math.isfinite(value):
         return None
     return _valid(value / scale)
+
+
+def _scale_of(match: re.Match[str]) -> str:
+    named = match["full"] or match["scale"] or match["most"]
+    return named or ("100" if match["percent"] else "1")
 
 
 def _without_thoughts(text: str) -> str:
@@ -226,7 +236,7 @@ def _whole_object(text: str) -> Mapping[object, object] | None:
 def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object]]:
     """The mapping, then what is nested in it, level by level."""
     level = [mapping]
-    while level:
+    for _ in range(_DEEPEST_LEVEL):
         yield from level
         level = [value for one in level for value in one.values() if isinstance(value, Mapping)]
 
@@ -346,7 +356,7 @@ def _scorelike(text: str) -> set[float | None]:
         score
         for match in _VALUES.finditer(text)
         if (score := _score_of_match(match)) is not None
-        and (not match["value"].isdigit() or match["scale"] or match["full"] or match["percent"])
+        and not (match["value"].isdigit() and _scale_of(match) == "1")
     }
 
 

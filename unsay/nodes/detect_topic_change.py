@@ -54,9 +54,7 @@ def _kept(line: Line, base: str | None, pending: Sequence[str]) -> Line:
     )
 
 
-def _shift(
-    line: Line, pending: Sequence[str], question: str, scope: Scope
-) -> TopicShift | None:
+def _shift(line: Line, pending: Sequence[str], question: str, scope: Scope) -> TopicShift | None:
     """The detector's finding; `None` for a conversation's first question."""
     if not line.segments:
         return None

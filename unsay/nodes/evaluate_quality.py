@@ -14,10 +14,10 @@ from unsay.errors import (
 )
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.history.line import Label
+from unsay.judging.verdicts import unscored
 from unsay.nodes.commands import checkpoints_text, parse_command, timeline_text
 from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
 from unsay.nodes.judge import exchange_of, judge_exchange
-from unsay.judging.verdicts import unscored
 from unsay.nodes.moves import (
     OPERATIONS,
     go_back,
@@ -55,7 +55,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     found = read_entry(state.get("messages", []), state.get("turn"))
     command = parse_command(text_of(found.question)) if found.question is not None else None
     update = yield from _repair(state, scope, found, command)
-    after: State = {**state, **update, "messages": _record_after(state, update)}  # type: ignore[typeddict-item]
+    after: State = {**state, **update, "messages": _record_after(state, update)}
     entry = read_entry(after["messages"], None) if "messages" in update else found
     turn = _open_turn(after["messages"], entry)
     orders = _orders(after, scope, turn, entry, command)
@@ -210,7 +210,8 @@ def _judge_injected(state: State, scope: Scope, turn: Turn, update: Update) -> S
         (each, unscored("it entered together with many others")) for each in entered[: -len(judged)]
     ]
     for each in judged:
-        verdicts.append((each, (yield from _judge_one(messages, each, scope))))
+        verdict = yield from _judge_one(messages, each, scope)
+        verdicts.append((each, verdict))
     return _consequences(state, scope, turn, update, verdicts)
 
 

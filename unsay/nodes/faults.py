@@ -18,6 +18,8 @@ OVERFLOW_WORDS = (
     "exceeds the available context size",
     "context length exceeded",
     "prompt is too long",
+    "input is too long for requested model",
+    "exceed context limit",
     "input token count",
 )
 """Words of servers that give no code. Source: llama.cpp, vLLM, Anthropic and Gemini replies."""
@@ -37,7 +39,9 @@ def is_context_overflow(error: BaseException) -> bool:
     if getattr(error, "code", None) in OVERFLOW_CODES:
         return True
     status = getattr(error, "status_code", 400)
-    return status in (400, 413, 422) and any(words in str(error).lower() for words in OVERFLOW_WORDS)
+    return status in (400, 413, 422) and any(
+        words in str(error).lower() for words in OVERFLOW_WORDS
+    )
 
 
 def explain(error: Exception) -> UnsayError | None:

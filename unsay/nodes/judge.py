@@ -71,9 +71,7 @@ def _ask_judge(exchange: Exchange, scope: Scope) -> Steps[Verdict]:
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
 
 
-def _reply(
-    judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope
-) -> Steps[Any]:
+def _reply(judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope) -> Steps[Any]:
     timeout = scope.settings.judge_timeout_seconds
     structured = yield scope.resolve("structured_judge")
     if structured is not None:

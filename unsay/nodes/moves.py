@@ -1,6 +1,6 @@
 """Going back: one implementation for the graph's node and for orders from outside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -145,15 +145,12 @@ def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Step
     return cuts
 
 
-_NO_SUMMARY = {"summary": None, "summarized_through": None}
-
-
 def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
     """The state update that follows from a change of the line."""
     line = change.line
     known = {message.id for message in line.messages}
     topics = [
-        each if each["summarized_through"] in known else Topic(**{**each, **_NO_SUMMARY})
+        each if each["summarized_through"] in known else _without_summary(each)
         for each in state.get("topics", [])
     ]
     labels = {each["id"]: each["label"] for each in topics}
@@ -167,6 +164,11 @@ def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
         quality_score=marks[0]["score"] if marks else None,
         cuts=refs,
     )
+
+
+def _without_summary(topic: Topic) -> Topic:
+    """A topic whose summary may tell of messages that were taken back."""
+    return {**topic, "summary": None, "summarized_through": None}
 
 
 def go_back(

@@ -9,7 +9,6 @@ from unsay.context.view import Hints, View, plan_view
 from unsay.effects import Steps
 from unsay.errors import EmptyAnswerError
 from unsay.history.checkpoints import make_checkpoint
-from unsay.history.cuts import add_reference, reference
 from unsay.history.line import Label, put_back, take_back
 from unsay.nodes.faults import explain
 from unsay.nodes.judge import exchange_of, judge_exchange
@@ -20,7 +19,7 @@ from unsay.services import Scope
 from unsay.state import Move, State, Update
 from unsay.transcript.marks import notice, with_mark, with_verdict
 from unsay.transcript.text import has_other_content, text_of
-from unsay.types import Checkpoint, Operation, Rejection, Turn, Verdict
+from unsay.types import Checkpoint, CutRef, Operation, Rejection, Turn, Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
@@ -47,7 +46,9 @@ def _give_notice(state: State, scope: Scope) -> Update:
     turn, due = state["turn"], state["notice"]
     assert due is not None  # noqa: S101 - the caller has just seen it
     last = state["messages"][-1].id if state["messages"] else ""
-    said = notice(due["text"], f"notice-{turn['question_id'] or last}-{turn['number']}", due["answers"])
+    said = notice(
+        due["text"], f"notice-{turn['question_id'] or last}-{turn['number']}", due["answers"]
+    )
     scope.tell("notice", text=due["text"], message_id=said.id)
     return Update(messages=[said], notice=None, turn={**turn, "done": True})
 
@@ -130,9 +131,7 @@ def _take_back(
     )
 
 
-def deliver_best(
-    state: State, scope: Scope, words: AnyMessage | None = None
-) -> Steps[Update]:
+def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) -> Steps[Update]:
     """End a turn whose drafts all failed: the best one, flagged, on the record as it began.
 
     Args:
@@ -154,15 +153,20 @@ def deliver_best(
     restored, update = yield from _as_it_began(state, scope)
     others = [each for each in turn["rejections"][-1:] if words is not None or each is not best]
     refs = yield from _keep_rejected(restored, scope, others)
-    verdict = Verdict(
-        outcome="failed", score=best["score"], reason=best["reason"], source="model"
-    )
+    verdict = Verdict(outcome="failed", score=best["score"], reason=best["reason"], source="model")
     draft = [words] if words is not None else best["messages"]
     if words is not None:
-        verdict = Verdict(outcome="unscored", score=None, reason="a person wrote it", source="person")
+        verdict = Verdict(
+            outcome="unscored", score=None, reason="a person wrote it", source="person"
+        )
     flag = "low_quality" if words is None else "by_person"
     end = _deliver({**restored, "cuts": refs}, scope, draft, verdict, flag=flag)
-    return {**update, **end, "messages": [*update.get("messages", []), *end["messages"]], "cuts": refs}
+    return {
+        **update,
+        **end,
+        "messages": [*update.get("messages", []), *end["messages"]],
+        "cuts": refs,
+    }
 
 
 def _has_content(message: AnyMessage) -> bool:
@@ -181,11 +185,11 @@ def _as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     place = len(change.line.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["cuts"] if each not in turn["draft_cuts"]]
     restored: Turn = {**turn, "base": change.line.id_at(place), "cuts": remaining}
-    after: State = {**state, **update, "messages": list(change.line.messages), "turn": restored}  # type: ignore[typeddict-item]
+    after: State = {**state, **update, "messages": list(change.line.messages), "turn": restored}
     return after, update
 
 
-def _keep_rejected(state: State, scope: Scope, drafts: Sequence[Rejection]) -> Steps[list]:
+def _keep_rejected(state: State, scope: Scope, drafts: Sequence[Rejection]) -> Steps[list[CutRef]]:
     refs = list(state.get("cuts", []))
     for each in drafts:
         cause = Label(

@@ -21,7 +21,8 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
 
     Args:
         reply: A message, text, a list of messages, or a mapping with `messages`.
-        sent: Ids of the messages that the model was sent; they are not new.
+        sent: Ids of the messages that the model was sent; in a list of messages
+            they are not new.
 
     Raises:
         ModelReplyError: The reply is none of these, or ends without the
@@ -30,7 +31,7 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]
     if isinstance(reply, str | BaseMessage):
-        reply = [AIMessage(reply) if isinstance(reply, str) else reply]
+        reply, sent = [AIMessage(reply) if isinstance(reply, str) else reply], ()
     if not isinstance(reply, Sequence):
         raise ModelReplyError(
             f"The model returned {type(reply).__name__}, not a message: an agent must return a "

@@ -176,7 +176,8 @@ def _decide(request: dict[str, Any]) -> Decision:
         try:
             return read_decision(interrupt(request))
         except InputError as error:
-            request = {**request, "description": str(error)}
+            (action,) = request["action_requests"]
+            request = {**request, "action_requests": [{**action, "description": str(error)}]}
 
 
 def _once_more(state: State, decision: Decision) -> Update:

@@ -47,9 +47,9 @@ def language_of(text: str) -> Language:
 
 
 def preview(text: str, limit: int = 60) -> str:
-    """The beginning of a text on one line, at most `limit` characters long.
+    r"""The beginning of a text on one line, at most `limit` characters long.
 
-    >>> preview("one\\ntwo three", limit=8)
+    >>> preview("one\ntwo three", limit=8)
     'one two…'
     """
     line = " ".join(text.split())

@@ -15,8 +15,8 @@ from langchain_core.messages import BaseMessage
 from pydantic import Field, SkipValidation, model_validator
 
 from unsay.errors import ConfigurationError
-from unsay.testing.base import Scripted
-from unsay.testing.replies import (
+from unsay.scripted.base import Scripted
+from unsay.scripted.replies import (
     Line,
     Replies,
     Reply,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unsay.testing.replies import key_for
+from unsay.scripted.replies import key_for
 from unsay.types import ShiftKind, TopicMemory, TopicShift
 
 

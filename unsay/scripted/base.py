@@ -20,7 +20,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from unsay.testing.replies import (
+from unsay.scripted.replies import (
     Delay,
     Fault,
     Reply,

@@ -1,0 +1,163 @@
+"""The operations that cases name, each bound to the library."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases.world import REJECTED, NotBoundError, World
+from unsay.errors import UnknownCheckpointError
+from unsay.judging.scores import parse_score
+from unsay.nodes.faults import is_context_overflow
+
+Case = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What an operation led to."""
+
+    value: Any = None
+    world: World | None = None
+    worlds: dict[str, World] | None = None
+
+
+def judge_parse_score(case: Case, folder: Path) -> Seen:
+    """The score in a judge's reply."""
+    del folder
+    return Seen(value=parse_score(case["given"]["reply"]))
+
+
+def is_overflow(case: Case, folder: Path) -> Seen:
+    """Whether errors mean that the window is full."""
+    del folder
+    given = case["given"]
+    if "errors" in given:
+        return Seen(value=[is_context_overflow(ValueError(text)) for text in given["errors"]])
+    return Seen(value=is_context_overflow(_provider_error(given["error"])))
+
+
+def _provider_error(described: Any) -> Exception:
+    if isinstance(described, str):
+        return ValueError(described)
+    error = ValueError(described.get("message", ""))
+    for key in ("code", "status"):
+        if key in described:
+            setattr(error, "status_code" if described[key] == 400 else key, described[key])
+    return error
+
+
+def turn_run(case: Case, folder: Path) -> Seen:
+    """One turn."""
+    world = World(folder=folder, params=case["params"], given=case["given"])
+    if "user" not in case["given"]:
+        raise NotBoundError(f"given {sorted(case['given'])}")
+    if case["params"].get("judge_when") == "before_answer":
+        _reject_before_answering(world)
+    world.say([case["given"]["user"]])
+    return Seen(world=world)
+
+
+def _reject_before_answering(world: World) -> None:
+    """A good turn, then an exchange that an app put in: it is what the next turn judges."""
+    scores, world.scores = world.scores, [0.9]
+    if world.params.get("checkpoint_exists", world.given.get("checkpoint_exists", True)):
+        world.say(["q1"])
+    with world.open() as talk:
+        talk.add([("user", "What is the capital of Australia?"), ("ai", REJECTED)])
+    world.scores = scores
+
+
+def turn_run_n(case: Case, folder: Path) -> Seen:
+    """Several turns."""
+    world = World(folder=folder, params=case["params"], given=case["given"])
+    world.say(case["given"]["users"])
+    return Seen(world=world)
+
+
+def two_threads(case: Case, folder: Path) -> Seen:
+    """Two threads in one file, their turns alternating."""
+    worlds = {
+        name: World(
+            folder=folder,
+            params={**case["params"], "judge": case["params"]["judge"][name]},
+            given=case["given"],
+            thread=name,
+        )
+        for name in case["given"]
+    }
+    for turn in range(max(len(users) for users in case["given"].values())):
+        for name, users in case["given"].items():
+            worlds[name].say(users[turn : turn + 1])
+    return Seen(worlds=worlds)
+
+
+def _turns(case: Case, folder: Path) -> World:
+    world = World(folder=folder, params=case["params"], given=case["given"])
+    turns = case["given"]["turns"]
+    users = turns if isinstance(turns, list) else [f"question {n}" for n in range(1, turns + 1)]
+    world.say(users)
+    return world
+
+
+def restart_then_rollback(case: Case, folder: Path) -> Seen:
+    """A rollback by a process that did not make the checkpoint."""
+    world = _turns(case, folder)
+    with world.open() as talk:
+        before = talk.checkpoints()
+        talk.rollback()
+        left = talk.checkpoints()
+        assert len(left) < len(before)
+        world.expected_record = world.records[left[-1]["id"]]
+    return Seen(world=world)
+
+
+def rollback_manual(case: Case, folder: Path) -> Seen:
+    """A person's rollback to a checkpoint by its id; an unknown id changes nothing."""
+    world = _turns(case, folder)
+    with world.open() as talk:
+        mark = talk.checkpoints()[0]
+        whole = world.record(talk)
+        with pytest.raises(UnknownCheckpointError):
+            talk.rollback("no-such-checkpoint")
+        assert whole == world.record(talk)
+        talk.rollback(mark["id"])
+        world.expected_record = world.records[mark["id"]]
+    return Seen(world=world)
+
+
+def rollback_undo(case: Case, folder: Path) -> Seen:
+    """A rollback, and its undo."""
+    world = _turns(case, folder)
+    with world.open() as talk:
+        talk.rollback(talk.checkpoints()[case["given"]["rollback_to"] - 1]["id"])
+        if case["given"].get("undo"):
+            talk.undo()
+    return Seen(world=world)
+
+
+def checkpoint_restore(case: Case, folder: Path) -> Seen:
+    """A rollback to the checkpoint after a turn."""
+    world = _turns(case, folder)
+    after = case["given"].get("checkpoint_after_turn") or case["given"]["restore_to"]
+    with world.open() as talk:
+        mark = talk.checkpoints()[after - 1]
+        talk.rollback(mark["id"])
+        world.expected_record = world.records[mark["id"]]
+    return Seen(world=world)
+
+
+OPERATIONS: dict[str, Callable[[Case, Path], Seen]] = {
+    "judge.parse_score": judge_parse_score,
+    "errors.is_context_overflow": is_overflow,
+    "turn.run": turn_run,
+    "turn.run_n": turn_run_n,
+    "two_threads": two_threads,
+    "restart_then_rollback": restart_then_rollback,
+    "rollback.manual": rollback_manual,
+    "rollback.undo": rollback_undo,
+    "checkpoint.restore": checkpoint_restore,
+    "checkpoint.restore_supersedes": checkpoint_restore,
+}

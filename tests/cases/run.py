@@ -1,0 +1,100 @@
+"""Running one case and saying what came."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.cases.assertions import holds
+from tests.cases.operations import OPERATIONS, Case, Seen
+from tests.cases.world import NotBoundError
+
+ALIASES = {"ContextOverflow": "ContextOverflowError"}
+
+
+def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
+    """The cases of some files, each a JSON list or one JSON object a line."""
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        if text.lstrip().startswith("["):
+            yield from json.loads(text)
+        else:
+            yield from (json.loads(line) for line in text.splitlines() if line.strip())
+
+
+def failure(case: Case) -> str | None:
+    """Why a case fails, expected and got; `None` when it passes."""
+    operation = OPERATIONS.get(case["operation"])
+    if operation is None:
+        return f"operation {case['operation']} is not bound"
+    expected = case["expected"]
+    with TemporaryDirectory() as folder:
+        try:
+            seen = operation(case, Path(folder))
+        except NotBoundError as error:
+            return f"operation {case['operation']} is not bound for {error}"
+        except Exception as error:  # noqa: BLE001 - what a case raises is its result
+            return _wrong_error(expected, error)
+        if "raises" in expected:
+            return f"expected {expected['raises']}, got no error"
+        try:
+            return next(_differences(expected, seen), None)
+        except NotBoundError as error:
+            return f"operation {case['operation']} is not bound for {error}"
+
+
+def _wrong_error(expected: Case, error: Exception) -> str | None:
+    wanted = [ALIASES.get(name, name) for name in expected.get("raises", "").split("|")]
+    names = {each.__name__ for each in type(error).__mro__}
+    fits = "*" in wanted or names & set(wanted)
+    if fits and expected.get("match", "").lower() in str(error).lower():
+        return None
+    return f"expected {expected}, got {type(error).__name__}: {error}"
+
+
+def _differences(expected: Case, seen: Seen) -> Iterator[str]:
+    for key, value in expected.items():
+        if key == "assertions":
+            for claim in value:
+                if not holds(claim, seen.world, seen.worlds):
+                    yield f"expected {claim}, got {_summary(seen)}"
+        elif key == "state":
+            yield from _state_differences(value, seen)
+        elif key.startswith("returns"):
+            if not _returned(key, value, seen.value):
+                yield f"expected {key} {value!r}, got {seen.value!r}"
+        elif key not in ("match",):
+            raise NotBoundError(f"expected {key}")
+
+
+def _state_differences(wanted: Case, seen: Seen) -> Iterator[str]:
+    counters = seen.world.counters() if seen.world else {}
+    for name, value in wanted.items():
+        if name not in counters:
+            raise NotBoundError(f"state {name}")
+        if counters[name] != value:
+            yield f"expected {name} {value!r}, got {counters[name]!r}"
+
+
+def _returned(key: str, wanted: Any, got: Any) -> bool:
+    if key == "returns_one_of":
+        return any(_same(each, got) for each in wanted)
+    if key == "returns_between":
+        return got is not None and wanted[0] <= got <= wanted[1]
+    if key == "returns_ge":
+        return got is not None and got >= wanted
+    return key == "returns" and _same(wanted, got)
+
+
+def _same(wanted: Any, got: Any) -> bool:
+    numbers = isinstance(wanted, float | int) and isinstance(got, float | int)
+    return math.isclose(wanted, got, abs_tol=1e-9) if numbers else wanted == got
+
+
+def _summary(seen: Seen) -> str:
+    if seen.world is None:
+        return "another thread's words"
+    record = [f"{m.type}: {m.content}" for m in seen.world.messages()]
+    return f"{record} {seen.world.counters()}"

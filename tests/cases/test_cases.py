@@ -1,0 +1,35 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cases.operations import OPERATIONS
+from tests.cases.run import failure, read_cases
+
+FOLDER = Path(os.environ.get("UNSAY_CASES", Path(__file__).parents[3] / "shared" / "cases"))
+FILE = FOLDER / "cases.json"
+AREAS = {"judge", "rollback", "checkpoint", "reducer", "topic", "turn"}
+
+
+def _bound() -> list[dict]:
+    if not FILE.exists():
+        return []
+    return [
+        case
+        for case in read_cases([FILE])
+        if case["area"] in AREAS or case["operation"] in OPERATIONS
+    ]
+
+
+BOUND = _bound()
+
+
+@pytest.mark.skipif(not BOUND, reason="the acceptance cases lie beside the repository, not in it")
+@pytest.mark.parametrize("case", BOUND, ids=[case["id"] for case in BOUND])
+def test_case(case: dict) -> None:
+    """Each bound acceptance case passes."""
+    why = failure(case)
+
+    if why is not None and case["area"] not in AREAS and "is not bound" in why:
+        pytest.skip(why)
+    assert why is None

@@ -1,0 +1,70 @@
+"""What the graph's tests share: graphs with scripted ends, and ways to read a record."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+
+from unsay.graph.builder import Graph, build_graph
+from unsay.transcript.text import text_of
+
+GOOD = "A list comprehension builds a list from an expression and a loop in one line."
+
+
+def config(thread: str = "t") -> Any:
+    """LangGraph's configuration of a thread."""
+    return {"configurable": {"thread_id": thread}}
+
+
+class Numbered:
+    """A model that numbers its drafts and remembers what it was sent."""
+
+    def __init__(self) -> None:
+        self.inputs: list[list[BaseMessage]] = []
+
+    def __call__(self, messages: list[BaseMessage]) -> AIMessage:
+        self.inputs.append(list(messages))
+        return AIMessage(f"This is draft {len(self.inputs)}, about what was asked.")
+
+    def texts(self, call: int = -1) -> list[str]:
+        """What one call was sent, as text."""
+        return [text_of(message) for message in self.inputs[call]]
+
+
+def scores(*given: float | str | Exception) -> Callable[[Any], Any]:
+    """A judge that gives these in order, then 0.9."""
+    left = list(given)
+
+    def judge(_: Any) -> Any:
+        verdict = left.pop(0) if left else 0.9
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    return judge
+
+
+def make(model: Any, judge: Any = None, **options: Any) -> Graph:
+    """A graph in memory."""
+    options = {"checkpointer": InMemorySaver(), "store": InMemoryStore(), **options}
+    return build_graph(model, judge=judge or scores(), **options)
+
+
+def said(messages: Iterable[AnyMessage]) -> list[str]:
+    """A record as `role: words`."""
+    return [f"{message.type}: {text_of(message)}" for message in messages]
+
+
+def record(graph: Graph, thread: str = "t") -> list[str]:
+    """A thread's record as `role: words`."""
+    return said(graph.get_state(config(thread)).values["messages"])
+
+
+def say(graph: Graph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:
+    """Say each text; the state after the last."""
+    state: dict[str, Any] = {}
+    for text in texts:
+        state = graph.invoke({"messages": [("user", text)], **more}, config(thread))
+    return state

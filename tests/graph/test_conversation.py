@@ -1,0 +1,399 @@
+import asyncio
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.graph.kit import GOOD, Numbered, said, scores
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    CheckpointExistsError,
+    ConflictError,
+    DatabaseLockedError,
+    EmptyMessageError,
+    InvalidNameError,
+    MessageTooLongError,
+    NothingToUndoError,
+    UnknownCheckpointError,
+    UnknownThreadError,
+)
+from unsay.graph.conversation import AsyncConversation, Conversation
+from unsay.history import database
+from unsay.history.catalogue import list_threads
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+
+def opened(path: Path, *given: float, thread: str = "t", **options: Any) -> Conversation:
+    """A conversation in a file, with numbered drafts."""
+    options = {"model": Numbered(), "judge": scores(*given), **options}
+    return Conversation.open(path / "talk.db", thread=thread, **options)
+
+
+def test_a_conversation_outlives_its_process(tmp_path: Path) -> None:
+    """Reopened, the record, the checkpoints, the cuts and the undo are all there."""
+    with opened(tmp_path, 0.9, 0.1, 0.9, 0.9) as talk:
+        for text in ("q1", "q2", "q3"):
+            talk.say(text)
+        whole = said(talk.messages())
+        before = talk.timeline()
+        talk.rollback(talk.checkpoints()[0]["id"])
+
+    with opened(tmp_path) as talk:
+        moved = talk.undo()
+        after = talk.timeline()
+
+        assert whole == said(talk.messages())
+        assert before.turns == after.turns
+        assert before.checkpoints == after.checkpoints
+        assert (3, 0, 4) == (moved.turns, moved.removed, moved.restored)
+        assert [ref["kind"] for ref in after.cuts] == ["draft", "person"]
+
+
+def test_the_reply_tells_what_happened(tmp_path: Path) -> None:
+    """A reply carries score, topic, rollbacks and the checkpoint that it became."""
+    with opened(tmp_path, 0.2, 0.85) as talk:
+        reply = talk.say("q1")
+
+        assert str(reply) == "This is draft 2, about what was asked."
+        assert (0.85, "passed", 1, "answer") == (
+            reply.score,
+            reply.outcome,
+            reply.rollbacks,
+            reply.kind,
+        )
+        assert reply.checkpoint_id == talk.checkpoints()[0]["id"]
+        assert reply.topic == talk.timeline().current_topic
+
+
+def test_rollback_without_a_target(tmp_path: Path) -> None:
+    """It goes to the last checkpoint before the newest answer, else to the turn's start."""
+    with opened(tmp_path, 0.6, 0.9, 0.6, 0.9) as talk:
+        for text in ("q1", "q2", "q3", "q4"):
+            talk.say(text)
+
+        turns = [talk.rollback().turns for _ in range(3)]
+
+        assert [2, 1, 0] == turns
+        assert [] == talk.messages()
+        with pytest.raises(NothingToUndoError):
+            talk.rollback()
+
+
+def test_a_move_hands_back_the_question(tmp_path: Path) -> None:
+    """What was asked first of what was taken away can be put back into the prompt."""
+    with opened(tmp_path) as talk:
+        for text in ("q1", "q2", "q3"):
+            talk.say(text)
+
+        moved = talk.rollback(talk.checkpoints()[0]["id"])
+
+        assert moved.question == "q2"
+        assert talk.checkpoints()[0]["id"] in moved.at
+
+
+def test_checkpoints_by_name(tmp_path: Path) -> None:
+    """A named point is found by name, by id and by the beginning of its id."""
+    with opened(tmp_path, 0.6, 0.6, 0.6) as talk:
+        talk.say("q1")
+        mark = talk.checkpoint("kyoto")
+        talk.say("q2")
+        whole = said(talk.messages())
+        for reference in ("kyoto", mark["id"], mark["id"][:6]):
+            assert talk.rollback(reference).turns == 1
+            talk.undo()
+
+        assert whole == said(talk.messages())
+        with pytest.raises(CheckpointExistsError):
+            talk.checkpoint("kyoto")
+
+
+@pytest.mark.parametrize(
+    ("reference", "error"),
+    [
+        pytest.param("nope", UnknownCheckpointError, id="unknown"),
+        pytest.param("cp-", AmbiguousCheckpointError, id="ambiguous"),
+    ],
+)
+def test_a_wrong_checkpoint_changes_nothing(
+    tmp_path: Path, reference: str, error: type[Exception]
+) -> None:
+    """An unknown or ambiguous reference is refused, and the talk goes on."""
+    with opened(tmp_path) as talk:
+        talk.say("q1")
+        talk.say("q2")
+        before = talk.timeline()
+
+        with pytest.raises(error, match="cp-"):
+            talk.rollback(reference)
+
+        assert before == talk.timeline()
+        assert talk.say("q3").kind == "answer"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param("", EmptyMessageError, id="empty"),
+        pytest.param(" \u3000\n", EmptyMessageError, id="blank"),
+        pytest.param("あ" * 1_000_000, MessageTooLongError, id="megabyte"),
+    ],
+)
+def test_a_message_that_cannot_be_answered_stores_nothing(
+    tmp_path: Path, text: str, error: type[Exception]
+) -> None:
+    """The refusal says what to do and leaves no trace."""
+    with opened(tmp_path) as talk:
+        talk.say("q1")
+
+        with pytest.raises(error):
+            talk.say(text)
+
+        assert len(talk.messages()) == 2
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(lambda talk: talk.timeline(), id="timeline"),
+        pytest.param(lambda talk: talk.checkpoints(), id="checkpoints"),
+        pytest.param(lambda talk: talk.rollback(), id="rollback"),
+        pytest.param(lambda talk: talk.undo(), id="undo"),
+        pytest.param(lambda talk: talk.checkpoint("x"), id="checkpoint"),
+    ],
+)
+def test_a_thread_that_does_not_exist(tmp_path: Path, verb: Any) -> None:
+    """Reading or moving an unknown thread says so; it does not come into being."""
+    with opened(tmp_path, thread="never") as talk:
+        with pytest.raises(UnknownThreadError, match="'never'"):
+            verb(talk)
+
+        assert [] == talk.messages()
+        assert [] == list_threads(talk.graph.store)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\x00b"])
+def test_a_thread_id_that_cannot_be_one(tmp_path: Path, name: str) -> None:
+    """A thread needs a printable id."""
+    with pytest.raises(InvalidNameError):
+        opened(tmp_path, thread=name)
+
+
+def test_a_failed_turn_is_not_doubled_when_said_again(tmp_path: Path) -> None:
+    """The same words after a failure go on with the turn that failed."""
+    replies: list[Any] = [ConnectionError("down"), GOOD]
+
+    def model(_: Any) -> Any:
+        reply = replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    with opened(tmp_path, model=model) as talk:
+        with pytest.raises(Exception, match="down"):
+            talk.say("q1")
+        assert talk.timeline().turns[0].answer is None
+
+        reply = talk.say("q1")
+
+        assert (GOOD, ["human: q1", f"ai: {GOOD}"]) == (reply.text, said(talk.messages()))
+
+
+def test_resume_ends_a_failed_turn_and_undo_takes_it_away(tmp_path: Path) -> None:
+    """A person may go on with a failed turn, or take its question back."""
+    replies: list[Any] = [ConnectionError("down"), GOOD, ConnectionError("down")]
+
+    def model(_: Any) -> Any:
+        reply = replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    with opened(tmp_path, model=model) as talk:
+        with pytest.raises(Exception, match="down"):
+            talk.say("q1")
+        assert talk.resume().text == GOOD
+        with pytest.raises(NothingToUndoError):
+            talk.resume()
+        with pytest.raises(Exception, match="down"):
+            talk.say("q2")
+
+        moved = talk.undo()
+
+        assert (1, "q2") == (moved.turns, moved.question)
+        assert ["human: q1", f"ai: {GOOD}"] == said(talk.messages())
+
+
+def test_a_decision_is_due_before_anything_else_is_said(tmp_path: Path) -> None:
+    """A thread that waits for a person says so, and takes the decision."""
+    settings = {"on_exhausted": "ask", "max_rollbacks": 0}
+    with opened(tmp_path, 0.1, settings=settings) as talk:
+        reply = talk.say("q1")
+        with pytest.raises(ConflictError, match="decision"):
+            talk.say("q2")
+
+        ended = talk.resume("approve")
+
+        assert ("decision", 0.1) == (reply.kind, reply.score)
+        assert reply.request is not None
+        assert ("answer", "low_quality") == (ended.kind, ended.flag)
+
+
+def test_the_stream_of_a_turn(tmp_path: Path) -> None:
+    """Events come in the order in which things happen, the reply last."""
+    chat = ScriptedChat(replies={"q": ["Nonsense about fish.", GOOD]})
+    judge = ScriptedJudge(scores={"fish": 0.1})
+    with opened(tmp_path, model=chat, judge=judge) as talk:
+        events = list(talk.stream("q"))
+
+    kinds = [event.kind for event in events]
+    order = [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
+    assert order == [
+        "topic",
+        "token",
+        "verdict",
+        "taken_back",
+        "rollback",
+        "token",
+        "verdict",
+        "checkpoint",
+        "reply",
+    ]
+    assert events[-1].reply is not None
+    assert events[-1].reply.text == GOOD
+
+
+async def test_the_async_form_does_the_same(tmp_path: Path) -> None:
+    """Every verb of the async form leads where the blocking one leads."""
+    chat = ScriptedChat(replies={"q": ["Nonsense about fish.", GOOD]}, default="Another answer.")
+    judge = ScriptedJudge(scores={"fish": 0.1})
+    path = tmp_path / "talk.db"
+    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as talk:
+        kinds = {event.kind async for event in talk.stream("q")}
+        await talk.checkpoint("here")
+        await talk.say("more")
+        moved = await talk.rollback("here")
+        back = await talk.undo()
+        await talk.add([("user", "pushed"), ("ai", "An answer that an app wrote.")])
+        timeline = await talk.timeline()
+        marks = await talk.checkpoints()
+        messages = await talk.messages()
+
+    assert {"token", "taken_back", "reply"} <= kinds
+    assert (1, 2) == (moved.turns, back.turns)
+    assert ["q", "more", "pushed"] == [turn.question for turn in timeline.turns]
+    assert "here" in [mark["name"] for mark in marks]
+    assert len(messages) == 6
+    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as talk:
+        with pytest.raises(NothingToUndoError):
+            await talk.resume()
+
+
+async def test_two_tasks_on_one_thread_take_turns(tmp_path: Path) -> None:
+    """Turns said at once on one loop land whole, one after the other."""
+    chat = ScriptedChat(default="An answer with some words.")
+    path = tmp_path / "talk.db"
+    async with AsyncConversation.open(path, thread="t", model=chat, judge=ScriptedJudge()) as talk:
+        await asyncio.gather(*(talk.say(f"question {n}") for n in range(6)))
+        messages = await talk.messages()
+
+    assert ["human", "ai"] * 6 == [m.type for m in messages]
+
+
+def test_two_processors_of_one_thread_take_turns(tmp_path: Path) -> None:
+    """Turns said at once by threads of one process land whole."""
+    with (
+        opened(tmp_path, model=ScriptedChat(default="An answer.")) as one,
+        opened(tmp_path, model=ScriptedChat(default="An answer.")) as two,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        list(pool.map(lambda n: (one, two)[n % 2].say(f"question {n}"), range(8)))
+
+        assert ["human", "ai"] * 8 == [m.type for m in one.messages()]
+
+
+async def test_a_cancelled_turn_leaves_the_thread_usable(tmp_path: Path) -> None:
+    """A task that is cancelled while the model writes gives the thread free again."""
+    started = threading.Event()
+
+    async def slow(_: Any) -> str:
+        started.set()
+        await asyncio.sleep(30)
+        return "late"
+
+    from langchain_core.runnables import RunnableLambda
+
+    model = RunnableLambda(lambda _: GOOD, afunc=slow)
+    path = tmp_path / "talk.db"
+    async with AsyncConversation.open(path, thread="t", model=model, judge=scores()) as talk:
+        task = asyncio.create_task(talk.say("q1"))
+        while not started.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with Conversation.open(path, thread="t", model=model, judge=scores()) as again:
+        assert again.say("q1").text == GOOD
+        assert ["human: q1", f"ai: {GOOD}"] == said(again.messages())
+
+
+def test_a_locked_file_is_a_clear_error_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process holds the file nothing is written; afterwards the talk goes on."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    with opened(tmp_path) as talk:
+        talk.say("q1")
+        other = sqlite3.connect(tmp_path / "talk.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+
+        with pytest.raises(DatabaseLockedError, match="locked by another process"):
+            talk.say("q2")
+        other.execute("ROLLBACK")
+        other.close()
+
+        assert talk.say("q2").kind == "answer"
+        assert ["q1", "q2"] == [turn.question for turn in talk.timeline().turns]
+
+
+def test_threads_are_listed_by_the_last_word(tmp_path: Path) -> None:
+    """The catalogue names each thread by its first question, at most 50 characters."""
+    with opened(tmp_path, thread="a") as talk:
+        talk.say("リスト内包表記について、" + "とても" * 30 + "詳しく教えてください。")
+        talk.say("q2")
+    with opened(tmp_path, thread="b", title=lambda _: "「A good title」") as talk:
+        talk.say("q1")
+        entries = {entry.thread_id: entry for entry in list_threads(talk.graph.store)}
+
+    assert {"a", "b"} == set(entries)
+    assert entries["a"].turns == 2
+    assert len(entries["a"].title) == 50
+    assert entries["b"].title == "A good title"
+
+
+def test_a_broken_title_model_costs_no_turn(tmp_path: Path) -> None:
+    """The question's own words name the thread instead."""
+    with opened(tmp_path, title=lambda _: 1 / 0) as talk:
+        assert talk.say("q1").kind == "answer"
+        assert ["q1"] == [entry.title for entry in list_threads(talk.graph.store)]
+
+
+def test_a_new_conversation_gets_a_thread_of_its_own(tmp_path: Path) -> None:
+    """Without an id each conversation is a new thread."""
+    path = tmp_path / "x.db"
+    with Conversation.open(path) as one, Conversation.open(path) as two:
+        assert one.thread_id != two.thread_id
+
+
+def test_a_notebook_shows_a_conversation(tmp_path: Path) -> None:
+    """The rich display holds a picture and text, for new threads too."""
+    with opened(tmp_path) as talk:
+        assert "image/svg+xml" in talk._repr_mimebundle_()
+        talk.say("q1")
+
+        shown = talk._repr_mimebundle_()
+
+    assert "q1" in shown["text/plain"]
+    assert shown["image/svg+xml"].startswith("<svg")

@@ -1,0 +1,306 @@
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.types import Command
+
+from tests.graph.kit import Numbered, config, make, record, said, say, scores
+from unsay.transcript.marks import mark_of
+
+
+def last(state: dict) -> str:
+    return str(state["messages"][-1].content)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("/help", "/rollback", id="help"),
+        pytest.param("/timeline", "0.90  question two", id="timeline"),
+        pytest.param("/checkpoints", "cp-", id="checkpoints"),
+        pytest.param("/checkpoint home", "home", id="checkpoint"),
+        pytest.param("/rollback", "/undo", id="rollback"),
+        pytest.param("/undo", "1", id="undo"),
+        pytest.param("/rollback nowhere", "'nowhere'", id="unknown-checkpoint"),
+    ],
+)
+def test_a_command_is_answered_without_a_model(command: str, expected: str, language: str) -> None:
+    """A slash command from any front end is answered by the graph, and no model sees it."""
+    model = Numbered()
+    graph = make(model, settings={"language": language})
+    say(graph, "question one", "question two")
+
+    state = say(graph, command)
+
+    assert expected in last(state)
+    assert mark_of(state["messages"][-1])["kind"] == "notice"
+    assert len(model.inputs) == 2
+
+
+def test_commands_and_notices_never_reach_a_model() -> None:
+    """A view holds neither a command nor the notice that answered it."""
+    model = Numbered()
+    graph = make(model)
+    say(graph, "q1", "/help", "/timeline", "/checkpoint here", "q2")
+
+    assert model.texts() == ["q1", "This is draft 1, about what was asked.", "q2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("/etc/hosts is broken", id="path"),
+        pytest.param("/undo\nand more lines", id="lines"),
+        pytest.param("/unknown", id="unknown-verb"),
+        pytest.param("/help me please", id="no-argument-taken"),
+        pytest.param("what does /undo do?", id="inside"),
+    ],
+)
+def test_what_only_looks_like_a_command_is_answered(text: str) -> None:
+    """A message that merely begins with a slash goes to the model."""
+    model = Numbered()
+    say(make(model), text)
+
+    assert [text] == model.texts()
+
+
+def test_rollback_by_name_and_its_undo_by_chat() -> None:
+    """A person goes back to a named point, and takes that back."""
+    graph = make(Numbered())
+    say(graph, "q1", "/checkpoint kyoto", "q2", "q3")
+    before = [line for line in record(graph) if "q" in line[:9]]
+
+    say(graph, "/rollback kyoto")
+    rolled = record(graph)
+    say(graph, "/undo")
+
+    assert rolled[:2] == ["human: q1", "ai: This is draft 1, about what was asked."]
+    assert "human: q2" not in rolled
+    assert before == [line for line in record(graph) if line.startswith("human: q")]
+
+
+def test_undo_takes_back_a_turn_with_its_rollbacks() -> None:
+    """Undoing a turn whose retries cut the record deeper brings all of it back."""
+    graph = make(Numbered(), scores(0.9, 0.6, 0.1, 0.9))
+    say(graph, "q1", "q2", "q3")
+    assert "human: q2" not in record(graph)
+
+    say(graph, "/undo")
+
+    assert record(graph)[:4] == [
+        "human: q1",
+        "ai: This is draft 1, about what was asked.",
+        "human: q2",
+        "ai: This is draft 2, about what was asked.",
+    ]
+
+
+def test_undo_to_the_beginning_and_not_further() -> None:
+    """Every step can be undone; after the last one the answer says so."""
+    graph = make(Numbered())
+    say(graph, "q1", "q2")
+
+    texts = [last(say(graph, "/undo")) for _ in range(3)]
+
+    assert texts[0].startswith("Undone. 1 turns remain")
+    assert texts[1].startswith("Undone. 0 turns remain")
+    assert "no step left" in texts[2]
+
+
+def test_a_host_orders_a_rollback_without_a_question() -> None:
+    """The flag as input goes back, answers with where the talk stands, and calls no model."""
+    model = Numbered()
+    graph = make(model)
+    first = say(graph, "q1")["checkpoints"][0]["id"]
+    say(graph, "q2", "q3")
+
+    order = {"should_rollback": True, "rollback_checkpoint_id": first}
+    state = graph.invoke(order, config())
+
+    assert said(state["messages"])[:2] == [
+        "human: q1",
+        "ai: This is draft 1, about what was asked.",
+    ]
+    assert first in last(state)
+    assert len(state["messages"]) == 3
+    assert len(model.inputs) == 3
+    assert (state["should_rollback"], state["rollback_checkpoint_id"]) == (False, None)
+
+
+def test_a_host_orders_a_rollback_with_a_question() -> None:
+    """With a question pending the record goes back and the question is answered there."""
+    model = Numbered()
+    graph = make(model)
+    say(graph, "q1", "q2")
+
+    state = say(graph, "q3", should_rollback=True)
+
+    assert [t for t in model.texts() if t.startswith("q")] == ["q1", "q3"]
+    assert said(state["messages"])[-2] == "human: q3"
+
+
+def test_an_unknown_checkpoint_from_a_host_changes_nothing_and_says_so() -> None:
+    """A wrong id leaves the record, clears the flags, and the thread goes on."""
+    graph = make(Numbered())
+    say(graph, "q1")
+
+    order = {"should_rollback": True, "rollback_checkpoint_id": "cp-nope"}
+    state = graph.invoke(order, config())
+    after = say(graph, "q2")
+
+    assert "'cp-nope'" in last(state)
+    assert state["should_rollback"] is False
+    assert said(after["messages"])[-1] == "ai: This is draft 2, about what was asked."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("   \n", "empty", id="blank"),
+        pytest.param("x" * 1_000_000, "1000000 characters", id="megabyte"),
+    ],
+)
+def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(text: str, words: str) -> None:
+    """Blank and oversized messages get a notice, and no model sees them, then or later."""
+    model = Numbered()
+    graph = make(model)
+
+    state = say(graph, text)
+    say(graph, "q1")
+
+    assert words in last(state)
+    assert model.inputs and model.texts() == ["q1"]
+
+
+ASK = {"settings": {"on_exhausted": "ask", "max_rollbacks": 1}}
+
+
+def exhausted(*after: float) -> tuple:
+    """A graph that waits for a person's decision on two rejected drafts."""
+    model = Numbered()
+    graph = make(model, scores(0.3, 0.2, *after), **ASK)
+    state = say(graph, "q1")
+    return model, graph, state["__interrupt__"][0].value
+
+
+def test_the_request_to_a_person_fits_langchain_and_the_inbox() -> None:
+    """The interrupt carries the best draft in the field's own format."""
+    _, _, request = exhausted()
+
+    (action,) = request["action_requests"]
+    assert action["args"] == action["arguments"]
+    assert action["args"]["answer"] == "This is draft 1, about what was asked."
+    assert request["review_configs"][0]["allowed_decisions"] == [
+        "approve",
+        "edit",
+        "reject",
+        "respond",
+    ]
+
+
+EDITED = {"name": "deliver_answer", "args": {"answer": "My own words."}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "words", "flag"),
+    [
+        pytest.param(
+            {"decisions": [{"type": "approve"}]},
+            "This is draft 1, about what was asked.",
+            "low_quality",
+            id="approve",
+        ),
+        pytest.param(
+            [{"type": "accept", "args": None}],
+            "This is draft 1, about what was asked.",
+            "low_quality",
+            id="inbox-accept",
+        ),
+        pytest.param(
+            {"decisions": [{"type": "edit", "edited_action": EDITED}]},
+            "My own words.",
+            "by_person",
+            id="edit",
+        ),
+        pytest.param(
+            [{"type": "edit", "args": {"action": "deliver_answer", "args": {"answer": "Mine."}}}],
+            "Mine.",
+            "by_person",
+            id="inbox-edit",
+        ),
+    ],
+)
+def test_a_person_decides_what_is_delivered(decision: object, words: str, flag: str) -> None:
+    """Approve delivers the best draft, edit the person's words, both marked."""
+    model, graph, _ = exhausted()
+
+    state = graph.invoke(Command(resume=decision), config())
+
+    assert words == last(state)
+    assert flag == mark_of(state["messages"][-1])["flag"]
+    assert len(model.inputs) == 2
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        pytest.param({"decisions": [{"type": "respond", "message": "Use a table."}]}, id="respond"),
+        pytest.param([{"type": "response", "args": "Use a table."}], id="inbox-response"),
+    ],
+)
+def test_a_person_asks_for_one_more_attempt(decision: object) -> None:
+    """The person's words reach the next attempt, which is judged like any other."""
+    model, graph, _ = exhausted(0.9)
+
+    state = graph.invoke(Command(resume=decision), config())
+
+    assert "Use a table." in model.texts()[0]
+    assert last(state) == "This is draft 3, about what was asked."
+
+
+def test_a_person_rejects_every_draft() -> None:
+    """Nothing is delivered, the question is answered by a notice, the talk goes on."""
+    model, graph, _ = exhausted(0.9)
+
+    state = graph.invoke(Command(resume={"decisions": [{"type": "reject"}]}), config())
+    after = say(graph, "q2")
+
+    assert "No answer" in last(state)
+    assert model.texts() == ["q2"]
+    assert last(after) == "This is draft 3, about what was asked."
+    assert len(after["cuts"]) == 2
+
+
+def test_nonsense_as_a_decision_asks_again() -> None:
+    """An answer that is no decision keeps the interrupt open and names the fault."""
+    _, graph, _ = exhausted()
+
+    again = graph.invoke(Command(resume={"what": "?"}), config())
+    state = graph.invoke(Command(resume="approve"), config())
+
+    request = again["__interrupt__"][0].value["action_requests"][0]
+    assert "no decision" in request["description"]
+    assert last(state) == "This is draft 1, about what was asked."
+
+
+def test_a_checkpoint_name_is_taken_once() -> None:
+    """A second checkpoint of the same name is refused, the first stays."""
+    graph = make(Numbered())
+    say(graph, "q1", "/checkpoint home", "q2")
+
+    state = say(graph, "/checkpoint home")
+
+    assert "exists already" in last(state)
+    assert ["home"] == [mark["name"] for mark in state["checkpoints"] if mark["name"]]
+
+
+def test_messages_of_a_front_end_keep_their_ids() -> None:
+    """A rollback never gives a message another id."""
+    graph = make(Numbered())
+    graph.invoke({"messages": [HumanMessage("q1", id="h1")]}, config())
+    before = graph.get_state(config()).values["messages"]
+    say(graph, "q2", "/rollback")
+
+    after = graph.get_state(config()).values["messages"]
+
+    assert [m.id for m in before] == [m.id for m in after[:2]]
+    assert after[0].id == "h1"

@@ -1,0 +1,1 @@
+"""End to end: unsay with `ChatOpenAI` over HTTP, against servers of the OpenAI protocol on loopback."""

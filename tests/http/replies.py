@@ -1,0 +1,33 @@
+"""What llmock's two models are told to say."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Behavior, Match, Reply
+
+ANSWERER = Match(model="answerer")
+JUDGE = Match(model="judge")
+QUESTION = "How many legs does a spider have?"
+ANSWER = "A spider has eight legs, two more than an insect."
+
+
+def answers(text: str = ANSWER, *, times: int | None = None) -> Behavior:
+    """The answerer's words."""
+    return Reply(text=text, times=times, match=ANSWERER)
+
+
+def grades(score: float, reason: str = "It answers.", *, times: int | None = None) -> Behavior:
+    """The judge's verdict, as the structure it is asked for."""
+    verdict = json.dumps({"score": score, "reason": reason})
+    return Reply(text=verdict, times=times, match=JUDGE)
+
+
+def bodies(llmock: LLMock, model: str) -> list[Any]:
+    """The requests for one model, oldest first."""
+    return [record.body for record in llmock.requests if record.model == model]
+
+
+Queue = Callable[[LLMock], object]
+"""Queues a fault."""

@@ -1,0 +1,190 @@
+"""A model that fails over HTTP: what the person is told, and that nothing is lost or doubled."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from langchain_core.exceptions import ContextOverflowError as LangChainContextOverflowError
+from langchain_openai import ChatOpenAI
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Delay, Fail, StreamFault
+
+from tests.http.replies import ANSWER, ANSWERER, QUESTION, answers, bodies, grades
+from unsay import AsyncConversation, Conversation
+from unsay.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelRefusedError,
+    ModelReplyError,
+    ModelUnavailableError,
+)
+
+JUDGED = {"judge_model": "judge"}
+OVERFLOW = "context_length_exceeded"
+FAULTS = [
+    pytest.param(Fail(408, match=ANSWERER), ModelUnavailableError, id="408"),
+    pytest.param(Fail(429, match=ANSWERER), ModelUnavailableError, id="429"),
+    pytest.param(Fail(500, match=ANSWERER), ModelUnavailableError, id="500"),
+    pytest.param(Fail(503, match=ANSWERER), ModelUnavailableError, id="503"),
+    pytest.param(Fail(400, match=ANSWERER), ModelRefusedError, id="400"),
+    pytest.param(Fail(401, match=ANSWERER), ModelRefusedError, id="401"),
+    pytest.param(Fail(403, match=ANSWERER), ModelRefusedError, id="403"),
+    pytest.param(Fail(404, match=ANSWERER), ModelRefusedError, id="404"),
+    pytest.param(Fail(400, code=OVERFLOW, match=ANSWERER), ContextOverflowError, id="overflow"),
+    pytest.param(
+        Fail(400, message="the request exceeds the available context size", match=ANSWERER),
+        ContextOverflowError,
+        id="llama.cpp-overflow",
+    ),
+]
+
+
+def model(**options: object) -> ChatOpenAI:
+    """The answerer, without the client's own retries where they are not the point."""
+    return ChatOpenAI(model="answerer", **{"max_retries": 0, **options})
+
+
+def record(talk: Conversation) -> list[tuple[str, str]]:
+    """Who said what."""
+    return [(message.type, str(message.content)) for message in talk.messages()]
+
+
+@pytest.mark.parametrize(("fault", "raised"), FAULTS)
+def test_fault_has_its_error_and_the_question_is_kept(
+    llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]
+) -> None:
+    """The error says who must act, and the same words said again give one question, one answer."""
+    llmock.add(answers(), grades(0.9), fault)
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        with pytest.raises(raised):
+            talk.say(QUESTION)
+        assert [("human", QUESTION)] == record(talk)
+        reply = talk.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+    assert (ANSWER, 0.9) == (reply.text, reply.score)
+
+
+@pytest.mark.parametrize(("fault", "raised"), FAULTS)
+async def test_fault_in_async_code_is_survived_by_a_restart(
+    llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]
+) -> None:
+    """After `AsyncConversation` failed, the file opened again still has the question once."""
+    llmock.add(answers(), grades(0.9), fault)
+    async with AsyncConversation.open(
+        tmp_path / "t.db", thread="t", model=model(http_async_client=None), settings=JUDGED
+    ) as first:
+        with pytest.raises(raised):
+            await first.say(QUESTION)
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=model(), settings=JUDGED
+    ) as talk:
+        talk.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_other_words_after_a_fault_set_the_question_aside(llmock: LLMock, tmp_path: Path) -> None:
+    """Something else said after an error is answered alone, and an undo finds no answer twice."""
+    llmock.add(answers(), grades(0.9), Fail(503, match=ANSWERER))
+    other = "How many legs does an insect have?"
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        with pytest.raises(ModelUnavailableError):
+            talk.say(QUESTION)
+        talk.say(other)
+        assert [("human", other), ("ai", ANSWER)] == record(talk)
+
+
+def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) -> None:
+    """A 429 with Retry-After costs one more request, and the answer arrives."""
+    llmock.add(answers(), grades(0.9), Fail(429, retry_after=0.05, match=ANSWERER))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+        assert ANSWER == talk.say(QUESTION).text
+    assert 2 == len(bodies(llmock, "answerer"))
+    llmock.assert_resilient()
+
+
+def test_server_that_fails_for_ever_is_given_up(llmock: LLMock, tmp_path: Path) -> None:
+    """The client's own retries end, and the person is told that the question is kept."""
+    llmock.add(Fail(500, times=None, match=ANSWERER))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+        with pytest.raises(ModelUnavailableError, match="The question is kept"):
+            talk.say(QUESTION)
+        assert 3 == len(bodies(llmock, "answerer"))
+        llmock.reset().add(answers(), grades(0.9))
+        talk.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_silent_model_is_given_up_in_time(llmock: LLMock, tmp_path: Path) -> None:
+    """`model_timeout_seconds` bounds each request of a model that unsay made from a name."""
+    llmock.add(Delay(3.0, times=3, match=ANSWERER), answers(), grades(0.9))
+    settings = {**JUDGED, "model_timeout_seconds": 0.2}
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
+        with pytest.raises(ModelUnavailableError, match="imeout"):
+            talk.say(QUESTION)
+        talk.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
+    """A refused connection is a model that could not be reached."""
+    del llmock
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    silent = model(base_url=f"http://127.0.0.1:{port}/v1")
+    with Conversation.open(tmp_path / "t.db", model=silent, judge="judge") as talk:
+        with pytest.raises(ModelUnavailableError):
+            talk.say(QUESTION)
+        assert [("human", QUESTION)] == record(talk)
+
+
+BREAKS = [
+    pytest.param("disconnect", ModelUnavailableError, id="disconnect"),
+    pytest.param("malformed", ModelReplyError, id="malformed"),
+]
+
+
+@pytest.mark.parametrize(("kind", "raised"), BREAKS)
+def test_broken_stream_loses_nothing(
+    llmock: LLMock, tmp_path: Path, kind: str, raised: type[ModelError]
+) -> None:
+    """Half an answer never enters the record; the same words said again are answered whole."""
+    fault = StreamFault(kind, after_chunks=3)  # type: ignore[arg-type]
+    llmock.add(answers(), grades(0.9), fault)
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        with pytest.raises(raised):
+            list(talk.stream(QUESTION))
+        assert [("human", QUESTION)] == record(talk)
+        assert ANSWER == list(talk.stream(QUESTION))[-1].text
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> None:
+    """A stream without its end is taken back as cut off, although no client reports it."""
+    llmock.add(answers(), grades(0.9), StreamFault("truncate", after_chunks=5))
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        events = list(talk.stream(QUESTION))
+        assert ["A spider has eight "] == [
+            "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
+            for struck in [e.message_id for e in events if e.kind == "taken_back"]
+        ]
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_window_of_the_server_is_respected(llmock: LLMock, tmp_path: Path) -> None:
+    """A conversation that outgrows a real window fails as overflow, and a new topic still fits."""
+    llmock.limits(context_window=200).add(answers(), grades(0.9))
+    long = QUESTION + " Consider this page of a zoology book." * 40
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        with pytest.raises(ContextOverflowError, match="start a new topic"):
+            talk.say(long)
+        talk.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_langchain_does_not_recognize_the_overflow_by_its_code(llmock: LLMock) -> None:
+    """Why we look at the code: LangChain's own class does not catch `context_length_exceeded`."""
+    llmock.add(Fail(400, code=OVERFLOW, match=ANSWERER))
+    with pytest.raises(Exception, match="400") as caught:
+        model().invoke(QUESTION)
+    assert OVERFLOW == getattr(caught.value, "code", None)
+    assert not isinstance(caught.value, LangChainContextOverflowError)

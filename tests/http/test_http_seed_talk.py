@@ -1,0 +1,153 @@
+"""The seed article's conversation, end to end: `ChatOpenAI`, a judge over HTTP, one file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AnyMessage
+
+from tests.http.openai_server import OpenAIServer, Script
+from tests.http.seed_talk import SeedTalk, judged_answer
+from unsay import AsyncConversation, Conversation
+from unsay.graph.reply import Reply
+
+Serve = Callable[[Script], OpenAIServer]
+
+
+def play(path: Path, seed_talk: SeedTalk) -> list[Reply]:
+    """All four questions, with the bad exchange put in before the last."""
+    with open_talk(path) as talk:
+        replies = [talk.say(question) for question in seed_talk.questions[:3]]
+        talk.add(seed_talk.pushed_in)
+        return [*replies, talk.say(seed_talk.questions[3])]
+
+
+def open_talk(path: Path) -> Conversation:
+    """The conversation, answered and judged by two models of the server."""
+    settings = {"judge_model": "judge"}
+    return Conversation.open(path, thread="seed", model="answerer", settings=settings)
+
+
+def said(messages: list[AnyMessage]) -> list[tuple[str, str]]:
+    """Who said what."""
+    return [(message.type, str(message.content)) for message in messages]
+
+
+def test_poisoned_answer_never_reaches_the_user(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """Each question gets its good answer; the two bad ones cost one rollback each."""
+    serve(seed_talk.script)
+    replies = play(tmp_path / "talk.db", seed_talk)
+    assert [
+        (seed_talk.answers[seed_talk.questions[0]], 0.9, 0),
+        (seed_talk.answers[seed_talk.questions[1]], 0.9, 0),
+        (seed_talk.answers[seed_talk.questions[2]], 0.9, 1),
+        (seed_talk.answers[seed_talk.questions[3]], 0.9, 1),
+    ] == [(reply.text, reply.score, reply.rollbacks) for reply in replies]
+
+
+def test_retry_is_told_the_reason_and_not_the_bad_answer(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """The second request for the third question holds question and reason, not the answer."""
+    server = serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    third = seed_talk.questions[2]
+    first, retry = (a for a in server.asked_of("answerer") if a.question == third)
+    reason = seed_talk.reasons[seed_talk.poisoned]
+    assert (False, True) == (reason in first.system, reason in retry.system)
+    assert not [asked for asked in (first, retry) if seed_talk.poisoned[:30] in asked.text]
+
+
+def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """The judge sees the bad exchange; the answerer is told why it went, never what it said."""
+    server = serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    (_, _), (_, bad) = seed_talk.pushed_in
+    last = server.asked_of("answerer")[-1]
+    assert bad in [judged_answer(asked) for asked in server.asked_of("judge")]
+    assert (seed_talk.questions[3], True, False) == (
+        last.question,
+        seed_talk.reasons[bad] in last.system,
+        bad[:30] in last.text,
+    )
+
+
+def test_judge_is_asked_for_a_structure(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """Every request for the judge carries the verdict's schema; the answerer's carry none."""
+    server = serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    schemas = [
+        asked.body["response_format"]["json_schema"]["schema"]["required"]
+        for asked in server.asked_of("judge")
+    ]
+    assert [["score", "reason"]] * 6 == schemas
+    assert not [a for a in server.asked_of("answerer") if "response_format" in a.body]
+
+
+def test_weather_is_left_out_when_python_is_asked_about_again(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """Back at Python, the request shows the list comprehensions and not the weather's answer."""
+    server = serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    third = [a for a in server.asked_of("answerer") if a.question == seed_talk.questions[2]][0]
+    shown = [message["content"] for message in third.body["messages"][1:]]
+    assert [
+        seed_talk.questions[0],
+        seed_talk.answers[seed_talk.questions[0]],
+        seed_talk.questions[2],
+    ] == shown
+
+
+def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
+    """Reopened, the thread has the good answers alone, and both bad ones among its cuts."""
+    serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    with open_talk(tmp_path / "talk.db") as talk:
+        messages, timeline = talk.messages(), talk.timeline()
+    expected = [
+        words
+        for question in seed_talk.questions
+        for words in (("human", question), ("ai", seed_talk.answers[question]))
+    ]
+    assert expected == said(messages)
+    assert ["draft", "context"] == [cut["kind"] for cut in timeline.cuts]
+
+
+def test_rollback_by_hand_after_a_restart(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """A rollback takes the last turn off, an undo brings it back, word for word."""
+    serve(seed_talk.script)
+    play(tmp_path / "talk.db", seed_talk)
+    with open_talk(tmp_path / "talk.db") as talk:
+        before = said(talk.messages())
+        moved = talk.rollback()
+        after = said(talk.messages())
+        talk.undo()
+        restored = said(talk.messages())
+    assert (3, seed_talk.questions[3]) == (moved.turns, moved.question)
+    assert (before[:6], before) == (after, restored)
+
+
+async def test_same_talk_in_async_code(
+    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+) -> None:
+    """`AsyncConversation` leaves the same record as `Conversation`."""
+    serve(seed_talk.script)
+    play(tmp_path / "blocking.db", seed_talk)
+    path, settings = tmp_path / "async.db", {"judge_model": "judge"}
+    async with AsyncConversation.open(path, model="answerer", settings=settings) as talk:
+        for question in seed_talk.questions[:3]:
+            await talk.say(question)
+        await talk.add(seed_talk.pushed_in)
+        await talk.say(seed_talk.questions[3])
+        found = said(await talk.messages())
+    with open_talk(tmp_path / "blocking.db") as talk:
+        assert said(talk.messages()) == found

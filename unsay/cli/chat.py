@@ -1,0 +1,163 @@
+"""`unsay chat`: a conversation in the terminal."""
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from importlib import import_module
+from importlib.util import find_spec
+
+import click
+
+from unsay.cli.deciding import decision_of
+from unsay.cli.events import event_object
+from unsay.cli.faults import show
+from unsay.cli.output import note, print_json, versioned
+from unsay.cli.place import location
+from unsay.cli.screen import Screen
+from unsay.cli.speaking import labels_for, labels_of, open_with_model, settings_for
+from unsay.errors import InputError, UnknownThreadError
+from unsay.graph.conversation import Conversation
+from unsay.graph.reply import Event
+from unsay.history.database import open_database
+from unsay.settings import Settings
+from unsay.transcript.marks import spoken
+from unsay.transcript.text import text_of
+
+Reader = Callable[[str], str]
+"""Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
+
+PROMPT = "> "
+
+
+def chat(
+    *,
+    thread: str | None,
+    model: str | None,
+    judge_model: str | None,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Talk until the input ends."""
+    settings = settings_for(model=model, judge_model=judge_model)
+    with closing(open_database(location(db))) as database:
+        conversation = open_with_model(database, thread, settings)
+        Chat(conversation, settings, as_json=as_json).run()
+
+
+class Chat:
+    """The loop of a chat: read, answer, and go on whatever happens."""
+
+    def __init__(self, conversation: Conversation, settings: Settings, *, as_json: bool) -> None:
+        """Ready to run; nothing is read or printed yet."""
+        self._conversation = conversation
+        self._settings = settings
+        self._as_json = as_json
+        self._interactive = sys.stdin.isatty()
+        self._screen = Screen(labels_of(conversation, settings), live=sys.stdout.isatty())
+        self._prefill = ""
+        self._deciding = False
+
+    def run(self) -> None:
+        """Read and answer until the end of the input or `/exit`."""
+        self._greet()
+        read = reader(self._conversation, interactive=self._interactive)
+        while (line := self._next(read)) is not None:
+            try:
+                self._take(line)
+            except KeyboardInterrupt:
+                if not self._interactive:
+                    raise
+                self._screen.end_line()
+                self._screen.note(self._screen.labels.stopped)
+            except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
+                self._screen.end_line()
+                show(error, as_json=self._as_json)
+
+    def _greet(self) -> None:
+        words = self._screen.labels
+        if self._as_json:
+            print_json(versioned(event="thread", thread_id=self._conversation.thread_id))
+        note(f"thread {self._conversation.thread_id}")
+        if self._interactive:
+            note(words.leave)
+        try:
+            turns = self._conversation.timeline().turns
+        except UnknownThreadError:
+            return
+        if turns and turns[-1].answer is None:
+            self._screen.note(words.waiting.format(question=turns[-1].question))
+
+    def _next(self, read: Reader) -> str | None:
+        """The next line with words in it; `None` when the chat is over."""
+        while True:
+            try:
+                line = read(self._prefill).strip()
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                if not self._interactive:
+                    raise
+                note(self._screen.labels.leave)
+                continue
+            self._prefill = ""
+            if line == "/exit":
+                return None
+            if line:
+                return line
+
+    def _take(self, line: str) -> None:
+        if self._deciding or line == "/resume":
+            self._resume(decision_of(line) if self._deciding else None)
+            return
+        self._screen.labels = labels_for(line, self._settings)
+        before = spoken(self._conversation.messages())
+        moved = False
+        with closing(self._conversation.stream(line)) as events:
+            for event in events:
+                self._show(event)
+                moved = moved or _is_order_back(event)
+        if moved:
+            after = {message.id for message in self._conversation.messages()}
+            gone = (m for m in before if m.type == "human" and m.id not in after)
+            self._prefill = next((text_of(message) for message in gone), "")
+        if line.lower() == "/help" and not self._as_json:
+            click.echo(self._screen.labels.local_help)
+
+    def _resume(self, decision: object) -> None:
+        reply = self._conversation.resume(decision)
+        self._show(Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply))
+
+    def _show(self, event: Event) -> None:
+        if event.reply is not None:
+            self._deciding = event.reply.kind == "decision"
+        if self._as_json:
+            print_json(event_object(event))
+            return
+        self._screen.show(event)
+        if self._deciding:
+            note(self._screen.labels.decide)
+
+
+def _is_order_back(event: Event) -> bool:
+    """Whether an event tells that a person's order moved the record back."""
+    return event.kind == "undone" or (event.kind == "rollback" and event.data["kind"] == "person")
+
+
+def reader(conversation: Conversation, *, interactive: bool) -> Reader:
+    """What reads the user's lines: prompt_toolkit on a terminal that has it, else plain lines."""
+    if interactive and sys.stdout.isatty() and find_spec("prompt_toolkit") is not None:
+        made: Reader = import_module("unsay.cli.prompt").make_reader(conversation, PROMPT)
+        return made
+    return _plain_reader(interactive=interactive)
+
+
+def _plain_reader(*, interactive: bool) -> Reader:
+    def read(_prefill: str) -> str:
+        if interactive:
+            click.echo(PROMPT, nl=False, err=True)
+        try:
+            return input()
+        except UnicodeDecodeError as error:
+            raise InputError(f"The input is not UTF-8 text ({error}); convert it first") from error
+
+    return read

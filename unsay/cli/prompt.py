@@ -1,0 +1,73 @@
+"""Reading lines with prompt_toolkit: editing, a history, and completion of the commands."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from unsay.cli.labels import labels
+from unsay.errors import UnknownThreadError
+from unsay.graph.conversation import Conversation
+from unsay.prompts.catalogue import texts
+from unsay.transcript.text import newest_language
+from unsay.types import Language
+
+TAKES_CHECKPOINT = "/rollback "
+"""What is typed before a checkpoint's name."""
+
+
+class Commands(Completer):
+    """Completes slash commands, with what they do, and the names of checkpoints."""
+
+    def __init__(
+        self, described: Iterable[tuple[str, str]], names: Callable[[], Iterable[tuple[str, str]]]
+    ) -> None:
+        """Complete these.
+
+        Args:
+            described: Each command and what it does.
+            names: Gives the checkpoints there are now, and where each stands.
+        """
+        self._described = list(described)
+        self._names = names
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        """What the line may become; nothing unless it begins with a slash."""
+        del complete_event
+        line = document.text_before_cursor
+        if line.startswith(TAKES_CHECKPOINT):
+            found, typed = self._names(), line.removeprefix(TAKES_CHECKPOINT)
+        elif line.startswith("/"):
+            found, typed = self._described, line
+        else:
+            return
+        for word, meaning in found:
+            if word.startswith(typed):
+                yield Completion(word, start_position=-len(typed), display_meta=meaning)
+
+
+def described_commands(language: Language) -> list[tuple[str, str]]:
+    """Each command and what it does, read from the help that the user sees."""
+    lines = f"{texts(language).help}\n{labels(language).local_help}".splitlines()
+    parts = [line.partition("  ") for line in lines]
+    return [(usage.split()[0], meaning.strip()) for usage, _, meaning in parts]
+
+
+def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
+    """The checkpoints' names or ids, with their topics; none for a thread that is new."""
+    try:
+        marks = conversation.checkpoints()
+    except UnknownThreadError:
+        return []
+    return [(mark["name"] or mark["id"], mark["topic"]) for mark in marks]
+
+
+def make_reader(conversation: Conversation, prompt: str) -> Callable[[str], str]:
+    """What reads a line; its argument is put into the line first."""
+    language = newest_language(conversation.messages())
+    completer = Commands(described_commands(language), lambda: checkpoint_names(conversation))
+    session: PromptSession[str] = PromptSession(prompt, completer=completer)
+    return lambda prefill: session.prompt(default=prefill)

@@ -1,0 +1,145 @@
+"""A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from unsay.cli.labels import Labels
+from unsay.cli.wrap import Wrap, wrapped
+from unsay.graph.reply import Event, Reply
+from unsay.nodes.commands import score_text
+
+
+def can_move_cursor() -> bool:
+    """Whether standard output understands escape codes and the user wants them."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+class Screen:
+    """Shows the events of one turn after another."""
+
+    def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
+        """Begin with nothing shown.
+
+        Args:
+            labels: Words of the notes.
+            live: Whether to show drafts while they are written, or just replies.
+            notes_apart: Whether notes go to standard error.
+        """
+        self.labels = labels
+        self._live = live
+        self._notes_apart = notes_apart
+        self._draft = ""
+        self._message_id: str | None = None
+        self._columns, self._lines = shutil.get_terminal_size()
+        self._wrap = Wrap(columns=self._columns)
+        self._shown: Mapping[str, Callable[[Event], None]] = {
+            "token": self._token,
+            "taken_back": self._taken_back,
+            "rollback": self._rollback,
+            "topic": self._topic,
+            "fold": self._fold,
+            "verdict": self._verdict,
+            "set_aside": lambda _: self.note(self.labels.set_aside),
+            "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
+            "reply": self._reply,
+        }
+
+    def show(self, event: Event) -> None:
+        """Show one event; kinds that say nothing new to a person are left out."""
+        handler = self._shown.get(event.kind)
+        if handler is not None:
+            handler(event)
+
+    def reply(self, reply: Reply) -> None:
+        """Show how a turn ended, unless its words are on the screen already."""
+        if self._draft.strip() != reply.text.strip():
+            self.end_line()
+            self._write(reply.text)
+        self.end_line()
+        if reply.kind == "answer":
+            self.note(self._status(reply))
+        if reply.request is not None:
+            self.note(reply.request["action_requests"][0]["description"])
+
+    def end_line(self) -> None:
+        """End the line on which a draft stands, if there is one."""
+        if self._draft:
+            click.echo(self._wrap.end())
+        self._draft = ""
+        self._wrap = Wrap(columns=self._columns)
+
+    def note(self, text: str) -> None:
+        """Print a dimmed line, indented."""
+        line = "  " + wrapped(text, columns=self._columns - 2, indent=2)
+        click.echo(click.style(line, dim=True), err=self._notes_apart)
+
+    def _fill(self, label: str, data: Mapping[str, Any]) -> None:
+        scores = {key: score_text(data[key]) for key in ("score", "similarity") if key in data}
+        self.note(label.format(**{**data, **scores}))
+
+    def _write(self, text: str) -> None:
+        self._draft += text
+        click.echo(self._wrap.feed(text), nl=False)
+        sys.stdout.flush()
+
+    def _token(self, event: Event) -> None:
+        if not self._live:
+            return
+        if self._message_id != event.message_id:
+            self.end_line()
+        self._message_id = event.message_id
+        self._write(event.text)
+
+    def _taken_back(self, event: Event) -> None:
+        if self._draft and can_move_cursor() and self._wrap.rows < self._lines - 1:
+            self._strike()
+        self.end_line()
+        self._fill(self.labels.taken_back, event.data)
+
+    def _strike(self) -> None:
+        """Draw the draft on the screen once more, struck out."""
+        up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
+        struck = click.style(
+            wrapped(self._draft, columns=self._columns), dim=True, strikethrough=True
+        )
+        click.echo(f"{up}\r\x1b[J{struck}")
+        self._draft = ""
+
+    def _rollback(self, event: Event) -> None:
+        if event.data["kind"] == "context" or event.data["removed"]:
+            self._fill(self.labels.rolled_back, event.data)
+
+    def _topic(self, event: Event) -> None:
+        if event.data["similarity"] is not None:
+            back = event.data["kind"] == "back"
+            self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
+
+    def _fold(self, event: Event) -> None:
+        self._fill(self.labels.folded, event.data)
+
+    def _verdict(self, event: Event) -> None:
+        if event.data["of"] == "context":
+            self._fill(self.labels.judged, event.data)
+
+    def _reply(self, event: Event) -> None:
+        if event.reply is not None:
+            self.reply(event.reply)
+
+    def _status(self, reply: Reply) -> str:
+        """A reply's score, topic, checkpoint and flag on one line."""
+        words = self.labels
+        scored = words.unscored.format(reason=reply.reason)
+        if reply.score is not None:
+            scored = words.score.format(score=score_text(reply.score))
+        parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
+        if reply.checkpoint_id:
+            parts.append(words.checkpoint.format(id=reply.checkpoint_id))
+        if reply.flag == "low_quality":
+            parts.append(words.low_quality.format(reason=reply.reason))
+        return " · ".join(part for part in parts if part)
