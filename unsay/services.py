@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
@@ -66,9 +66,23 @@ def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
     made: Runnable[Any, Any] = chat_openai(
         model=name,
         timeout=settings.model_timeout_seconds,
+        stream_usage=True,
         **({} if key else {"api_key": "not-needed"}),
+        **_loop_safe_client(),
     )
     return made
+
+
+def _loop_safe_client() -> dict[str, Any]:
+    """An HTTP client that keeps no connection of one event loop for the next.
+
+    LangChain shares one among all loops of the process, and a connection that was kept by a
+    loop that has ended fails in the next one. A proxy set for LangChain needs its own client.
+    """
+    if environ.get("OPENAI_PROXY"):
+        return {}
+    limits = import_module("httpx").Limits(max_keepalive_connections=0)
+    return {"http_async_client": import_module("openai").DefaultAsyncHttpxClient(limits=limits)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +115,9 @@ class Services:
 
     tool_loop: Runnable[Any, Any] | None = None
     """The graph in which model and tools take turns; `None` without tools."""
+
+    learned: set[str] = field(default_factory=set, compare=False)
+    """What calls taught about the models, for example that the judge refuses structure."""
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:

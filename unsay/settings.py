@@ -7,6 +7,7 @@ overrides all of them for that run.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -14,6 +15,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -94,7 +96,7 @@ class Settings(BaseSettings):
     history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
     """How many lines of `state_history` are kept."""
 
-    checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
     """How many unnamed checkpoints are kept; named ones are kept until 200."""
 
     @model_validator(mode="after")
@@ -126,7 +128,26 @@ class Settings(BaseSettings):
             ConfigurationError: An override is impossible.
         """
         overrides = {k: v for k, v in asdict(context).items() if v is not None} if context else {}
-        return load_settings({**self.model_dump(), **overrides}) if overrides else self
+        return _made(_RunSettings, {**self.model_dump(), **overrides}) if overrides else self
+
+
+class _RunSettings(Settings):
+    """Settings of one run: no file is read anew, which would block an event loop."""
+
+    model_config = SettingsConfigDict(toml_file=None)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take the arguments alone."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,19 +190,29 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
             were loaded already are returned as they are.
 
     Raises:
-        ConfigurationError: A key is unknown or a value impossible; the message
-            names each of them.
+        ConfigurationError: A key is unknown or a value impossible, the message
+            names each of them; or the file or a variable cannot be read.
     """
     if isinstance(explicit, Settings):
         return explicit
+    return _made(Settings, explicit or {})
+
+
+def _made(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     try:
-        return Settings(**dict(explicit or {}))
+        return kind(**dict(values))
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(str(part) for part in fault['loc']) or 'settings'}: {fault['msg']}"
             for fault in error.errors()
         )
         raise ConfigurationError(f"These settings cannot be used: {faults}") from error
+    except SettingsError as error:
+        raise ConfigurationError(
+            f"These settings cannot be used: {error}; write it as JSON"
+        ) from error
+    except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
 
 
 def context_of(value: object) -> Context | None:

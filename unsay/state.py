@@ -88,7 +88,7 @@ def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
 class RecordChannel(DeltaChannel[list[AnyMessage]]):
     """The record's channel: stores what was added, and a whole copy ever more rarely.
 
-    A snapshot is due after as many updates as half the record's length, so that
+    A snapshot is due after as many updates as a quarter of the record's length, so that
     the bytes of all snapshots together grow in proportion to the record.
     """
 
@@ -103,7 +103,7 @@ class RecordChannel(DeltaChannel[list[AnyMessage]]):
     def snapshot_frequency(self) -> int:
         """Updates between two snapshots at the record's present length."""
         value = getattr(self, "value", None)
-        return max(self._floor, len(value) // 2) if isinstance(value, list) else self._floor
+        return max(self._floor, len(value) // 4) if isinstance(value, list) else self._floor
 
     @snapshot_frequency.setter
     def snapshot_frequency(self, floor: int) -> None:

@@ -6,7 +6,7 @@ is for scripts that depend on what was asked.
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -18,12 +18,6 @@ PIECE = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """One request as it came over the wire."""
-
-    path: str
-    """Of the URL."""
-
-    headers: Mapping[str, str]
-    """With lower-case names."""
 
     body: Mapping[str, Any]
     """The JSON that was posted."""
@@ -96,14 +90,9 @@ class OpenAIServer:
 
 def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            names = [{"id": name, "object": "model"} for name in ("answerer", "judge")]
-            self._send("application/json", [json.dumps({"object": "list", "data": names})])
-
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(path=self.path, headers=headers, body=body)
+            asked = Asked(body=body)
             server.asked.append(asked)
             message, finish = _message(server.script(asked))
             if body.get("stream"):
@@ -113,7 +102,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 reply = {**_head(body, "chat.completion"), "choices": [choice], "usage": USAGE}
                 self._send("application/json", [json.dumps(reply)])
 
-        def _send(self, kind: str, parts: Iterator[str] | list[str]) -> None:
+        def _send(self, kind: str, parts: Iterable[str]) -> None:
             self.send_response(200)
             self.send_header("content-type", kind)
             self.end_headers()

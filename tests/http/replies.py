@@ -1,11 +1,10 @@
 """What llmock's two models are told to say."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from llmock.pytest_plugin import LLMock
-from llmock.scenarios import Behavior, Match, Reply
+from llmock.scenarios import Behavior, Match, Reply, ToolCall
 
 ANSWERER = Match(model="answerer")
 JUDGE = Match(model="judge")
@@ -24,10 +23,11 @@ def grades(score: float, reason: str = "It answers.", *, times: int | None = Non
     return Reply(text=verdict, times=times, match=JUDGE)
 
 
+def calls(name: str, *, times: int | None = 1, **arguments: Any) -> Behavior:
+    """The answerer's call of a tool."""
+    return Reply(tool_calls=(ToolCall(name, arguments),), times=times, match=ANSWERER)
+
+
 def bodies(llmock: LLMock, model: str) -> list[Any]:
     """The requests for one model, oldest first."""
     return [record.body for record in llmock.requests if record.model == model]
-
-
-Queue = Callable[[LLMock], object]
-"""Queues a fault."""

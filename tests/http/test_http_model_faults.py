@@ -4,15 +4,17 @@ import socket
 from pathlib import Path
 
 import pytest
+from httpx import AsyncClient
 from langchain_core.exceptions import ContextOverflowError as LangChainContextOverflowError
 from langchain_openai import ChatOpenAI
 from llmock.pytest_plugin import LLMock
-from llmock.scenarios import Delay, Fail, StreamFault
+from llmock.scenarios import Delay, Fail, Reply, StreamFault
 
 from tests.http.replies import ANSWER, ANSWERER, QUESTION, answers, bodies, grades
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     ContextOverflowError,
+    EmptyAnswerError,
     ModelError,
     ModelRefusedError,
     ModelReplyError,
@@ -70,14 +72,18 @@ async def test_fault_in_async_code_is_survived_by_a_restart(
 ) -> None:
     """After `AsyncConversation` failed, the file opened again still has the question once."""
     llmock.add(answers(), grades(0.9), fault)
-    async with AsyncConversation.open(
-        tmp_path / "t.db", thread="t", model=model(http_async_client=None), settings=JUDGED
-    ) as first:
+    async with (
+        AsyncClient() as client,
+        AsyncConversation.open(
+            tmp_path / "t.db",
+            thread="t",
+            model=model(http_async_client=client),
+            settings=JUDGED,
+        ) as first,
+    ):
         with pytest.raises(raised):
             await first.say(QUESTION)
-    with Conversation.open(
-        tmp_path / "t.db", thread="t", model=model(), settings=JUDGED
-    ) as talk:
+    with Conversation.open(tmp_path / "t.db", thread="t", model=model(), settings=JUDGED) as talk:
         talk.say(QUESTION)
         assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
 
@@ -167,6 +173,25 @@ def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> 
             "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
             for struck in [e.message_id for e in events if e.kind == "taken_back"]
         ]
+        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+
+
+def test_answer_at_its_length_limit_is_taken_back(llmock: LLMock, tmp_path: Path) -> None:
+    """What the provider cut off is not delivered while another draft is whole."""
+    cut = Reply(text="A spider has eight legs, and", finish_reason="length", match=ANSWERER)
+    llmock.add(cut, answers(), grades(0.9))
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        reply = talk.say(QUESTION)
+    assert (ANSWER, 1) == (reply.text, reply.rollbacks)
+
+
+def test_empty_answers_are_no_answer(llmock: LLMock, tmp_path: Path) -> None:
+    """A model that returns nothing three times ends the turn, and the question is kept."""
+    llmock.add(answers("", times=3), answers(), grades(0.9))
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+        with pytest.raises(EmptyAnswerError, match="3 attempts"):
+            talk.say(QUESTION)
+        talk.say(QUESTION)
         assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
 
 

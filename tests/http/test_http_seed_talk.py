@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from langchain_core.messages import AnyMessage
 
 from tests.http.openai_server import OpenAIServer, Script
@@ -76,9 +75,7 @@ def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
     )
 
 
-def test_judge_is_asked_for_a_structure(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
-) -> None:
+def test_judge_is_asked_for_a_structure(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
     """Every request for the judge carries the verdict's schema; the answerer's carry none."""
     server = serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
@@ -96,7 +93,7 @@ def test_weather_is_left_out_when_python_is_asked_about_again(
     """Back at Python, the request shows the list comprehensions and not the weather's answer."""
     server = serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    third = [a for a in server.asked_of("answerer") if a.question == seed_talk.questions[2]][0]
+    third = next(a for a in server.asked_of("answerer") if a.question == seed_talk.questions[2])
     shown = [message["content"] for message in third.body["messages"][1:]]
     assert [
         seed_talk.questions[0],
@@ -136,9 +133,7 @@ def test_rollback_by_hand_after_a_restart(
     assert (before[:6], before) == (after, restored)
 
 
-async def test_same_talk_in_async_code(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
-) -> None:
+async def test_same_talk_in_async_code(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
     """`AsyncConversation` leaves the same record as `Conversation`."""
     serve(seed_talk.script)
     play(tmp_path / "blocking.db", seed_talk)

@@ -8,7 +8,8 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
+from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
+from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_talk import SeedTalk
 from unsay import AsyncConversation, Conversation, build_graph
 from unsay.graph.reply import Event
@@ -16,21 +17,6 @@ from unsay.graph.reply import Event
 Serve = Callable[[Script], OpenAIServer]
 JUDGED = {"judge_model": "judge"}
 HELD = {"judge_model": "judge", "stream": "held"}
-ANSWER = "It is 21 degrees in Paris, with a light wind from the west."
-
-
-def read_meter(city: str) -> str:
-    """The temperature of a city."""
-    return f"{city}: 21 degrees"
-
-
-def asks_the_meter(asked: Asked) -> Said:
-    """Calls the tool first and answers from its result."""
-    if asked.model == "judge":
-        return {"score": 0.9, "reason": "It answers the question."}
-    if asked.body["messages"][-1]["role"] == "tool":
-        return ANSWER
-    return Calls(name="read_meter", arguments={"city": "Paris"})
 
 
 def drafts(events: Iterable[Event]) -> dict[str | None, str]:
@@ -92,9 +78,7 @@ async def test_taken_back_names_the_struck_draft_in_async_code(
     """`AsyncConversation.stream` tells the same as `Conversation.stream`."""
     serve(seed_talk.script)
     question = seed_talk.questions[2]
-    async with AsyncConversation.open(
-        tmp_path / "t.db", model="answerer", settings=JUDGED
-    ) as talk:
+    async with AsyncConversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
         events = [event async for event in talk.stream(question)]
     shown = drafts(events)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
@@ -168,7 +152,7 @@ def test_answer_after_a_tool_call_is_streamed(serve: Serve, tmp_path: Path) -> N
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
     ) as talk:
-        events = list(talk.stream("How warm is it in Paris?"))
+        events = list(talk.stream(QUESTION))
         record = [message.type for message in talk.messages()]
     assert [ANSWER] == list(drafts(events).values())
     assert sum(event.kind == "token" for event in events) > 5
@@ -183,7 +167,7 @@ def test_held_stream_with_tools_sends_the_passed_answer(serve: Serve, tmp_path: 
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=HELD
     ) as talk:
-        events = list(talk.stream("How warm is it in Paris?"))
+        events = list(talk.stream(QUESTION))
     assert [ANSWER] == list(drafts(events).values())
     assert ["verdict", "token"] == [
         event.kind for event in events if event.kind in ("verdict", "token")
@@ -195,7 +179,7 @@ async def test_plain_graph_streams_with_tools(serve: Serve, form: str) -> None:
     """A host sees the answer's tokens under `process_message`, without `subgraphs=True`."""
     serve(asks_the_meter)
     graph = build_graph("answerer", tools=[read_meter], settings=JUDGED)
-    value = {"messages": [("user", "How warm is it in Paris?")]}
+    value = {"messages": [("user", QUESTION)]}
     modes = ["messages", "custom"]
     if form == "stream":
         chunks = list(graph.stream(value, stream_mode=modes))

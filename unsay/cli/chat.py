@@ -14,12 +14,12 @@ from unsay.cli.faults import show
 from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import location
 from unsay.cli.screen import Screen
-from unsay.cli.speaking import labels_for, labels_of, open_with_model, settings_for
+from unsay.cli.speaking import Cast, Speaker
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.conversation import Conversation
 from unsay.graph.reply import Event
 from unsay.history.database import open_database
-from unsay.settings import Settings
+from unsay.nodes.commands import parse_command
 from unsay.transcript.marks import spoken
 from unsay.transcript.text import text_of
 
@@ -38,24 +38,27 @@ def chat(
     as_json: bool,
 ) -> None:
     """Talk until the input ends."""
-    settings = settings_for(model=model, judge_model=judge_model)
-    with closing(open_database(location(db))) as database:
-        conversation = open_with_model(database, thread, settings)
-        Chat(conversation, settings, as_json=as_json).run()
+    cast = Cast.named(model=model, judge_model=judge_model)
+    with (
+        closing(open_database(location(db))) as database,
+        cast.speaker(database, thread) as speaker,
+    ):
+        Chat(speaker, as_json=as_json).run()
 
 
 class Chat:
     """The loop of a chat: read, answer, and go on whatever happens."""
 
-    def __init__(self, conversation: Conversation, settings: Settings, *, as_json: bool) -> None:
+    def __init__(self, speaker: Speaker, *, as_json: bool) -> None:
         """Ready to run; nothing is read or printed yet."""
-        self._conversation = conversation
-        self._settings = settings
+        self._speaker = speaker
+        self._conversation = speaker.conversation
         self._as_json = as_json
         self._interactive = sys.stdin.isatty()
-        self._screen = Screen(labels_of(conversation, settings), live=sys.stdout.isatty())
+        self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
         self._prefill = ""
         self._deciding = False
+        self._moved = False
 
     def run(self) -> None:
         """Read and answer until the end of the input or `/exit`."""
@@ -72,6 +75,8 @@ class Chat:
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
                 show(error, as_json=self._as_json)
+            if self._interactive:
+                click.echo(err=True)
 
     def _greet(self) -> None:
         words = self._screen.labels
@@ -98,7 +103,7 @@ class Chat:
                 if not self._interactive:
                     raise
                 note(self._screen.labels.leave)
-                continue
+                line = ""
             self._prefill = ""
             if line == "/exit":
                 return None
@@ -107,27 +112,23 @@ class Chat:
 
     def _take(self, line: str) -> None:
         if self._deciding or line == "/resume":
-            self._resume(decision_of(line) if self._deciding else None)
+            decision = decision_of(line) if self._deciding else None
+            self._speaker.turns.resume(decision, self._show)
             return
-        self._screen.labels = labels_for(line, self._settings)
+        if parse_command(line) is None:
+            self._screen.labels = self._speaker.labels_for(line)
         before = spoken(self._conversation.messages())
-        moved = False
-        with closing(self._conversation.stream(line)) as events:
-            for event in events:
-                self._show(event)
-                moved = moved or _is_order_back(event)
-        if moved:
+        self._moved = False
+        self._speaker.turns.say(line, self._show)
+        if self._moved:
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)
             self._prefill = next((text_of(message) for message in gone), "")
         if line.lower() == "/help" and not self._as_json:
             click.echo(self._screen.labels.local_help)
 
-    def _resume(self, decision: object) -> None:
-        reply = self._conversation.resume(decision)
-        self._show(Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply))
-
     def _show(self, event: Event) -> None:
+        self._moved = self._moved or _is_order_back(event)
         if event.reply is not None:
             self._deciding = event.reply.kind == "decision"
         if self._as_json:

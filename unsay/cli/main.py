@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import click
 
 HOMES = {
-    "say": "unsay.cli.say",
     "chat": "unsay.cli.chat",
+    "say": "unsay.cli.say",
     "threads": "unsay.cli.reading",
     "timeline": "unsay.cli.reading",
     "checkpoints": "unsay.cli.reading",
@@ -53,6 +53,11 @@ class LazyGroup(click.Group):
         except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
             code = import_module("unsay.cli.faults").report(error, as_json=_wants_json(given))
         sys.exit(code or 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which one meets them."""
+        del ctx
+        return list(self.commands)
 
 
 def _wants_json(given: Sequence[str]) -> bool:
@@ -120,7 +125,7 @@ def chat(**options: Any) -> None:
 )
 @_shared
 def say(**options: Any) -> None:
-    """Say TEXT and print the answer; - reads it from standard input."""
+    """Say TEXT, or standard input for -; print the answer."""
     _run("say", options)
 
 
@@ -135,7 +140,7 @@ def threads(**options: Any) -> None:
 @_thread("the last one by default")
 @_shared
 def timeline(**options: Any) -> None:
-    """Show the turns, scores, topics, checkpoints and what was taken back."""
+    """Show the turns, the scores and what was taken back."""
     _run("timeline", options)
 
 
@@ -152,16 +157,16 @@ def checkpoints(**options: Any) -> None:
 @_thread("the last one by default")
 @_shared
 def checkpoint(**options: Any) -> None:
-    """Mark this point as good, with a NAME if you like."""
+    """Mark this point as good, with or without a name."""
     _run("checkpoint", options)
 
 
 @cli.command()
-@click.argument("to", required=False)
+@click.argument("to", metavar="[CHECKPOINT]", required=False)
 @_thread("the last one by default")
 @_shared
 def rollback(**options: Any) -> None:
-    """Go back to the checkpoint TO, by default the last good one."""
+    """Go back to a checkpoint, by default the last good one."""
     _run("rollback", options)
 
 
@@ -177,5 +182,5 @@ def undo(**options: Any) -> None:
 @click.option("--lang", type=click.Choice(["en", "ja"]), default="en", help="Default en.")
 @_shared
 def demo(**options: Any) -> None:
-    """Show it all on a scripted conversation; needs no key."""
+    """Show it all on a scripted conversation; no key needed."""
     _run("demo", options)

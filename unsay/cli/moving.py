@@ -17,7 +17,7 @@ from unsay.types import Language
 def checkpoint(*, name: str | None, thread: str | None, db: str | None, as_json: bool) -> None:
     """Mark the newest message as good."""
     with existing_thread(db, thread) as found:
-        conversation = found.conversation
+        conversation = found.open()
         made = conversation.checkpoint(name)
         if as_json:
             print_json(versioned(thread_id=found.thread_id, checkpoint=made))
@@ -29,7 +29,7 @@ def checkpoint(*, name: str | None, thread: str | None, db: str | None, as_json:
 def rollback(*, to: str | None, thread: str | None, db: str | None, as_json: bool) -> None:
     """Go back to a checkpoint and say where the talk stands."""
     with existing_thread(db, thread) as found:
-        conversation = found.conversation
+        conversation = found.open()
         language = _language(conversation)
         moved = conversation.rollback(to)
         words = texts(language).rolled_back
@@ -40,7 +40,7 @@ def rollback(*, to: str | None, thread: str | None, db: str | None, as_json: boo
 def undo(*, thread: str | None, db: str | None, as_json: bool) -> None:
     """Take back the last step and say where the talk stands."""
     with existing_thread(db, thread) as found:
-        conversation = found.conversation
+        conversation = found.open()
         language = _language(conversation)
         moved = conversation.undo()
         words = texts(language).undone

@@ -58,9 +58,8 @@ class Found:
     thread_id: str
     """As given, or of the newest thread."""
 
-    @property
-    def conversation(self) -> Conversation:
-        """The thread, to be read or taken back without a model."""
+    def open(self) -> Conversation:
+        """The conversation; reading it and taking things back need no model."""
         return Conversation.open(self.database, thread=self.thread_id)
 
 

@@ -34,7 +34,7 @@ def threads(*, db: str | None, as_json: bool) -> None:
 def timeline(*, thread: str | None, db: str | None, as_json: bool) -> None:
     """Print a thread's turns, checkpoints and cuts."""
     with existing_thread(db, thread) as found:
-        seen = found.conversation.timeline()
+        seen = found.open().timeline()
         if as_json:
             print_json(seen.to_dict())
         else:
@@ -44,7 +44,7 @@ def timeline(*, thread: str | None, db: str | None, as_json: bool) -> None:
 def checkpoints(*, thread: str | None, db: str | None, as_json: bool) -> None:
     """Print a thread's checkpoints, oldest first."""
     with existing_thread(db, thread) as found:
-        conversation = found.conversation
+        conversation = found.open()
         marks = conversation.checkpoints()
         if as_json:
             print_json(versioned(thread_id=found.thread_id, checkpoints=marks))

@@ -1,7 +1,7 @@
 """`unsay say`: one message, one answer."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
@@ -11,12 +11,10 @@ from unsay.cli.deciding import decision_of
 from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import existing_thread, location
 from unsay.cli.screen import Screen
-from unsay.cli.speaking import labels_for, labels_of, open_with_model, settings_for
+from unsay.cli.speaking import Cast, Speaker
 from unsay.errors import InputError
-from unsay.graph.conversation import Conversation
-from unsay.graph.reply import Reply
+from unsay.graph.reply import Event
 from unsay.history.database import open_database
-from unsay.settings import Settings
 
 
 def say(
@@ -32,67 +30,42 @@ def say(
 ) -> None:
     """Say something, go on with a turn, or decide about one, and print the reply."""
     if (text is not None) + resume + (decide is not None) != 1:
-        raise click.UsageError(
-            "Give one of TEXT, --resume and --decide", click.get_current_context()
-        )
-    settings = settings_for(model=model, judge_model=judge_model)
-    with _opened(db, thread, settings, begins=text is not None) as conversation:
+        context = click.get_current_context()
+        raise click.UsageError("Give one of TEXT, --resume and --decide.", context)
+    cast = Cast.named(model=model, judge_model=judge_model)
+    words = _from_stdin() if text == "-" else text
+    with _speaker(cast, db, thread, begins=text is not None) as speaker:
+        name = speaker.conversation.thread_id
+        show = _Objects(name) if as_json else _Words(_screen(speaker, words), name)
         try:
-            reply = _reply(conversation, settings, text, decide, as_json=as_json)
+            if words is not None:
+                speaker.turns.say(words, show)
+            else:
+                speaker.turns.resume(None if decide is None else decision_of(decide), show)
         except KeyboardInterrupt:
-            note(f"stopped; unsay say --thread {conversation.thread_id} --resume goes on")
+            note(f"stopped; unsay say --thread {name} --resume goes on")
             raise
-        if as_json:
-            print_json(versioned(thread_id=conversation.thread_id, **asdict(reply)))
-        if reply.kind == "decision":
-            note(_how_to_decide(conversation.thread_id))
 
 
 @contextmanager
-def _opened(
-    db: str | None, thread: str | None, settings: Settings, *, begins: bool
-) -> Iterator[Conversation]:
-    """The conversation; a message begins a new one unless it names one, all else needs an old one."""
+def _speaker(
+    cast: Cast, db: str | None, thread: str | None, *, begins: bool
+) -> Generator[Speaker, None, None]:
+    """Words begin a new thread unless they name one; all else goes on with an old one."""
     if not begins:
-        with existing_thread(db, thread) as found:
-            yield open_with_model(found.database, found.thread_id, settings)
+        with (
+            existing_thread(db, thread) as found,
+            cast.speaker(found.database, found.thread_id) as speaker,
+        ):
+            yield speaker
         return
-    with closing(open_database(location(db))) as database:
-        conversation = open_with_model(database, thread, settings)
+    with (
+        closing(open_database(location(db))) as database,
+        cast.speaker(database, thread) as speaker,
+    ):
         if thread is None:
-            note(f"thread {conversation.thread_id}")
-        yield conversation
-
-
-def _reply(
-    conversation: Conversation,
-    settings: Settings,
-    text: str | None,
-    decide: str | None,
-    *,
-    as_json: bool,
-) -> Reply:
-    if text is None:
-        reply = conversation.resume(None if decide is None else decision_of(decide))
-        screen = Screen(labels_of(conversation, settings), live=False)
-        if not as_json:
-            screen.reply(reply)
-        return reply
-    words = _from_stdin() if text == "-" else text
-    if as_json:
-        return conversation.say(words)
-    return _streamed(conversation, words, settings)
-
-
-def _streamed(conversation: Conversation, words: str, settings: Settings) -> Reply:
-    screen = Screen(labels_for(words, settings), live=sys.stdout.isatty())
-    reply: Reply | None = None
-    with closing(conversation.stream(words)) as events:
-        for event in events:
-            screen.show(event)
-            reply = event.reply
-    assert reply is not None  # noqa: S101 - a stream that ends, ends in the reply
-    return reply
+            note(f"thread {speaker.conversation.thread_id}")
+        yield speaker
 
 
 def _from_stdin() -> str:
@@ -107,5 +80,33 @@ def _from_stdin() -> str:
         raise InputError(f"Standard input is not UTF-8 text ({error}); convert it first") from error
 
 
-def _how_to_decide(thread_id: str) -> str:
-    return f'unsay say --thread {thread_id} --decide approve|reject|edit:WORDS|"what to do better"'
+def _screen(speaker: Speaker, words: str | None) -> Screen:
+    spoken = speaker.labels() if words is None else speaker.labels_for(words)
+    return Screen(spoken, live=sys.stdout.isatty())
+
+
+class _Words:
+    """Shows a turn to a person."""
+
+    def __init__(self, screen: Screen, thread_id: str) -> None:
+        self._screen = screen
+        self._thread_id = thread_id
+
+    def __call__(self, event: Event) -> None:
+        self._screen.show(event)
+        if event.reply is not None and event.reply.kind == "decision":
+            note(
+                f"unsay say --thread {self._thread_id} --decide "
+                'approve|reject|edit:WORDS|"what to do better"'
+            )
+
+
+class _Objects:
+    """Gives a program one object, the reply."""
+
+    def __init__(self, thread_id: str) -> None:
+        self._thread_id = thread_id
+
+    def __call__(self, event: Event) -> None:
+        if event.reply is not None:
+            print_json(versioned(thread_id=self._thread_id, **asdict(event.reply)))

@@ -13,6 +13,22 @@ from unsay.cli.wrap import Wrap, wrapped
 from unsay.graph.reply import Event, Reply
 from unsay.nodes.commands import score_text
 
+NOTE_INDENT = 2
+"""Cells before a note."""
+
+
+UNBOUNDED = 1_000_000
+"""Cells in a line that no terminal breaks."""
+
+
+def columns() -> int:
+    """Cells in a line of the terminal as it is now; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def _fresh_wrap() -> Wrap:
+    return Wrap(columns=columns())
+
 
 def can_move_cursor() -> bool:
     """Whether standard output understands escape codes and the user wants them."""
@@ -36,8 +52,7 @@ class Screen:
         self._notes_apart = notes_apart
         self._draft = ""
         self._message_id: str | None = None
-        self._columns, self._lines = shutil.get_terminal_size()
-        self._wrap = Wrap(columns=self._columns)
+        self._wrap = _fresh_wrap()
         self._shown: Mapping[str, Callable[[Event], None]] = {
             "token": self._token,
             "taken_back": self._taken_back,
@@ -58,7 +73,9 @@ class Screen:
 
     def reply(self, reply: Reply) -> None:
         """Show how a turn ended, unless its words are on the screen already."""
-        if self._draft.strip() != reply.text.strip():
+        if not self._live:
+            click.echo(reply.text)
+        elif self._draft.strip() != reply.text.strip():
             self.end_line()
             self._write(reply.text)
         self.end_line()
@@ -72,11 +89,12 @@ class Screen:
         if self._draft:
             click.echo(self._wrap.end())
         self._draft = ""
-        self._wrap = Wrap(columns=self._columns)
+        self._wrap = _fresh_wrap()
 
     def note(self, text: str) -> None:
         """Print a dimmed line, indented."""
-        line = "  " + wrapped(text, columns=self._columns - 2, indent=2)
+        fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
+        line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
         click.echo(click.style(line, dim=True), err=self._notes_apart)
 
     def _fill(self, label: str, data: Mapping[str, Any]) -> None:
@@ -97,7 +115,8 @@ class Screen:
         self._write(event.text)
 
     def _taken_back(self, event: Event) -> None:
-        if self._draft and can_move_cursor() and self._wrap.rows < self._lines - 1:
+        in_sight = self._wrap.rows < shutil.get_terminal_size().lines - 1
+        if self._draft and in_sight and can_move_cursor():
             self._strike()
         self.end_line()
         self._fill(self.labels.taken_back, event.data)
@@ -105,9 +124,7 @@ class Screen:
     def _strike(self) -> None:
         """Draw the draft on the screen once more, struck out."""
         up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
-        struck = click.style(
-            wrapped(self._draft, columns=self._columns), dim=True, strikethrough=True
-        )
+        struck = click.style(wrapped(self._draft, columns=columns()), dim=True, strikethrough=True)
         click.echo(f"{up}\r\x1b[J{struck}")
         self._draft = ""
 

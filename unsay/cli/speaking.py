@@ -1,44 +1,76 @@
-"""What `say` and `chat` share: the model, the conversation, the language."""
+"""What `say` and `chat` share: the settings, the model, the conversation, the language."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.runnables import Runnable
+
 from unsay.cli.labels import Labels, labels
+from unsay.cli.turns import Turns, turns_of
 from unsay.graph.builder import make_services
-from unsay.graph.conversation import Conversation
+from unsay.graph.conversation import AsyncConversation, Conversation
 from unsay.history.database import Database
 from unsay.settings import Settings, load_settings
 from unsay.transcript.text import language_of, newest_language
 
 
-def settings_for(*, model: str | None, judge_model: str | None) -> Settings:
-    """The settings from all sources, with the models that were named on the command line.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """A conversation that a person speaks in."""
 
-    Raises:
-        ConfigurationError: A setting is impossible.
-    """
-    named: Mapping[str, Any] = {"model": model, "judge_model": judge_model}
-    return load_settings({key: value for key, value in named.items() if value is not None})
+    conversation: Conversation
+    """For looking at it."""
 
+    turns: Turns
+    """For saying things in it."""
 
-def open_with_model(
-    database: str | Database, thread: str | None, settings: Settings
-) -> Conversation:
-    """A conversation whose model is known to be configured before anything is asked.
+    settings: Settings
+    """From all sources."""
 
-    Raises:
-        MissingModelError: None is; the message says what to set.
-    """
-    model = make_services(settings=settings).model
-    return Conversation.open(database, thread=thread, model=model, settings=settings)
+    def labels_for(self, words: str) -> Labels:
+        """The notes in the language that a message is answered in."""
+        chosen = self.settings.language
+        return labels(language_of(words) if chosen == "auto" else chosen)
 
-
-def labels_for(words: str, settings: Settings) -> Labels:
-    """The notes in the language that a message is answered in."""
-    return labels(language_of(words) if settings.language == "auto" else settings.language)
+    def labels(self) -> Labels:
+        """The notes in the language of what was said last."""
+        chosen = self.settings.language
+        newest = newest_language(self.conversation.messages())
+        return labels(newest if chosen == "auto" else chosen)
 
 
-def labels_of(conversation: Conversation, settings: Settings) -> Labels:
-    """The notes in the language of what was said last."""
-    chosen = settings.language
-    return labels(newest_language(conversation.messages()) if chosen == "auto" else chosen)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The settings and the model, known before any file is opened."""
+
+    settings: Settings
+    """From all sources, with the models that were named on the command line."""
+
+    model: Runnable[Any, Any]
+    """Answers."""
+
+    @classmethod
+    def named(cls, *, model: str | None, judge_model: str | None) -> "Cast":
+        """The configured models, or those named.
+
+        Raises:
+            ConfigurationError: A setting is impossible.
+            MissingModelError: No model is configured; the message says what to set.
+        """
+        named: Mapping[str, Any] = {"model": model, "judge_model": judge_model}
+        settings = load_settings({k: v for k, v in named.items() if v is not None})
+        return cls(settings=settings, model=make_services(settings=settings).model)
+
+    @contextmanager
+    def speaker(self, database: Database, thread: str | None) -> Generator[Speaker, None, None]:
+        """A thread of an open database, ready to be spoken in; `None` begins a new one."""
+        conversation = Conversation.open(
+            database, thread=thread, model=self.model, settings=self.settings
+        )
+        twin = AsyncConversation.open(
+            database, thread=conversation.thread_id, model=self.model, settings=self.settings
+        )
+        with turns_of(twin) as turns:
+            yield Speaker(conversation=conversation, turns=turns, settings=self.settings)

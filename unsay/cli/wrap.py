@@ -20,15 +20,15 @@ class Wrap:
     """
 
     def __init__(self, *, columns: int, indent: int = 0) -> None:
-        """Begin at the start of a line.
+        """Begin a line whose first cells the caller fills.
 
         Args:
             columns: Of the terminal, in cells.
-            indent: Cells left free in every line but the first.
+            indent: Cells taken in the first line, and left free in all others.
         """
         self._columns = max(columns, indent + 2)
         self._indent = indent
-        self._column = 0
+        self._column = indent
         self._blanks = ""
         self._word = ""
         self.rows = 0

@@ -16,7 +16,8 @@ from unsay.types import Checkpoint, CheckpointReason
 NAMED_LIMIT = 200
 """Most checkpoints with a name in one thread."""
 
-_NAME = re.compile(r"[^\s/\x00-\x1f][^\x00-\x1f]{0,63}")
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+_NAME = re.compile(rf"[^\s/{_CONTROLS}][^{_CONTROLS}]{{0,63}}")
 
 
 def make_checkpoint(

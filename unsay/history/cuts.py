@@ -1,18 +1,22 @@
 """Where cuts are kept: whole in the store, by reference in the state."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from langchain_core.messages import message_to_dict, messages_from_dict
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from unsay.types import Cut, CutRef
 
-CUT_REFS = 50
+CUT_REFS = 20
 """How many cuts a thread's state names; with a store all of them stay there."""
 
 INLINE_CUTS = 20
 """How many whole cuts the state carries where no store is given."""
+
+_SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def cuts_namespace(thread_id: str) -> tuple[str, ...]:
@@ -40,14 +44,24 @@ def add_reference(refs: Sequence[CutRef], new: CutRef) -> list[CutRef]:
 
 
 def pack(cut: Cut) -> dict[str, Any]:
-    """A cut as plain JSON for the store."""
-    packed: dict[str, Any] = dict(cut)
-    for key in ("messages", "drafts"):
-        packed[key] = [message_to_dict(message) for message in packed[key]]
-    return packed
+    """A cut as plain JSON for the store.
+
+    Its messages become text made of the bytes that a checkpoint would hold:
+    JSON has no bytes, no NaN and no half surrogate pairs, and a message may.
+    """
+    return {**cut, "messages": _frozen(cut["messages"]), "drafts": _frozen(cut["drafts"])}
 
 
 def unpack(value: dict[str, Any]) -> Cut:
     """A cut from the store, its messages as they were."""
-    whole = {key: messages_from_dict(value[key]) for key in ("messages", "drafts")}
+    whole = {key: _thawed(value[key]) for key in ("messages", "drafts")}
     return cast("Cut", {**value, **whole})
+
+
+def _frozen(messages: Sequence[BaseMessage]) -> str:
+    _, data = _SERIALIZER.dumps_typed([message_to_dict(each) for each in messages])
+    return b64encode(data).decode("ascii")
+
+
+def _thawed(text: str) -> list[BaseMessage]:
+    return messages_from_dict(_SERIALIZER.loads_typed(("msgpack", b64decode(text))))

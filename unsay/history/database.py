@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sqlite3
+import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,37 @@ BUSY_SECONDS = 30.0
 
 MEMORY = ":memory:"
 
+COMPRESSED = "+z"
+"""Marks the type of a compressed value."""
+
+COMPRESSED_FROM = 256
+"""Smallest value that is worth compressing, in bytes. Source: own measurement."""
+
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations"})
+
+
+class CompressedSerializer(JsonPlusSerializer):
+    """LangGraph's strict serializer, its larger values compressed.
+
+    Only messages and plain values are read back: nothing in a file can name code to run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """The value's type, marked when it is compressed, and its bytes."""
+        kind, data = super().dumps_typed(obj)
+        if len(data) < COMPRESSED_FROM:
+            return kind, data
+        return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value, whether it was compressed or not."""
+        kind, packed = data
+        if kind.endswith(COMPRESSED):
+            kind, packed = kind.removesuffix(COMPRESSED), zlib.decompress(packed)
+        return super().loads_typed((kind, packed))
 
 
 class FileSaver(SqliteSaver):
@@ -51,13 +82,13 @@ class FileSaver(SqliteSaver):
         for found in await asyncio.to_thread(lambda: list(self.list(config, **options))):
             yield found
 
-    async def aput(self, *args: Any) -> Any:
+    async def aput(self, *args: Any, **options: Any) -> Any:
         """`put`, off the event loop."""
-        return await asyncio.to_thread(self.put, *args)
+        return await asyncio.to_thread(self.put, *args, **options)
 
-    async def aput_writes(self, *args: Any) -> None:
+    async def aput_writes(self, *args: Any, **options: Any) -> None:
         """`put_writes`, off the event loop."""
-        await asyncio.to_thread(self.put_writes, *args)
+        await asyncio.to_thread(self.put_writes, *args, **options)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """`delete_thread`, off the event loop."""
@@ -113,20 +144,19 @@ def open_database(path_or_url: str | os.PathLike[str]) -> Database:
     path = _path_of(os.fspath(path_or_url))
     if path != MEMORY:
         _make_file(Path(path))
-    with translated(path):
+    with translated(path), ExitStack() as failed:
         first = _connect(path)
-        try:
-            _check_layout(first, path)
-            saver = FileSaver(first, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-            saver.setup()
-            first.execute("PRAGMA synchronous=NORMAL")
-            second = _connect(path, isolation_level=None)
-            store = FileStore(second)
-            store.setup()
-            second.execute("PRAGMA synchronous=NORMAL")
-        except BaseException:
-            first.close()
-            raise
+        failed.callback(first.close)
+        _check_layout(first, path)
+        saver = FileSaver(first, serde=CompressedSerializer())
+        saver.setup()
+        first.execute("PRAGMA synchronous=NORMAL")
+        second = _connect(path, isolation_level=None)
+        failed.callback(second.close)
+        store = FileStore(second)
+        store.setup()
+        second.execute("PRAGMA synchronous=NORMAL")
+        failed.pop_all()
     return Database(path=path, saver=saver, store=store)
 
 

@@ -26,13 +26,16 @@ _DANGLING = re.compile(
 _STOPS = (".", "!", "?", "。", "！", "？", "…", "」", '"', ")", "）")
 _TAIL = 200
 
-CUT_WIDTH = 64
+CUT_WIDTH = 50
 """Width from which on an answer without a stop at its end is cut off. Source: of MT-Bench-101's
 answers 1.5 % have none, and most of those are lists.
 """
 
-DANGLING_WIDTH = 40
+DANGLING_WIDTH = 30
 """The same for an answer whose last word wants another, such as `the`."""
+
+FIRST_WIDTH = 80
+"""The same for a first answer, whose speaker may not use stops at all."""
 
 LINE_WIDTH = 16
 """Width from which on a line shows whether its kind ends with stops."""
@@ -52,11 +55,11 @@ def width(text: str) -> int:
 
 
 def is_casual(exchange: Exchange) -> bool:
-    """Whether earlier answers, or this one's other sentences, do without stops or capitals."""
-    earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
+    """Whether this speaker does without stops or capitals, as far as one can see."""
     starts = [part.lstrip() for part in sentences(FENCED.sub("\n", exchange.answer))]
     small = sum(part[:1].islower() for part in starts)
-    return any(not _ends(answer.rstrip()) for answer in earlier) or small * 2 > len(starts)
+    earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
+    return small * 2 > len(starts) or not all(_ends(answer.rstrip()) for answer in earlier)
 
 
 def _ends(line: str) -> bool:
@@ -69,8 +72,12 @@ def leaves_fence_open(answer: str) -> bool:
     return len(_FENCE.findall(answer)) % 2 == 1
 
 
-def stops_short(answer: str) -> bool:
-    """Whether a long answer breaks off before its last sentence ends."""
+def stops_short(answer: str, *, enough: int = CUT_WIDTH) -> bool:
+    """Whether an answer, if it is long enough, breaks off before its last sentence ends.
+
+    A last word that wants another, a bare heading or an unclosed formula tells sooner than
+    a missing stop, for which the answer must be `enough` wide.
+    """
     lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
     if not lines or width(answer) < DANGLING_WIDTH:
         return False
@@ -78,7 +85,7 @@ def stops_short(answer: str) -> bool:
     if last.count("**") % 2 or _UNFINISHED.search(last) or _unclosed_formula(answer):
         return True
     dangles = _DANGLING.search(last[-_TAIL:].lower()) is not None
-    if not dangles and (_ends(last) or width(answer) < CUT_WIDTH):
+    if not dangles and (_ends(last) or width(answer) < enough):
         return False
     return _others_end(last, lines[:-1], otherwise=dangles or len(sentences(last)) > 1)
 

@@ -123,7 +123,7 @@ def _relevance(exchange: Exchange) -> float:
     if shared.with_context:
         share = shared.with_context / shared.said
         return max(fitting, 0.6 + 0.3 * min(1.0, share / 0.3))
-    return max(0.4, fitting - 0.06 * shared.said)
+    return max(0.4, fitting - 0.08 * shared.said)
 
 
 def _fits(question: str, answer: str) -> float:
@@ -133,8 +133,8 @@ def _fits(question: str, answer: str) -> float:
     if _CLOSED.search(question) and _AFFIRMS.search(answer):
         return 0.95
     if _GREETS.search(question):
-        return 0.92
-    return 0.86 if answer.rstrip().endswith("?") and len(sentences(answer)) == 1 else 0.8
+        return 0.98
+    return 0.9 if answer.rstrip().endswith("?") and len(sentences(answer)) == 1 else 0.8
 
 
 def _completeness(exchange: Exchange) -> float:

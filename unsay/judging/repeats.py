@@ -45,16 +45,16 @@ ECHO_WIDTH = 12
 
 REPETITION_NEAR = 0.78
 """Similarity, from 0 to 1, from which on a long answer is an earlier one. Of the development answers
-0.2 % reach it, and 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
+0.3 % reach it, and 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
 """
 
 REPETITION_SAME = 0.9
 """The same for an answer that is not long: `Please confirm: …` may rightly come again."""
 
-LONG = 120
+LONG = 80
 """Width from which on an answer is long."""
 
-REPETITION_WIDTH = 44
+REPETITION_WIDTH = 30
 """Width of the shortest answer that counts as a repetition; `Yes.` may come as often as it likes."""
 
 SAME_QUESTION = 0.8

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from unsay.judging.endings import (
+    CUT_WIDTH,
+    FIRST_WIDTH,
     JAPANESE,
     is_casual,
     leaves_fence_open,
@@ -33,14 +35,13 @@ BARE_WORDS = 3
 BARE_WIDTH = 400
 """Width up to which an answer can be a bare refusal."""
 
-STRAY_SHARE = 0.08
+STRAY_SHARE = 0.1
 """Share of an answer's words, from 0 to 1, that a talk may know of one that left it."""
 
 STRAY_WORDS = 8
-"""Content words from which on an answer would share some by chance."""
-
-STRAY_ASKED = 2
-"""Content words from which on a question says what it is about."""
+"""Content words from which on an answer would share some. Source: of the development answers that long
+0.7 % share none or next to none, of answers to another question 56 %, in Japanese 36 %.
+"""
 
 FEWEST_STRAY = 4
 """Content words below which an answer is not told to be off topic at all."""
@@ -114,6 +115,9 @@ _INVENTS = re.compile(
     r"translat|english|japanese|french|spanish|german|chinese|korean|language|\bcode\b|\bpoem|\bstory|\bjoke|\bsong"
     r"|\bhaiku|\briddle|翻訳|訳して|英語|日本語|英文|和訳|英訳|フランス語|中国語|韓国語|ドイツ語|スペイン語|コード|詩|物語|小説"
     r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
+)
+_REFERS = re.compile(
+    r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|yes|no|それ|そう|これ|彼|はい|いいえ)\b"
 )
 
 
@@ -264,11 +268,12 @@ def _repetition(exchange: Exchange) -> Signal | None:
 
 
 def _truncation(exchange: Exchange) -> Signal | None:
+    enough = CUT_WIDTH if exchange.earlier else FIRST_WIDTH
     if exchange.truncated:
         reason = "The provider cut the answer off at its length limit."
     elif leaves_fence_open(exchange.answer):
         reason = "The answer's last code block is never closed."
-    elif stops_short(exchange.answer) and not is_casual(exchange):
+    elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
         reason = "The answer stops in the middle of a sentence."
     else:
         return None
@@ -282,11 +287,11 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     question, answer = normal(exchange.question), normal(exchange.answer)
     if not stray or shared.said < FEWEST_STRAY or not shared.asked or _INVENTS.search(question):
         return None
-    long = shared.said >= STRAY_WORDS and shared.asked >= STRAY_ASKED
+    long = shared.said >= STRAY_WORDS
     other_language = bool(JAPANESE.search(question)) != bool(JAPANESE.search(answer))
     return Signal(
         name="off_topic",
-        certain=long or other_language,
+        certain=other_language or (long and not _REFERS.search(answer)),
         score=0.3 if long else 0.45,
         reason="The answer shares no word with the question or the talk before it.",
     )

@@ -16,10 +16,10 @@ from unsay.state import State, Update
 from unsay.transcript.text import preview, text_of
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
-SEGMENTS = 128
+SEGMENTS = 48
 """How many stretches a thread tells apart; the oldest run together past that."""
 
-TOPICS = 64
+TOPICS = 24
 """How many topics a thread tells apart; those left longest ago are forgotten past that."""
 
 SUMMARY_CHARS = 1_500

@@ -1,8 +1,11 @@
 """What a model's failure means, and what the person can do about it."""
 
+from json import JSONDecodeError
+
 from unsay.errors import (
     ContextOverflowError,
     ModelRefusedError,
+    ModelReplyError,
     ModelUnavailableError,
     UnsayError,
 )
@@ -20,11 +23,13 @@ OVERFLOW_WORDS = (
     "prompt is too long",
     "input is too long for requested model",
     "exceed context limit",
+    "exceeds the context window",
+    "input tokens exceed the configured limit",
     "input token count",
 )
 """Words of servers that give no code. Source: llama.cpp, vLLM, Anthropic and Gemini replies."""
 
-_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_BUSY = frozenset({408, 409, 425, 429})
 _KEPT = "The question is kept: say it again to go on, or say something else to set it aside."
 
 
@@ -34,7 +39,7 @@ def is_context_overflow(error: BaseException) -> bool:
     The code is asked before the class and the words: LangChain's own
     `ContextOverflowError` misses the code in current versions.
     """
-    if type(error).__name__ == "ContextOverflowError":
+    if any(each.__name__ == "ContextOverflowError" for each in type(error).__mro__):
         return True
     if getattr(error, "code", None) in OVERFLOW_CODES:
         return True
@@ -63,16 +68,19 @@ def explain(error: Exception) -> UnsayError | None:
             "rollback, start a new topic, or use a model with a larger window."
         )
     status = getattr(error, "status_code", None)
-    if isinstance(error, TimeoutError) or status in _BUSY or _is_connection_fault(error):
-        return ModelUnavailableError(f"The model could not be reached ({said}). {_KEPT}")
-    if isinstance(status, int):
+    if isinstance(status, int) and 400 <= status < 500 and status not in _BUSY:
         return ModelRefusedError(
             f"The provider refused the request ({said}). Check the model's name, OPENAI_API_KEY "
             f"and OPENAI_BASE_URL. {_KEPT}"
         )
+    if isinstance(status, int) or isinstance(error, TimeoutError) or _is_connection_fault(error):
+        return ModelUnavailableError(f"The model could not be reached ({said}). {_KEPT}")
+    if isinstance(error, JSONDecodeError):
+        return ModelReplyError(f"The model's server sent broken JSON ({said}). {_KEPT}")
     return None
 
 
 def _is_connection_fault(error: Exception) -> bool:
+    """Whether a client without a status to show says that the way to the model failed."""
     names = {each.__name__ for each in type(error).__mro__}
     return bool(names & {"APIConnectionError", "ConnectionError", "TransportError", "APIError"})

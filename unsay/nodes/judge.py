@@ -1,6 +1,6 @@
 """Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -15,6 +15,8 @@ from unsay.services import Scope
 from unsay.transcript.text import has_other_content, language_of, text_of
 from unsay.types import Exchange, Verdict
 
+_NO_STRUCTURE = "the judge's server refuses structured output"
+
 EARLIER_PAIRS = 3
 """How many earlier exchanges a judge is shown."""
 
@@ -23,14 +25,25 @@ def exchange_of(
     question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
 ) -> Exchange:
     """What is judged: an answer, its question, and the exchanges before them."""
-    finish = answer.response_metadata.get("finish_reason")
     pairs = [(asked, text_of(said)) for asked, said in answered_turns(before)]
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
         earlier=tuple(pairs[-EARLIER_PAIRS:]),
-        truncated=finish == "length",
+        truncated=_was_cut_off(answer.response_metadata),
     )
+
+
+def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
+    """Whether an answer ends where its author did not end it.
+
+    A stream of the OpenAI protocol that breaks off between two pieces raises
+    nothing in any client; only its reason to finish is missing.
+    """
+    if "status" in metadata:
+        return bool(metadata["status"] == "incomplete")
+    finish = metadata.get("finish_reason")
+    return finish == "length" or (finish is None and metadata.get("model_provider") == "openai")
 
 
 def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Steps[Verdict]:
@@ -74,12 +87,13 @@ def _ask_judge(exchange: Exchange, scope: Scope) -> Steps[Verdict]:
 def _reply(judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope) -> Steps[Any]:
     timeout = scope.settings.judge_timeout_seconds
     structured = yield scope.resolve("structured_judge")
-    if structured is not None:
+    if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
             found = yield scope.ask(structured, request, quiet=True, timeout_seconds=timeout)
         except Exception as error:
             if not _refuses_structure(error):
                 raise
+            scope.services.learned.add(_NO_STRUCTURE)
         else:
             return found["raw"] if found["parsed"] is None else found["parsed"]
     return (yield scope.ask(judge, request, quiet=True, timeout_seconds=timeout))

@@ -18,7 +18,7 @@ from unsay.transcript.marks import spoken
 from unsay.transcript.text import preview, text_of
 from unsay.types import Cut, CutRef, Note, Operation, Topic
 
-OPERATIONS = 100
+OPERATIONS = 32
 """How many of the newest steps can be undone."""
 
 

@@ -67,5 +67,7 @@ def is_answer(message: BaseMessage) -> bool:
 def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     """The messages that belong to the conversation itself: no notice, nothing a notice answered."""
     listed = list(messages)
-    answered = {name for each in listed if is_notice(each) for name in mark_of(each)["answers"]}
+    answered = {
+        name for each in listed if is_notice(each) for name in mark_of(each).get("answers", ())
+    }
     return [each for each in listed if not is_notice(each) and each.id not in answered]

@@ -1,0 +1,350 @@
+"""Measure the pre-judge without a model: `python benchmarks/judging.py FILE… [--json]`.
+
+A file holds one conversation a line, `{"id", "lang", "utts": [{"role", "text"}]}`, and is used in
+one of two ways. Where `"otx": [null or [fine, possible, breakdown] per utterance]` counts how many
+annotators saw a breakdown, the scores are held against them:
+
+- `spearman_breakdown`: rank correlation of a low score with the share of breakdown votes, a
+  possible breakdown counting half.
+- `auc_breakdown`: chance that an answer that most call a breakdown scores below another.
+- `decided_share`: share of these answers that the pre-judge fails by itself.
+
+Else the answers are taken to be good, and are corrupted in ways that must be seen:
+
+- `recall_…`: share of the answers so corrupted that the pre-judge fails by itself.
+- `recall_mean`: the mean of those.
+- `false_alarm_share`: share of the answers as they were that it fails by itself.
+- `good_under_half`: share of them that score under 0.5, decided or not.
+"""
+
+import argparse
+import json
+import re
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unsay.judging.prejudge import prejudge
+from unsay.types import Exchange
+
+EARLIER = 3
+"""How many earlier exchanges are shown, as in the product."""
+
+KEPT_SHARE = 0.6
+"""How much of an answer a truncation leaves, from its beginning."""
+
+DROPPED_WORD = 10
+"""One word, or in Japanese one character, of so many is missing from a near repetition."""
+
+LONG_ENOUGH = 80
+"""Characters from which on an English answer is truncated; half as many in Japanese."""
+
+LOOPS = 4
+"""How often a loop says its sentence."""
+
+REFUSALS = {
+    "en": (
+        "I'm sorry, but I can't help with that.",
+        "I cannot assist with that request.",
+        "As an AI language model, I am unable to answer that question.",
+    ),
+    "ja": (
+        "申し訳ありませんが、その質問にはお答えできません。",
+        "すみません、お手伝いできません。",
+        "申し訳ございませんが、そのご要望にはお応えできかねます。",
+    ),
+}
+"""What a refusal says, by language."""
+
+EMPTIES = ("", " \n", "...", "。")
+"""What an empty answer says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One answer to be judged."""
+
+    talk: str
+    """Id of its conversation."""
+
+    language: str
+    """`ja` or another."""
+
+    exchange: Exchange
+    """The answer with its question and a few earlier exchanges."""
+
+    votes: tuple[int, int, int] | None
+    """Annotators who said fine, possible breakdown, breakdown; `None` without labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured value."""
+
+    value: float | None
+    """`None` where there was nothing to measure."""
+
+    items: int
+    """How many answers it rests on."""
+
+
+Corruption = Callable[[Sequence[Case], int], str | None]
+Figures = dict[str, Figure]
+
+
+def cases(path: Path) -> Iterator[Case]:
+    """Read the answers of a file.
+
+    Raises:
+        ValueError: A line is not of the format; the message names it.
+    """
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip():
+                    yield from _answers(json.loads(line))
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                raise ValueError(f"{path}, line {number}: {error!r}; see --help") from error
+
+
+def _answers(row: Mapping[str, Any]) -> Iterator[Case]:
+    """Give a row's answers; a question in several messages is one question."""
+    votes = row.get("otx") or [None] * len(row["utts"])
+    earlier: list[tuple[str, str]] = []
+    asked: list[str] = []
+    for utterance, counted in zip(row["utts"], votes, strict=True):
+        if utterance["role"] == "user":
+            asked.append(utterance["text"])
+            continue
+        question, answer = "\n".join(asked), utterance["text"]
+        seen = Exchange(question=question, answer=answer, earlier=tuple(earlier[-EARLIER:]))
+        yield Case(
+            talk=str(row["id"]),
+            language=str(row.get("lang", "en")),
+            exchange=seen,
+            votes=None if counted is None else (counted[0], counted[1], counted[2]),
+        )
+        earlier.append((question, answer))
+        asked = []
+
+
+def against_votes(labelled: Sequence[Case]) -> Figures:
+    """Hold scores against annotators' votes."""
+    found = [prejudge(case.exchange) for case in labelled]
+    lows = [1 - verdict.score for verdict in found]
+    votes = [case.votes for case in labelled if case.votes is not None]
+    mass = [
+        (possible / 2 + broken) / (fine + possible + broken) for fine, possible, broken in votes
+    ]
+    most = [broken > max(fine, possible) for fine, possible, broken in votes]
+    return {
+        "spearman_breakdown": Figure(value=spearman(lows, mass), items=len(lows)),
+        "auc_breakdown": Figure(value=auc(lows, most), items=len(lows)),
+        "decided_share": share([verdict.decided for verdict in found]),
+    }
+
+
+def against_corruption(good: Sequence[Case]) -> Figures:
+    """Count what is seen of corrupted answers, and what is seen in answers as they were."""
+    whole = [prejudge(case.exchange) for case in good]
+    figures = {
+        f"recall_{name}": share(
+            [
+                prejudge(replace(case.exchange, answer=answer)).decided
+                for number, case in enumerate(good)
+                if (answer := corrupt(good, number)) is not None
+            ]
+        )
+        for name, corrupt in CORRUPTIONS.items()
+    }
+    recalls = [figure.value for figure in figures.values() if figure.value is not None]
+    return {
+        **figures,
+        "recall_mean": Figure(value=mean(recalls), items=sum(f.items for f in figures.values())),
+        "false_alarm_share": share([verdict.decided for verdict in whole]),
+        "good_under_half": share([verdict.score < 0.5 for verdict in whole]),
+    }
+
+
+def _emptied(_: Sequence[Case], number: int) -> str:
+    return EMPTIES[number % len(EMPTIES)]
+
+
+def _refused(good: Sequence[Case], number: int) -> str:
+    refusals = REFUSALS["ja" if good[number].language == "ja" else "en"]
+    return refusals[number % len(refusals)]
+
+
+def _echoed(good: Sequence[Case], number: int) -> str | None:
+    return good[number].exchange.question or None
+
+
+def _looped(good: Sequence[Case], number: int) -> str | None:
+    parts = re.split(r"(?<=[.!?])\s|(?<=[。！？])|\n", good[number].exchange.answer)
+    said = [part for part in parts if part.strip()]
+    return " ".join([said[0]] * LOOPS) if said else None
+
+
+def _repeated(good: Sequence[Case], number: int) -> str | None:
+    earlier = good[number].exchange.earlier
+    return earlier[-1][1] if earlier else None
+
+
+def _nearly_repeated(good: Sequence[Case], number: int) -> str | None:
+    answer = _repeated(good, number)
+    if answer is None:
+        return None
+    joint = "" if good[number].language == "ja" else " "
+    words = answer.split(joint) if joint else list(answer)
+    return joint.join(word for at, word in enumerate(words, number) if at % DROPPED_WORD)
+
+
+def _truncated(good: Sequence[Case], number: int) -> str | None:
+    case = good[number]
+    answer = case.exchange.answer
+    enough = LONG_ENOUGH / 2 if case.language == "ja" else LONG_ENOUGH
+    return answer[: int(len(answer) * KEPT_SHARE)] if len(answer) >= enough else None
+
+
+def _strayed(good: Sequence[Case], number: int) -> str | None:
+    """Give the answer half a file away, or the next one of another conversation."""
+    start = number + len(good) // 2
+    turned = (good[(start + step) % len(good)] for step in range(len(good)))
+    others = (case for case in turned if case.talk != good[number].talk)
+    return next((case.exchange.answer for case in others), None)
+
+
+CORRUPTIONS: Mapping[str, Corruption] = {
+    "empty": _emptied,
+    "refusal": _refused,
+    "echo": _echoed,
+    "loop": _looped,
+    "repetition": _repeated,
+    "near_repetition": _nearly_repeated,
+    "truncation": _truncated,
+    "irrelevant": _strayed,
+}
+"""How an answer is made bad, by name; `None` where it cannot be made so."""
+
+
+def share(hits: Sequence[bool]) -> Figure:
+    """Give the share of hits."""
+    return Figure(value=sum(hits) / len(hits) if hits else None, items=len(hits))
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Give the mean, `None` of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Give the rank correlation; `None` where either side does not vary."""
+    first, second = ranks(one), ranks(other)
+    middle = (len(first) + 1) / 2
+    spread = [sum((rank - middle) ** 2 for rank in side) for side in (first, second)]
+    if not all(spread):
+        return None
+    shared = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+    return float(shared / (spread[0] * spread[1]) ** 0.5)
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Give ranks from 1; equal values share theirs."""
+    ordered = sorted(values)
+    return [(bisect_left(ordered, v) + bisect_right(ordered, v) + 1) / 2 for v in values]
+
+
+def auc(lows: Sequence[float], bad: Sequence[bool]) -> float | None:
+    """Give the chance that a bad answer ranks above another; `None` where one kind is missing."""
+    worse = [rank for rank, is_bad in zip(ranks(lows), bad, strict=True) if is_bad]
+    others = len(bad) - len(worse)
+    if not worse or not others:
+        return None
+    return (sum(worse) - len(worse) * (len(worse) + 1) / 2) / (len(worse) * others)
+
+
+def measure(path: Path) -> Figures:
+    """Give the figures of one file.
+
+    Raises:
+        ValueError: The file has no answers, or a line is not of the format.
+    """
+    found = list(cases(path))
+    if not found:
+        raise ValueError(f"{path}: no answers; see --help")
+    labelled = [case for case in found if case.votes is not None]
+    return against_votes(labelled) if labelled else against_corruption(found)
+
+
+def overall(files: Iterable[Figures]) -> Figures:
+    """Give the mean of each figure over the files that have it, and the sum of its items."""
+    rows = list(files)
+    means = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        having = [row[name] for row in rows if name in row]
+        values = [figure.value for figure in having if figure.value is not None]
+        means[name] = Figure(value=mean(values), items=sum(figure.items for figure in having))
+    return means
+
+
+def table(rows: Mapping[str, Figures]) -> str:
+    """Give the figures as a table for people, a line for each figure of each file."""
+    lines = []
+    for name, figures in rows.items():
+        lines.append(name)
+        for figure, found in figures.items():
+            value = "-" if found.value is None else f"{found.value:.3f}"
+            lines.append(f"  {figure:<24} {value:>7}  ({found.items})")
+    return "\n".join(lines)
+
+
+def plain(figures: Figures) -> dict[str, Any]:
+    """Give figures as JSON values, rounded."""
+    return {
+        name: {
+            "value": None if figure.value is None else round(figure.value, 4),
+            "items": figure.items,
+        }
+        for name, figure in figures.items()
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the files and print; give the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    if not options.files:
+        print(
+            "Give one or more files of conversations, one JSON object a line with"
+            ' "utts", and "otx" where annotators judged; see --help.',
+            file=sys.stderr,
+        )
+        return 2
+    return _report(options.files, as_json=options.json)
+
+
+def _report(paths: Sequence[Path], *, as_json: bool) -> int:
+    """Measure and print."""
+    try:
+        files = {str(path): measure(path) for path in paths}
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    total = overall(files.values())
+    if as_json:
+        by_file = {name: plain(figures) for name, figures in files.items()}
+        print(json.dumps({**plain(total), "files": by_file}, ensure_ascii=False))
+    else:
+        print(table({**files, "overall": total}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

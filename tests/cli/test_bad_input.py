@@ -1,0 +1,227 @@
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, Serve
+from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_NESTED
+from unsay.graph.conversation import Conversation
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+READING = ["timeline", "checkpoints", "checkpoint", "rollback", "undo"]
+
+
+@pytest.fixture
+def talk(home: Path) -> Path:
+    """A conversation of two turns, each a checkpoint."""
+    path = home / "unsay.db"
+    model = ScriptedChat(replies=ANSWERS)
+    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as opened:
+        opened.say(LISTS)
+        opened.checkpoint("lists")
+        opened.say(NESTED)
+    return path
+
+
+def test_no_model(run: Run, home: Path) -> None:
+    """Without a model `say` and `chat` tell what to set, and touch nothing."""
+    for command in (["say", LISTS], ["chat"]):
+        result = run(*command)
+        assert (1, "", False) == (result.exit_code, result.stdout, home.exists())
+        assert all(name in result.stderr for name in ("UNSAY_MODEL", "OPENAI_API_KEY", "demo"))
+
+
+def test_no_key(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's name alone is not enough."""
+    monkeypatch.setenv("UNSAY_MODEL", "answerer")
+    result = run("say", LISTS, "--json")
+    assert (1, "MissingModelError") == (
+        result.exit_code,
+        json.loads(result.stdout)["error"]["type"],
+    )
+
+
+@pytest.mark.parametrize("message", ["", "  \n\t "], ids=["empty", "blank"])
+def test_message_without_words(run: Run, serve: Serve, message: str) -> None:
+    """Nothing to answer is bad input."""
+    server = serve(ANSWERS)
+    result = run("say", message)
+    assert (2, []) == (result.exit_code, server.asked)
+    assert "unsay: The message is empty" in result.stderr
+
+
+def test_message_of_a_megabyte(run: Run, serve: Serve) -> None:
+    """A message past the limit is refused with the limit, and the thread goes on."""
+    server = serve(ANSWERS)
+    result = run("say", "-", "--thread", "t", input="x" * 1_000_000)
+    assert (2, []) == (result.exit_code, server.asked)
+    assert "200000" in result.stderr
+    assert f"{ON_NESTED}\n" == run("say", NESTED, "--thread", "t").stdout
+
+
+def test_input_that_is_not_text(run: Run, serve: Serve) -> None:
+    """Bytes that are no UTF-8 are bad input, not a traceback."""
+    serve(ANSWERS)
+    result = run("say", "-", input=b"caf\xe9")
+    assert 2 == result.exit_code
+    assert "not UTF-8" in result.stderr
+
+
+def test_thread_without_a_name(run: Run, serve: Serve) -> None:
+    """An id of blanks cannot be used."""
+    serve(ANSWERS)
+    assert 2 == run("say", LISTS, "--thread", " ").exit_code
+
+
+@pytest.mark.parametrize("command", READING)
+def test_unknown_thread(run: Run, talk: Path, command: str) -> None:
+    """Every verb that needs a thread says which one is missing."""
+    del talk
+    result = run(command, "--thread", "nowhere")
+    assert 3 == result.exit_code
+    assert "'nowhere'" in result.stderr
+
+
+@pytest.mark.parametrize("command", READING)
+def test_no_database(run: Run, home: Path, command: str) -> None:
+    """Looking for what was never begun makes no file."""
+    assert 3 == run(command).exit_code
+    assert not home.exists()
+
+
+def test_database_without_threads(run: Run, home: Path) -> None:
+    """A database in which nothing was said has no newest thread."""
+    Conversation.open(home / "unsay.db").close()
+    assert 3 == run("timeline").exit_code
+
+
+@pytest.mark.parametrize("flags", [["--resume"], ["--decide", "approve"]], ids=["resume", "decide"])
+def test_nothing_to_go_on_with(run: Run, serve: Serve, talk: Path, flags: list[str]) -> None:
+    """A finished turn can neither be resumed nor decided about."""
+    del talk
+    serve(ANSWERS)
+    assert run("say", "--thread", "t", *flags).exit_code in (3, 4)
+
+
+def test_unknown_checkpoint(run: Run, talk: Path) -> None:
+    """The message lists the checkpoints that there are."""
+    del talk
+    result = run("rollback", "lunch")
+    assert 3 == result.exit_code
+    assert "(lists)" in result.stderr
+
+
+def test_ambiguous_checkpoint(run: Run, talk: Path) -> None:
+    """The beginning of several ids is a conflict, and nothing moves."""
+    del talk
+    assert 4 == run("rollback", "cp-").exit_code
+    assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
+
+
+def test_checkpoint_name_that_is_taken(run: Run, talk: Path) -> None:
+    """Two points cannot have one name."""
+    del talk
+    assert 4 == run("checkpoint", "lists").exit_code
+
+
+def test_checkpoint_name_that_cannot_be_one(run: Run, talk: Path) -> None:
+    """A name with a line break is bad input."""
+    del talk
+    assert 2 == run("checkpoint", "a\nb").exit_code
+
+
+def test_nothing_to_undo(run: Run, talk: Path) -> None:
+    """After the last step there is none left, and the thread is still there."""
+    del talk
+    assert [0, 0, 3] == [run("undo").exit_code for _ in range(3)]
+    assert 0 == run("timeline").exit_code
+
+
+def test_model_that_returns_nothing(run: Run, serve: Serve) -> None:
+    """An empty answer is an error that says what to do, and the question can be said again."""
+    server = serve({NESTED: ""})
+    result = run("say", NESTED, "--thread", "t")
+    assert (1, "") == (result.exit_code, result.stdout.strip())
+    assert "unsay: The model returned nothing" in result.stderr
+    server.script = serve(ANSWERS).script
+    assert f"{ON_NESTED}\n" == run("say", NESTED, "--thread", "t").stdout
+
+
+def test_model_that_cannot_be_reached(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken connection is one line, and the question is kept."""
+    serve(ANSWERS)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    result = run("say", NESTED, "--thread", "t", "--json")
+    assert (1, "ModelUnavailableError") == (
+        result.exit_code,
+        json.loads(result.stdout)["error"]["type"],
+    )
+    serve(ANSWERS)
+    assert f"{ON_NESTED}\n" == run("say", "--resume", "--thread", "t").stdout
+
+
+def test_damaged_database(run: Run, home: Path) -> None:
+    """A file that is no database is left as it is."""
+    home.mkdir()
+    (home / "unsay.db").write_bytes(b"not a database" * 100)
+    result = run("timeline", "--json")
+    assert (1, "DatabaseCorruptError") == (
+        result.exit_code,
+        json.loads(result.stdout)["error"]["type"],
+    )
+    assert b"not a database" * 100 == (home / "unsay.db").read_bytes()
+
+
+def test_newer_database(run: Run, talk: Path) -> None:
+    """A file of a newer unsay is refused, not guessed at."""
+    with sqlite3.connect(talk) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    result = run("timeline")
+    assert 1 == result.exit_code
+    assert "newer unsay" in result.stderr
+
+
+def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program's lock is named, and goes away with it."""
+    monkeypatch.setattr("unsay.history.database.BUSY_SECONDS", 0.05)
+    connection = sqlite3.connect(talk, isolation_level=None)
+    connection.execute("BEGIN EXCLUSIVE")
+    locked = run("undo")
+    connection.close()
+    assert 1 == locked.exit_code
+    assert "locked by another process" in locked.stderr
+    assert 0 == run("undo").exit_code
+
+
+def test_path_that_cannot_be_written(run: Run, serve: Serve, tmp_path: Path) -> None:
+    """A folder that cannot be made is one line with the next step."""
+    serve(ANSWERS)
+    (tmp_path / "file").touch()
+    result = run("say", LISTS, "--db", str(tmp_path / "file" / "unsay.db"))
+    assert 1 == result.exit_code
+    assert "UNSAY_HOME" in result.stderr
+
+
+def test_url_of_another_database(run: Run, serve: Serve) -> None:
+    """A server's URL is no file."""
+    serve(ANSWERS)
+    assert 1 == run("say", LISTS, "--db", "postgres://somewhere").exit_code
+
+
+def test_impossible_setting(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting that cannot be is named."""
+    del talk
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "many")
+    result = run("timeline")
+    assert 1 == result.exit_code
+    assert "max_rollbacks" in result.stderr
+
+
+def test_no_error_leaves_the_home_of_another(talk: Path) -> None:
+    """The database is the user's alone."""
+    assert 0o600 == os.stat(talk).st_mode & 0o777

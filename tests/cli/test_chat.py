@@ -1,0 +1,193 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, Serve
+from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+
+
+def objects(printed: str) -> list[dict[str, Any]]:
+    """The objects on standard output, one a line."""
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def test_one_message_a_line(run: Run, serve: Serve) -> None:
+    """A pipe is answered line by line, blank lines are passed over, and nothing is prompted."""
+    serve(ANSWERS)
+    result = run("chat", input=f"{LISTS}\n\n  \n{NESTED}\n")
+    assert (0, f"{ON_LISTS}\n{ON_NESTED}\n") == (result.exit_code, result.stdout)
+
+
+def test_exit_ends_it(run: Run, serve: Serve) -> None:
+    """What comes after /exit is not read."""
+    serve(ANSWERS)
+    assert f"{ON_LISTS}\n" == run("chat", input=f"{LISTS}\n/exit\n{NESTED}\n").stdout
+
+
+def test_the_thread_is_named_and_gone_on_with(run: Run, serve: Serve) -> None:
+    """A chat can be taken up again where it ended."""
+    server = serve(ANSWERS)
+    run("chat", "--thread", "t", input=f"{LISTS}\n")
+    result = run("chat", "--thread", "t", input=f"{NESTED}\n")
+    assert result.stderr.startswith("thread t\n")
+    assert ON_LISTS in server.asked_of("answerer")[-1].text
+
+
+def test_slash_commands_are_answered_by_the_graph(run: Run, serve: Serve) -> None:
+    """The verbs of the command line work in the chat, with no model asked."""
+    serve(ANSWERS)
+    lines = [LISTS, "/checkpoint lists", NESTED, "/rollback lists", "/timeline", "/undo"]
+    shown = run("chat", input="\n".join(lines)).stdout.splitlines()
+    assert [ON_LISTS, "Checkpoint lists is set.", ON_NESTED] == shown[:3]
+    assert shown[3].startswith("Went back to checkpoint lists.")
+    assert f"1. 0.90  {LISTS}" == shown[4]
+    assert shown[5].startswith("Undone. 2 turns")
+
+
+def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:
+    """The graph's commands and the chat's own stand in one list."""
+    serve(ANSWERS)
+    shown = run("chat", input="/help\n").stdout
+    assert all(verb in shown for verb in ("/undo", "/rollback", "/resume", "/exit"))
+
+
+def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
+    """What happened beside the words is on standard error."""
+    serve({**DRAFTS, "weather": "I cannot see the weather from here; ask your forecast."}, SCORES)
+    weather = "By the way, how is the weather today?"
+    result = run("chat", input=f"{LISTS}\n{weather}\n{NESTED}\n")
+    for note in (
+        "score 0.90 · topic “list comprehension” · checkpoint cp-",
+        "folded “list comprehension” (2 messages): The user asked",
+        "new topic “weather” (similarity ",
+        "back to the topic “list comprehension” (similarity ",
+        "taken back, score 0.10: It is worth 0.1.",
+    ):
+        assert note in result.stderr
+    assert CARS not in result.stdout
+
+
+def test_json_prints_one_event_a_line(run: Run, serve: Serve) -> None:
+    """Programs get every event, each with the schema's version."""
+    serve(DRAFTS, SCORES)
+    found = objects(run("chat", "--json", "--thread", "t", input=f"{NESTED}\n").stdout)
+    assert {1} == {each["schema_version"] for each in found}
+    assert {"event": "thread", "thread_id": "t"}.items() <= found[0].items()
+    tokens = "".join(each["text"] for each in found if each["event"] == "token")
+    assert CARS + ON_NESTED == tokens
+    assert ("reply", ON_NESTED, 1) == (
+        found[-1]["event"],
+        found[-1]["text"],
+        found[-1]["data"]["rollbacks"],
+    )
+
+
+def test_an_error_is_shown_and_the_chat_goes_on(run: Run, serve: Serve) -> None:
+    """A message that cannot be answered does not end the chat."""
+    serve(ANSWERS)
+    result = run("chat", input=f"{'x' * 1_000_000}\n{LISTS}\n")
+    assert (0, f"{ON_LISTS}\n") == (result.exit_code, result.stdout)
+    assert "unsay: The message has 1000000 characters" in result.stderr
+
+
+def test_an_error_is_an_object_for_programs(run: Run, serve: Serve) -> None:
+    """With --json an error is a line of its own between the events."""
+    serve(ANSWERS)
+    found = objects(run("chat", "--json", input=f"/resume\n{LISTS}\n").stdout)
+    assert "NothingToUndoError" == found[1]["error"]["type"]
+    assert "reply" == found[-1]["event"]
+
+
+def test_a_model_that_returns_nothing(run: Run, serve: Serve) -> None:
+    """The question is kept: /resume has it answered once the model is well."""
+    server = serve(ANSWERS)
+    works, answers = server.script, iter(["", "", ""])
+    server.script = lambda asked: (
+        works(asked)
+        if asked.model == "judge"
+        else next(answers, None) or _late(works, asked, answers)
+    )
+    result = run("chat", input=f"{LISTS}\n/resume\n")
+    assert "unsay: The model returned nothing" in result.stderr
+    assert f"{ON_LISTS}\n" == result.stdout
+
+
+def _late(works: Any, asked: Any, answers: Any) -> Any:
+    return works(asked) if next(answers, "end") == "end" else ""
+
+
+def test_an_unanswered_question_is_pointed_out(run: Run, serve: Serve) -> None:
+    """Who comes back to a thread hears that its last question waits."""
+    server = serve({LISTS: ""})
+    run("say", LISTS, "--thread", "t")
+    server.script = serve(ANSWERS).script
+    result = run("chat", "--thread", "t", input="/resume\n")
+    assert f"“{LISTS}” has no answer yet; /resume goes on." in result.stderr
+    assert f"{ON_LISTS}\n" == result.stdout
+
+
+def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) -> None:
+    """It is said, and /undo could bring it back."""
+    server = serve({LISTS: ""})
+    run("say", LISTS, "--thread", "t")
+    server.script = serve(ANSWERS).script
+    assert "it was set aside" in run("chat", "--thread", "t", input=f"{NESTED}\n").stderr
+
+
+def test_a_decision_is_the_next_line(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When every draft failed the chat asks, takes the answer, and goes on."""
+    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
+    serve(DRAFTS, SCORES)
+    result = run("chat", input=f"{NESTED}\nedit: My own words.\n{LISTS}\n")
+    assert f"{CARS}\nMy own words.\n{ON_LISTS}\n" == result.stdout
+    assert "Decide: approve, reject, edit:YOUR WORDS" in result.stderr
+
+
+def test_a_decision_that_was_due_before(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who comes back to a thread that waits for a decision is asked for it at once."""
+    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
+    serve(DRAFTS, SCORES)
+    run("say", NESTED, "--thread", "t")
+    result = run("chat", "--thread", "t", input="approve\n")
+    assert f"{CARS}\n" == result.stdout
+    assert "Decide: approve" in result.stderr
+
+
+def test_a_summarizer_that_fails_is_noted(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The local summary stands in, and the user hears of it."""
+    monkeypatch.setenv("UNSAY_SUMMARIZER_MODEL", "summarizer")
+    server = serve({**ANSWERS, "weather": "I cannot see the weather from here."})
+    works = server.script
+
+    def fail(asked: Any) -> Any:
+        if asked.model == "summarizer":
+            raise ConnectionAbortedError
+        return works(asked)
+
+    server.script = fail
+    result = run("chat", input=f"{LISTS}\nBy the way, how is the weather today?\n")
+    assert "the summarizer failed (" in result.stderr
+
+
+def test_unscored_answers_say_why(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that nobody judged is not shown as a good one."""
+    monkeypatch.setenv("UNSAY_JUDGING", "off")
+    serve(ANSWERS)
+    assert "unscored: judging is off · topic" in run("chat", input=f"{LISTS}\n").stderr
+
+
+def test_input_that_is_not_text_ends_it(run: Run, serve: Serve) -> None:
+    """Bytes that are no UTF-8 are bad input."""
+    serve(ANSWERS)
+    result = run("chat", input=b"caf\xe9\n")
+    assert 2 == result.exit_code
+    assert "not UTF-8" in result.stderr

@@ -1,0 +1,35 @@
+from dataclasses import fields
+from string import Formatter
+
+import pytest
+
+from unsay.cli.labels import ENGLISH, JAPANESE, Labels
+from unsay.cli.output import SCHEMA_VERSION
+from unsay.cli.scenario import scenario
+from unsay.graph import timeline
+
+
+def slots(text: str) -> set[str]:
+    """The names between braces."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Labels)])
+def test_both_languages_say_the_same(name: str) -> None:
+    """A note has words in both languages, with the same values in them."""
+    english, japanese = getattr(ENGLISH, name), getattr(JAPANESE, name)
+    assert english != japanese
+    assert slots(english) == slots(japanese)
+
+
+def test_both_scripts_have_the_same_acts() -> None:
+    """The demo shows the same in both languages."""
+    english, japanese = scenario("en").acts, scenario("ja").acts
+    assert [(len(act.replies), act.inserted is None) for act in english] == [
+        (len(act.replies), act.inserted is None) for act in japanese
+    ]
+
+
+def test_one_schema_version() -> None:
+    """All objects of the command line count alike."""
+    assert timeline.SCHEMA_VERSION == SCHEMA_VERSION

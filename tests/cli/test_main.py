@@ -1,0 +1,163 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.conftest import Run
+from unsay.cli.main import HOMES, cli
+
+HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "sqlite3", "prompt_toolkit")
+PROBE = f"""
+import sys
+from unsay.cli.main import cli
+try:
+    cli(sys.argv[1:], prog_name="unsay")
+finally:
+    print("loaded:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    """Each command has a line that fits, in the order in which one meets them."""
+    result = run("--help", terminal_width=80)
+    listed = result.stdout.partition("Commands:\n")[2].splitlines()
+    assert list(HOMES) == [line.split()[0] for line in listed]
+    assert not [line for line in listed if line.endswith("...")]
+
+
+@pytest.mark.parametrize("command", HOMES)
+def test_every_command_has_help_and_json(run: Run, command: str) -> None:
+    """The options that all share are told by each."""
+    result = run(command, "-h")
+    assert 0 == result.exit_code
+    assert all(option in result.stdout for option in ("--json", "--db PATH"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        pytest.param(["--help"], {}, id="help"),
+        pytest.param(["--version"], {}, id="version"),
+        pytest.param(["say", "--help"], {}, id="help of a command"),
+        pytest.param(["nonsense"], {}, id="usage error"),
+        pytest.param(
+            [],
+            {"_UNSAY_COMPLETE": "bash_complete", "COMP_WORDS": "unsay say --", "COMP_CWORD": "2"},
+            id="completion",
+        ),
+    ],
+)
+def test_what_must_be_instant_loads_nothing_heavy(
+    arguments: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither LangGraph nor LangChain nor pydantic is loaded before a command runs."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=False
+    )
+    assert "loaded:" == done.stderr.splitlines()[-1].strip()
+    assert done.stdout or arguments == ["nonsense"]
+
+
+def test_version(run: Run) -> None:
+    """The version is the package's."""
+    assert run("--version").stdout.startswith("unsay 0.")
+
+
+def test_python_m_unsay() -> None:
+    """The module runs like the command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "unsay", "threads", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {"schema_version": 1, "threads": []} == json.loads(done.stdout)
+
+
+def test_no_command_prints_the_help(run: Run) -> None:
+    """It is a usage error that helps."""
+    result = run()
+    assert 2 == result.exit_code
+    assert "Commands:" in result.stderr
+
+
+def test_usage_error_is_one_line(run: Run) -> None:
+    """A wrong option is named, with the help to ask for."""
+    result = run("say", "--nonsense")
+    assert 2 == result.exit_code
+    assert "unsay: No such option: --nonsense" in result.stderr
+    assert result.stderr.endswith(" say --help'.\n")
+    assert 1 == len(result.stderr.splitlines())
+
+
+def test_usage_error_as_json(run: Run) -> None:
+    """With --json an error is an object on standard output as well."""
+    result = run("timeline", "--json", "too", "many")
+    error = json.loads(result.stdout)
+    assert (2, 1, "UsageError") == (
+        result.exit_code,
+        error["schema_version"],
+        error["error"]["type"],
+    )
+    assert result.stderr.startswith("unsay: ")
+
+
+def test_json_after_two_dashes_is_no_option(run: Run) -> None:
+    """What stands behind -- is data."""
+    assert not run("timeline", "--", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["hello", "--resume"], ["--resume", "--decide", "approve"]],
+    ids=["nothing", "text and resume", "resume and decide"],
+)
+def test_say_wants_one_thing(run: Run, arguments: list[str]) -> None:
+    """TEXT, --resume and --decide exclude each other."""
+    assert 2 == run("say", *arguments).exit_code
+
+
+def test_error_that_nobody_foresaw(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its traceback and still ends in one line."""
+    monkeypatch.setitem(HOMES, "threads", "unsay.cli.nowhere")
+    result = run("threads", "--json")
+    assert 1 == result.exit_code
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("unsay: ModuleNotFoundError: ")
+    assert "ModuleNotFoundError" == json.loads(result.stdout)["error"]["type"]
+
+
+def test_callers_of_their_own_get_the_errors() -> None:
+    """Click's non-standalone mode raises, as its users expect."""
+    with pytest.raises(click.UsageError):
+        cli(["nonsense"], standalone_mode=False)
+
+
+def test_ctrl_c_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An interrupt before anything began ends the program quietly."""
+    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(HOMES, "threads", "interrupted")
+    result = run("threads")
+    assert (130, "\n") == (result.exit_code, result.output)
+
+
+def test_no_traceback_when_the_reader_goes_away() -> None:
+    """A pipe that closes early is no error of ours."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unsay", "demo", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert "" == process.stderr.read()
+    process.stderr.close()
+    assert 1 == process.wait()

@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from unsay.cli.prompt import Commands, checkpoint_names, described_commands, make_reader
+from unsay.graph.conversation import Conversation
+from unsay.nodes.commands import VERBS
+from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.types import Language
+
+
+def completed(line: str) -> list[str]:
+    """What a line may become."""
+    commands = [("/undo", "take back"), ("/help", "show")]
+    completer = Commands(commands, lambda: [("kyoto", "trips"), ("kobe", "trips")])
+    found = completer.get_completions(Document(line), CompleteEvent())
+    return [line[: len(line) + each.start_position] + each.text for each in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("hello /u", [], id="no command"),
+        pytest.param("/", ["/undo", "/help"], id="all commands"),
+        pytest.param("/u", ["/undo"], id="one command"),
+        pytest.param("/rollback k", ["/rollback kyoto", "/rollback kobe"], id="checkpoints"),
+        pytest.param("/rollback ky", ["/rollback kyoto"], id="one checkpoint"),
+    ],
+)
+def test_completion(line: str, expected: list[str]) -> None:
+    """Commands complete at the beginning of a line, checkpoints after /rollback."""
+    assert expected == completed(line)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_every_command_is_described(language: Language) -> None:
+    """Each verb of the graph and of the chat completes, with what it does."""
+    described = dict(described_commands(language))
+    assert {*(f"/{verb}" for verb in VERBS), "/resume", "/exit"} == described.keys()
+    assert all(described.values())
+
+
+def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
+    """A checkpoint without a name is offered by its id; a new thread has none."""
+    model = ScriptedChat(default="It builds a list in a single expression.")
+    with Conversation.open(tmp_path / "a.db", model=model, judge=ScriptedJudge()) as talk:
+        assert [] == checkpoint_names(talk)
+        talk.say("What is a list comprehension?")
+        assert [("cp-", "list comprehension")] == [(n[:3], t) for n, t in checkpoint_names(talk)]
+        talk.checkpoint("kyoto")
+        assert [("kyoto", "list comprehension")] == checkpoint_names(talk)
+
+
+def test_a_line_can_be_edited() -> None:
+    """What is refilled stands in the prompt and can be gone on with."""
+    with (
+        Conversation.open(":memory:") as talk,
+        create_pipe_input() as keys,
+        create_app_session(input=keys, output=DummyOutput()),
+    ):
+        read = make_reader(talk, "> ")
+        keys.send_text(" of Japan?\r")
+        assert "What is the capital of Japan?" == read("What is the capital")

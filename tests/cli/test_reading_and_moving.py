@@ -1,0 +1,146 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.talk import ANSWERS, LISTS, NESTED
+from unsay.graph.conversation import Conversation
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+
+def fill(path: Path, thread: str, *questions: str, name: str | None = None) -> None:
+    """A conversation with these questions, and a checkpoint at the first answer."""
+    model = ScriptedChat(replies=ANSWERS, default="これは良い回答です。")
+    with Conversation.open(path, thread=thread, model=model, judge=ScriptedJudge()) as talk:
+        for number, question in enumerate(questions):
+            talk.say(question)
+            if number == 0 and name:
+                talk.checkpoint(name)
+
+
+@pytest.fixture
+def database(home: Path) -> Path:
+    """Two conversations, the one called `talk` spoken in last."""
+    fill(home / "unsay.db", "old", "リスト内包表記とは何ですか?")
+    fill(home / "unsay.db", "talk", LISTS, NESTED, name="lists")
+    return home / "unsay.db"
+
+
+def test_threads(run: Run, database: Path) -> None:
+    """Each has a line with its id, time, turns and title, the newest first."""
+    del database
+    lines = [line.split(maxsplit=4) for line in run("threads").stdout.splitlines()]
+    assert [("talk", "2", LISTS), ("old", "1", "リスト内包表記とは何ですか?")] == [
+        (thread, turns, title) for thread, _day, _time, turns, title in lines
+    ]
+
+
+def test_threads_json(run: Run, database: Path) -> None:
+    """Programs get each thread's entry whole."""
+    del database
+    found = json.loads(run("threads", "--json").stdout)
+    assert 1 == found["schema_version"]
+    assert {"talk": 2, "old": 1} == {each["thread_id"]: each["turns"] for each in found["threads"]}
+    assert {"created_at", "updated_at", "title"} <= found["threads"][0].keys()
+
+
+def test_no_threads_yet(run: Run, home: Path) -> None:
+    """A fresh machine has an empty list, and looking does not make a file."""
+    result = run("threads")
+    assert (0, "", False) == (result.exit_code, result.stdout, home.exists())
+    assert "`unsay chat` begins one" in result.stderr
+    assert [] == json.loads(run("threads", "--json").stdout)["threads"]
+
+
+def test_timeline(run: Run, database: Path) -> None:
+    """Without --thread it is the newest thread's, which is named on standard error."""
+    del database
+    result = run("timeline")
+    assert "thread talk\n" == result.stderr
+    assert LISTS in result.stdout
+    assert NESTED in result.stdout
+
+
+def test_timeline_json(run: Run, database: Path) -> None:
+    """Programs get turns, checkpoints, cuts and topics."""
+    del database
+    found = json.loads(run("timeline", "--thread", "talk", "--json").stdout)
+    assert (1, "talk") == (found["schema_version"], found["thread_id"])
+    assert [LISTS, NESTED] == [turn["question"] for turn in found["turns"]]
+    assert {"checkpoints", "cuts", "topics", "current_topic"} <= found.keys()
+
+
+def test_checkpoints(run: Run, database: Path) -> None:
+    """Each checkpoint has its id, name, turn, score and topic, in the thread's language."""
+    del database
+    assert "lists  turn 1  score 0.90  list comprehension" in run("checkpoints").stdout
+    assert "ターン1  スコア0.90" in run("checkpoints", "--thread", "old").stdout
+
+
+def test_checkpoints_json(run: Run, database: Path) -> None:
+    """Programs get each checkpoint whole."""
+    del database
+    found = json.loads(run("checkpoints", "--json").stdout)
+    assert ["lists", None] == [each["name"] for each in found["checkpoints"]]
+
+
+def test_checkpoint(run: Run, database: Path) -> None:
+    """A point can be marked from outside, with a name or without."""
+    del database
+    assert "Checkpoint nested is set.\n" == run("checkpoint", "nested").stdout
+    made = json.loads(run("checkpoint", "--thread", "old", "--json").stdout)["checkpoint"]
+    assert (None, 1) == (made["name"], made["turn"])
+
+
+def test_rollback_and_undo(run: Run, database: Path) -> None:
+    """Going back takes the last turn off, names its question, and undo brings it back."""
+    del database
+    back = run("rollback", "lists")
+    assert back.stdout.startswith("Went back to checkpoint lists. 1 turn")
+    assert f"taken back: “{NESTED}”" in back.stderr
+    assert run("undo").stdout.startswith("Undone. 2 turns remain")
+    assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
+
+
+def test_rollback_json(run: Run, database: Path) -> None:
+    """Programs get where the talk stands, and the question to put back into a prompt."""
+    del database
+    moved = json.loads(run("rollback", "--thread", "talk", "--json").stdout)
+    assert {
+        "schema_version": 1,
+        "thread_id": "talk",
+        "turns": 1,
+        "removed": 2,
+        "restored": 0,
+        "question": NESTED,
+    }.items() <= moved.items()
+    back = json.loads(run("undo", "--thread", "talk", "--json").stdout)
+    assert (2, 2, "") == (back["turns"], back["restored"], back["question"])
+
+
+def test_moving_speaks_the_threads_language(run: Run, database: Path) -> None:
+    """A Japanese conversation is answered in Japanese, even when nothing of it remains."""
+    del database
+    result = run("undo", "--thread", "old")
+    assert "元に戻しました。" in result.stdout
+    assert "取り消した質問: 「リスト内包表記とは何ですか?」" in result.stderr
+
+
+@pytest.mark.parametrize("prefix", ["", "sqlite:///"], ids=["path", "url"])
+def test_db_names_another_file(run: Run, database: Path, tmp_path: Path, prefix: str) -> None:
+    """--db is stronger than UNSAY_HOME."""
+    del database
+    fill(tmp_path / "other.db", "elsewhere", LISTS)
+    found = json.loads(run("threads", "--json", "--db", f"{prefix}{tmp_path}/other.db").stdout)
+    assert ["elsewhere"] == [each["thread_id"] for each in found["threads"]]
+
+
+def test_files_lie_where_the_platform_keeps_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without UNSAY_HOME the database is in the user's data folder."""
+    monkeypatch.delenv("UNSAY_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    fill(tmp_path / "data" / "unsay" / "unsay.db", "talk", LISTS)
+    assert LISTS in run("timeline").stdout

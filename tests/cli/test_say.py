@@ -1,0 +1,174 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Run, Serve
+from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from unsay.graph.conversation import Conversation
+
+
+def test_prints_the_answer_alone(run: Run, serve: Serve) -> None:
+    """Standard output is the answer; everything about it is on standard error."""
+    serve(ANSWERS)
+    result = run("say", LISTS)
+    assert (0, f"{ON_LISTS}\n") == (result.exit_code, result.stdout)
+    assert "score 0.90 · topic “list comprehension” · checkpoint cp-" in result.stderr
+
+
+def test_a_new_thread_is_told_and_can_be_gone_on_with(run: Run, serve: Serve) -> None:
+    """Without --thread a conversation begins, and its id is on standard error."""
+    server = serve(ANSWERS)
+    thread = run("say", LISTS).stderr.splitlines()[0].removeprefix("thread ")
+    reply = json.loads(run("say", "--thread", thread, "--json", NESTED).stdout)
+    assert (thread, ON_NESTED) == (reply["thread_id"], reply["text"])
+    assert ON_LISTS in server.asked_of("answerer")[-1].text
+
+
+def test_json_is_one_object_with_the_whole_reply(run: Run, serve: Serve) -> None:
+    """Programs get the reply's fields, the thread and the schema's version."""
+    serve(DRAFTS, SCORES)
+    reply = json.loads(run("say", NESTED, "--json", "--thread", "t").stdout)
+    assert {
+        "schema_version": 1,
+        "thread_id": "t",
+        "kind": "answer",
+        "text": ON_NESTED,
+        "score": 0.9,
+        "outcome": "passed",
+        "rollbacks": 1,
+        "flag": None,
+        "request": None,
+    }.items() <= reply.items()
+
+
+def test_a_draft_that_was_taken_back_is_announced(run: Run, serve: Serve) -> None:
+    """A rejected draft does not reach a pipe; why it went does reach standard error."""
+    serve(DRAFTS, SCORES)
+    result = run("say", NESTED)
+    assert f"{ON_NESTED}\n" == result.stdout
+    assert "taken back, score 0.10: It is worth 0.1." in result.stderr
+    assert CARS not in result.output
+
+
+def test_the_best_of_drafts_that_all_failed_is_said_to_be_so(run: Run, serve: Serve) -> None:
+    """An answer that no judge let pass comes with a warning."""
+    serve({NESTED: CARS}, SCORES)
+    result = run("say", NESTED)
+    assert f"{CARS}\n" == result.stdout
+    assert "no draft passed; this is the best one: It is worth 0.1." in result.stderr
+
+
+def test_dash_reads_standard_input(run: Run, serve: Serve) -> None:
+    """A long message need not stand on the command line."""
+    server = serve(ANSWERS)
+    assert 0 == run("say", "-", input=f"{LISTS}\nIn one line, please.\n").exit_code
+    assert f"{LISTS}\nIn one line, please.\n" == server.asked_of("answerer")[0].question
+
+
+def test_models_named_on_the_command_line_win(run: Run, serve: Serve) -> None:
+    """--model and --judge-model replace what the environment names."""
+    server = serve(ANSWERS)
+    server.script = lambda asked: "0.7" if asked.model == "grader" else ON_LISTS
+    result = run("say", LISTS, "--model", "writer", "--judge-model", "grader", "--json")
+    assert 0.7 == json.loads(result.stdout)["score"]
+    assert {"writer", "grader"} == {asked.model for asked in server.asked}
+
+
+def test_notes_are_in_the_language_of_the_message(run: Run, serve: Serve) -> None:
+    """A Japanese question is noted upon in Japanese."""
+    serve({"リスト": "リスト内包表記は、リストを一つの式で作る書き方です。"})
+    assert (
+        "  スコア 0.90 · 話題「リスト内包表記」" in run("say", "リスト内包表記とは何ですか?").stderr
+    )
+
+
+def test_the_language_can_be_set(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UNSAY_LANGUAGE is stronger than the language of the message."""
+    serve(ANSWERS)
+    monkeypatch.setenv("UNSAY_LANGUAGE", "ja")
+    assert "スコア 0.90" in run("say", LISTS).stderr
+
+
+def test_a_slash_command_is_answered_by_the_graph(run: Run, serve: Serve) -> None:
+    """The same verbs work inside a message, and no model is asked."""
+    server = serve(ANSWERS)
+    run("say", LISTS, "--thread", "t")
+    asked = len(server.asked)
+    result = run("say", "/timeline", "--thread", "t")
+    assert (f"1. 0.90  {LISTS}\n", asked) == (result.stdout, len(server.asked))
+
+
+def test_an_interrupted_turn_goes_on(run: Run, serve: Serve) -> None:
+    """A question whose model failed is kept, and --resume has it answered."""
+    server = serve(ANSWERS)
+    works = server.script
+    server.script = lambda asked: "" if asked.model == "answerer" else works(asked)
+    failed = run("say", LISTS, "--thread", "t")
+    server.script = works
+    result = run("say", "--resume", "--thread", "t")
+    assert (1, 0) == (failed.exit_code, result.exit_code)
+    assert f"{ON_LISTS}\n" == result.stdout
+
+
+def test_resume_takes_the_newest_thread(run: Run, serve: Serve) -> None:
+    """Without --thread the thread that was spoken in last is meant, and named."""
+    serve(ANSWERS)
+    run("say", LISTS, "--thread", "older")
+    run("say", NESTED, "--thread", "newer")
+    result = run("say", "--resume")
+    assert 3 == result.exit_code
+    assert result.stderr.startswith("thread newer\n")
+
+
+class TestDecisions:
+    """Drafts that all failed, and a person who is asked."""
+
+    @pytest.fixture(autouse=True)
+    def _asked(self, run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
+        monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
+        serve(DRAFTS, SCORES)
+        self.asked = run("say", NESTED, "--thread", "t")
+
+    def test_the_request_says_how_to_answer_it(self) -> None:
+        """The best draft is shown, with the reasons and the command that decides."""
+        assert f"{CARS}\n" == self.asked.stdout
+        assert "Every draft was rejected" in self.asked.stderr
+        assert "unsay say --thread t --decide approve|reject|edit:WORDS" in self.asked.stderr
+
+    def test_nothing_else_can_be_said(self, run: Run) -> None:
+        """A message while a decision is due is a conflict."""
+        assert 4 == run("say", LISTS, "--thread", "t").exit_code
+
+    @pytest.mark.parametrize(
+        ("decision", "text", "flag"),
+        [
+            pytest.param("approve", CARS, "low_quality", id="approve"),
+            pytest.param("edit:In my own words.", "In my own words.", "by_person", id="edit"),
+            pytest.param("no cars, please", ON_NESTED, None, id="respond"),
+        ],
+    )
+    def test_decision(self, run: Run, decision: str, text: str, flag: str | None) -> None:
+        """Each decision ends the turn as it says."""
+        reply = json.loads(run("say", "--decide", decision, "--json").stdout)
+        assert ("answer", text, flag) == (reply["kind"], reply["text"], reply["flag"])
+
+    def test_reject(self, run: Run) -> None:
+        """A rejected draft is not delivered."""
+        result = run("say", "--decide", "reject")
+        assert "No answer was delivered" in result.stdout
+
+    def test_json_holds_the_request(self, run: Run, home: object) -> None:
+        """Programs get LangChain's own human-in-the-loop request."""
+        del home
+        reply = json.loads(run("say", NESTED, "--thread", "u", "--json").stdout)
+        allowed = reply["request"]["review_configs"][0]["allowed_decisions"]
+        assert ("decision", ["approve", "edit", "reject", "respond"]) == (reply["kind"], allowed)
+
+
+def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: object) -> None:
+    """The command line and the library share their files."""
+    serve(ANSWERS)
+    run("say", LISTS, "--thread", "t")
+    with Conversation.open(f"{home}/unsay.db", thread="t") as talk:
+        assert [LISTS, ON_LISTS] == [message.text for message in talk.messages()]

@@ -1,0 +1,113 @@
+"""Tools over HTTP: the round trip, calls that are broken, and calls without end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AnyMessage
+from llmock.pytest_plugin import LLMock
+
+from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
+from tests.http.openai_server import OpenAIServer, Script
+from tests.http.replies import answers, bodies, calls, grades
+from unsay import AsyncConversation, Conversation
+from unsay.errors import ModelReplyError, ToolStepsError
+
+JUDGED = {"judge_model": "judge"}
+
+
+def steps(messages: list[AnyMessage]) -> list[tuple[str, str]]:
+    """Who said what."""
+    return [(message.type, str(message.content)) for message in messages]
+
+
+ROUND_TRIP = [("human", QUESTION), ("ai", ""), ("tool", "Paris: 21 degrees"), ("ai", ANSWER)]
+
+
+def test_tool_call_makes_its_round_trip(llmock: LLMock, tmp_path: Path) -> None:
+    """The tool is offered, called with the model's arguments, and its result sent back."""
+    llmock.add(calls("read_meter", city="Paris"), answers(ANSWER), grades(0.9))
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        talk.say(QUESTION)
+        assert ROUND_TRIP == steps(talk.messages())
+    first, second = bodies(llmock, "answerer")
+    assert ["read_meter"] == [tool["function"]["name"] for tool in first["tools"]]
+    assert ("tool", "Paris: 21 degrees") == (
+        second["messages"][-1]["role"],
+        second["messages"][-1]["content"],
+    )
+
+
+async def test_tool_call_in_async_code(
+    serve: Callable[[Script], OpenAIServer], tmp_path: Path
+) -> None:
+    """`AsyncConversation` calls the tool just the same."""
+    serve(asks_the_meter)
+    async with AsyncConversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        await talk.say(QUESTION)
+        assert ROUND_TRIP == steps(await talk.messages())
+
+
+def test_next_turn_sends_the_tool_steps_along(llmock: LLMock, tmp_path: Path) -> None:
+    """A later question of the same subject shows the server a valid order of calls and results."""
+    llmock.add(calls("read_meter", city="Paris"), answers(ANSWER, times=1), grades(0.9))
+    llmock.add(answers("Yesterday it was 19 degrees warm in Paris, and it rained."))
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        talk.say(QUESTION)
+        talk.say("And how warm was it in Paris yesterday?")
+    last = bodies(llmock, "answerer")[-1]["messages"]
+    assert ["user", "assistant", "tool", "assistant", "user"] == [m["role"] for m in last]
+    assert last[1]["tool_calls"][0]["id"] == last[2]["tool_call_id"]
+
+
+def test_failed_draft_takes_its_tool_steps_along(llmock: LLMock, tmp_path: Path) -> None:
+    """A draft that fails after a tool call leaves nothing of either on the record."""
+    wrong = "In Rome it is 21 degrees warm today, with a light wind."
+    llmock.add(calls("read_meter", city="Rome"), answers(wrong, times=1))
+    llmock.add(calls("read_meter", city="Paris"), answers(ANSWER))
+    llmock.add(grades(0.1, "Paris was asked for.", times=1), grades(0.9))
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        reply = talk.say(QUESTION)
+        assert ROUND_TRIP == steps(talk.messages())
+    assert 1 == reply.rollbacks
+    assert not [body for body in bodies(llmock, "answerer")[2:] if "Rome" in str(body)]
+
+
+@pytest.mark.parametrize("kind", ["malformed_arguments", "unknown_tool"])
+def test_broken_tool_call_is_survived(llmock: LLMock, tmp_path: Path, kind: str) -> None:
+    """Arguments that are no JSON, or a tool that was never offered, do not end the turn."""
+    llmock.add(calls("read_meter", city="Paris"), answers(ANSWER), grades(0.9))
+    llmock.break_tool_call(kind)
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        assert ANSWER == talk.say(QUESTION).text
+
+
+def test_calls_without_end_are_stopped(llmock: LLMock, tmp_path: Path) -> None:
+    """After `max_tool_steps` the turn fails, and the question is kept."""
+    llmock.add(calls("read_meter", city="Paris", times=None))
+    settings = {**JUDGED, "max_tool_steps": 2}
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=settings
+    ) as talk:
+        with pytest.raises(ToolStepsError, match="raise max_tool_steps"):
+            talk.say(QUESTION)
+        assert [("human", QUESTION)] == steps(talk.messages())
+
+
+def test_call_of_a_tool_that_nobody_gave(llmock: LLMock, tmp_path: Path) -> None:
+    """Without tools a tool call is no answer, and the error names it."""
+    llmock.add(calls("read_meter", city="Paris"))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+        with pytest.raises(ModelReplyError, match="read_meter"):
+            talk.say(QUESTION)
+        assert [("human", QUESTION)] == steps(talk.messages())

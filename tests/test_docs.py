@@ -1,0 +1,58 @@
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")],
+    key=lambda page: page.name,
+)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list:
+    """Every block of a language in the documentation, with where it stands."""
+    return [
+        pytest.param(body, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, (kind, body) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
+        if kind == language
+    ]
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_examples_print_what_they_say(code: str) -> None:
+    """Each example runs, and prints what stands behind `#>`."""
+    printed = StringIO()
+
+    with redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"})  # noqa: S102 - our own text
+
+    expected = [line.strip()[3:] for line in code.splitlines() if line.strip().startswith("#> ")]
+    assert expected
+    assert expected == printed.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("code", blocks("sh"))
+def test_shell_examples_name_commands_that_exist(code: str) -> None:
+    """Each `unsay` command in a shell example exists."""
+    commands = set(re.findall(r"\bunsay ([a-z]+)", code))
+    shown = subprocess.run(
+        [sys.executable, "-m", "unsay", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert commands <= set(re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE))
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    """Under 150 lines, and every relative link names a file."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+
+    assert len(text.splitlines()) < 150
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []

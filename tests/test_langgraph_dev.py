@@ -1,0 +1,358 @@
+"""The graph under `langgraph dev`: LangGraph's own server, its checkpointer and its store."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Fail
+from llmock.testing import LLMockServer
+
+from tests.http.replies import ANSWERER, answers, bodies, grades
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent
+START_SECONDS = 90.0
+GOOD = "A spider has eight legs, two more than an insect has."
+BAD = "A spider has six legs, just as every other insect has."
+QUESTION = "How many legs does a spider have?"
+REASON = "A spider has eight legs."
+
+
+@pytest.fixture(scope="module")
+def server_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server writes."""
+    return tmp_path_factory.mktemp("langgraph") / "server.log"
+
+
+@pytest.fixture(scope="module")
+def server_config(server_log: Path) -> Path:
+    """The repository's langgraph.json, for a server elsewhere that leaves no files behind.
+
+    LANGGRAPH_DISABLE_FILE_PERSISTENCE would do nothing: the command sets it
+    from `disable_persistence`. Source: `langgraph_api.cli.run_server`.
+    """
+    config = json.loads((ROOT / "langgraph.json").read_text())
+    config["dependencies"] = [str(ROOT / path) for path in config["dependencies"]]
+    config["graphs"] = {name: str(ROOT / path) for name, path in config["graphs"].items()}
+    config["disable_persistence"] = True
+    path = server_log.with_name("langgraph.json")
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture(scope="module")
+def server_url(llmock_server: LLMockServer, server_log: Path, server_config: Path) -> Iterator[str]:
+    """A running `langgraph dev`."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "LANGSMITH_TRACING": "false",
+        "OPENAI_BASE_URL": llmock_server.base_url(),
+        "OPENAI_API_KEY": "test-key",
+        "UNSAY_MODEL": "answerer",
+        "UNSAY_JUDGE_MODEL": "judge",
+        "NO_PROXY": "127.0.0.1",
+    }
+    command = [
+        str(Path(sys.executable).with_name("langgraph")),
+        *("dev", "--no-browser", "--no-reload", "--config", str(server_config)),
+        *("--host", "127.0.0.1", "--port", str(port)),
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with server_log.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=server_config.parent,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_until_ready(url, process, server_log)
+            yield url
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = monotonic() + START_SECONDS
+    while monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx.get(f"{url}/ok", timeout=2).status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            sleep(0.2)
+    pytest.fail(f"langgraph dev did not start:\n{log.read_text(errors='replace')}")
+
+
+@pytest.fixture
+def clean_log(server_url: str, server_log: Path) -> Iterator[None]:
+    """What the server logs during a test holds no blocking call; a failed test shows it."""
+    del server_url
+    seen = server_log.stat().st_size
+    yield
+    log = server_log.read_bytes()[seen:].decode(errors="replace")
+    print(log)
+    assert "BlockingError" not in log
+
+
+@pytest.fixture
+async def client(
+    server_url: str, llmock: LLMock, clean_log: None
+) -> AsyncIterator[LangGraphClient]:
+    """A client of the server."""
+    del llmock, clean_log
+    async with get_client(url=server_url, api_key=None) as made:
+        yield made
+
+
+class Thread:
+    """One thread of the server, spoken with as a host does."""
+
+    def __init__(self, client: LangGraphClient, thread_id: str) -> None:
+        self.client = client
+        self.thread_id = thread_id
+
+    async def run(self, value: Any = None, **options: Any) -> dict[str, Any]:
+        """The state after a run."""
+        found = await self.client.runs.wait(self.thread_id, "unsay", input=value, **options)
+        assert isinstance(found, dict)
+        return found
+
+    async def say(self, text: str, **options: Any) -> dict[str, Any]:
+        """The state after a message of the user."""
+        return await self.run({"messages": [{"role": "user", "content": text}]}, **options)
+
+    async def state(self) -> dict[str, Any]:
+        """The state as the server keeps it."""
+        values = (await self.client.threads.get_state(self.thread_id))["values"]
+        assert isinstance(values, dict)
+        return values
+
+
+@pytest.fixture
+async def thread(client: LangGraphClient) -> Thread:
+    """A new thread."""
+    return Thread(client, (await client.threads.create())["thread_id"])
+
+
+def record(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Who said what."""
+    return [(message["type"], message["content"]) for message in state["messages"]]
+
+
+TURN = [("human", QUESTION), ("ai", GOOD)]
+OTHER = "How many legs does an insect have?"
+OTHER_ANSWER = "An insect has six legs, in three pairs on its thorax."
+TWO_TURNS = [*TURN, ("human", OTHER), ("ai", OTHER_ANSWER)]
+
+
+async def two_turns(thread: Thread, llmock: LLMock) -> dict[str, Any]:
+    """The state after two good turns."""
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
+    await thread.say(QUESTION)
+    return await thread.say(OTHER)
+
+
+async def test_good_turn_makes_a_checkpoint(thread: Thread, llmock: LLMock) -> None:
+    """After one turn the server keeps every field of the seed's state, filled in."""
+    llmock.add(answers(GOOD), grades(0.9))
+    await thread.say(QUESTION)
+    state = await thread.state()
+    assert TURN == record(state)
+    assert (0.9, False, None) == (
+        state["quality_score"],
+        state["should_rollback"],
+        state["rollback_checkpoint_id"],
+    )
+    assert state["checkpoints"][0]["id"] == state["checkpoint_metadata"]["checkpoint_id"]
+    assert state["current_topic"]
+    assert ["detect_topic_change", "process_message", "create_checkpoint"] == [
+        line["node"] for line in state["state_history"]
+    ]
+
+
+async def test_bad_draft_is_rolled_back_in_the_graph(thread: Thread, llmock: LLMock) -> None:
+    """The judge's rejection reaches the retry, and the bad draft only the cuts."""
+    llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
+    await thread.say(QUESTION)
+    state = await thread.state()
+    assert TURN == record(state)
+    assert ["draft"] == [cut["kind"] for cut in state["cuts"]]
+    retry = bodies(llmock, "answerer")[-1]["messages"]
+    assert (True, False) == (REASON in retry[0]["content"], BAD in str(retry))
+
+
+async def test_bad_exchange_in_the_input_is_rolled_back(thread: Thread, llmock: LLMock) -> None:
+    """An exchange that the host puts before a question is judged, and taken back if it fails."""
+    llmock.add(answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
+    put_in = [("user", "Is a spider an insect?"), ("assistant", BAD), ("user", QUESTION)]
+    value = {"messages": [{"role": role, "content": words} for role, words in put_in]}
+    assert TURN == record(await thread.run(value))
+
+
+async def test_host_orders_a_rollback_through_the_state(thread: Thread, llmock: LLMock) -> None:
+    """`should_rollback` with a checkpoint's id goes there, and a notice says so."""
+    first = (await two_turns(thread, llmock))["checkpoints"][0]["id"]
+    state = await thread.run({"should_rollback": True, "rollback_checkpoint_id": first})
+    assert TURN == record(state)[:2]
+    assert (3, "ai", False) == (
+        len(state["messages"]),
+        state["messages"][-1]["type"],
+        state["should_rollback"],
+    )
+
+
+async def test_rollback_and_undo_by_command(thread: Thread, llmock: LLMock) -> None:
+    """`/rollback` takes the last turn off, `/undo` brings it back; no model is asked."""
+    await two_turns(thread, llmock)
+    asked = len(llmock.requests)
+    back = await thread.say("/rollback")
+    undone = await thread.say("/undo")
+    assert TURN == record(back)[:2]
+    assert TWO_TURNS == [said for said in record(undone) if said in TWO_TURNS]
+    assert ("human", OTHER) not in record(back)
+    assert asked == len(llmock.requests)
+
+
+async def test_undo_takes_a_turn_back(thread: Thread, llmock: LLMock) -> None:
+    """`/undo` after a turn removes its question and its answer."""
+    await two_turns(thread, llmock)
+    assert [*TURN, ("human", "/undo")] == record(await thread.say("/undo"))[:3]
+
+
+async def test_stream_shows_tokens_and_what_is_taken_back(thread: Thread, llmock: LLMock) -> None:
+    """`messages-tuple` and `custom` together show both drafts, and which one was struck."""
+    llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
+    drafts: dict[str, str] = {}
+    struck: list[str] = []
+    async for part in thread.client.runs.stream(
+        thread.thread_id,
+        "unsay",
+        input={"messages": [{"role": "user", "content": QUESTION}]},
+        stream_mode=["messages-tuple", "custom"],
+    ):
+        if part.event == "messages" and part.data[0]["content"]:
+            chunk = part.data[0]
+            drafts[chunk["id"]] = drafts.get(chunk["id"], "") + chunk["content"]
+        if part.event == "custom" and part.data["unsay"] == "taken_back":
+            struck.append(part.data["message_id"])
+    assert [BAD, GOOD] == list(drafts.values())
+    assert struck == list(drafts)[:1]
+
+
+@pytest.mark.parametrize(
+    ("resume", "delivered"),
+    [
+        pytest.param({"decisions": [{"type": "approve"}]}, BAD, id="approve"),
+        pytest.param(
+            {
+                "decisions": [
+                    {
+                        "type": "edit",
+                        "edited_action": {"name": "deliver_answer", "args": {"answer": "Eight."}},
+                    }
+                ]
+            },
+            "Eight.",
+            id="edit",
+        ),
+        pytest.param([{"type": "accept", "args": None}], BAD, id="inbox-accept"),
+        pytest.param([{"type": "response", "args": "Count again."}], GOOD, id="inbox-response"),
+        pytest.param(
+            [{"type": "edit", "args": {"action": "deliver_answer", "args": {"answer": "Eight."}}}],
+            "Eight.",
+            id="inbox-edit",
+        ),
+    ],
+)
+async def test_person_decides_about_rejected_drafts(
+    thread: Thread, llmock: LLMock, resume: Any, delivered: str
+) -> None:
+    """With `on_exhausted="ask"` the run is interrupted, and either front end's answer ends it."""
+    llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
+    asking = {"on_exhausted": "ask", "max_rollbacks": 0}
+    await thread.say(QUESTION, context=asking)
+    waiting = await thread.client.threads.get_state(thread.thread_id)
+    request = waiting["tasks"][0]["interrupts"][0]["value"]
+    assert (BAD, "deliver_answer") == (
+        request["action_requests"][0]["args"]["answer"],
+        request["review_configs"][0]["action_name"],
+    )
+    state = await thread.run(command={"resume": resume}, context=asking)
+    assert [("human", QUESTION), ("ai", delivered)] == record(state)
+
+
+async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> None:
+    """The Agent Inbox's `ignore` delivers nothing but a notice, and the draft is kept aside."""
+    llmock.add(answers(BAD), grades(0.1, REASON))
+    asking = {"on_exhausted": "ask", "max_rollbacks": 0}
+    await thread.say(QUESTION, context=asking)
+    state = await thread.run(command={"resume": [{"type": "ignore", "args": None}]}, context=asking)
+    assert BAD not in str(record(state))
+    assert ["rejected"] == [cut["kind"] for cut in state["cuts"]]
+
+
+async def test_context_of_a_run_overrides_settings(thread: Thread, llmock: LLMock) -> None:
+    """A stricter `quality_threshold` fails what passes otherwise, for that run alone."""
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER), grades(0.9))
+    strict = {"quality_threshold": 0.95, "checkpoint_threshold": 0.99, "max_rollbacks": 0}
+    await thread.say(QUESTION, context=strict)
+    await thread.say(OTHER)
+    state = await thread.state()
+    assert TWO_TURNS == record(state)
+    assert [("failed", "low_quality"), ("passed", None)] == [
+        (mark["outcome"], mark.get("flag"))
+        for mark in (m["response_metadata"]["unsay"] for m in state["messages"][1::2])
+    ]
+
+
+async def test_failed_run_is_answered_once_when_asked_again(thread: Thread, llmock: LLMock) -> None:
+    """After an error of the model the same question leads to one question and one answer."""
+    llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
+    failed = await thread.say(QUESTION, raise_error=False)
+    assert "ModelRefusedError" == failed["__error__"]["error"]
+    assert TURN == record(await thread.say(QUESTION))
+
+
+async def test_failed_run_goes_on_where_it_stopped(thread: Thread, llmock: LLMock) -> None:
+    """A run without input finishes the turn that an error interrupted."""
+    llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
+    await thread.say(QUESTION, raise_error=False)
+    assert TURN == record(await thread.run())
+
+
+async def test_server_publishes_nodes_and_context(client: LangGraphClient) -> None:
+    """Studio can draw the seed's five nodes, and offers what a run may override."""
+    assistant = (await client.assistants.search(graph_id="unsay"))[0]["assistant_id"]
+    drawn = await client.assistants.get_graph(assistant)
+    schemas = await client.assistants.get_schemas(assistant)
+    nodes = {node["id"] for node in drawn["nodes"]} - {"__start__", "__end__"}
+    assert {
+        "evaluate_quality",
+        "detect_topic_change",
+        "process_message",
+        "create_checkpoint",
+        "rollback",
+    } == nodes
+    assert "quality_threshold" in schemas["context_schema"]["properties"]

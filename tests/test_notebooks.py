@@ -1,0 +1,43 @@
+"""The notebooks run as they are published, without a key."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def read(path: Path) -> Any:
+    """A notebook as it lies in the repository."""
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_published_without_outputs(path: Path) -> None:
+    """A notebook is stored valid and without outputs, so that its changes can be read."""
+    notebook = read(path)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [([], None)] * len(code) == [(cell.outputs, cell.execution_count) for cell in code]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs(path: Path) -> None:
+    """Every cell runs without an error, and the conversation shows both of its pictures."""
+    notebook = read(path)
+    place = {"metadata": {"path": str(FOLDER)}}
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place).execute()
+    outputs = [each for cell in notebook.cells for each in cell.get("outputs", [])]
+    assert [] == [each for each in outputs if each.output_type == "error"]
+    drawn = [each.data.get("image/svg+xml", "") for each in outputs if "data" in each]
+    assert any("Score of each turn" in svg and "Thread first" in svg for svg in drawn)
+
+
+def test_there_are_notebooks() -> None:
+    """The checks above have something to check."""
+    assert "01_first_conversation" in [path.stem for path in NOTEBOOKS]

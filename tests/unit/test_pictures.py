@@ -1,0 +1,353 @@
+"""A thread drawn as text, as pictures and as a page."""
+
+from collections import Counter
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.graph.pictures import (
+    mimebundle,
+    picture_html,
+    picture_svg,
+    score_svg,
+    tree_svg,
+    tree_text,
+)
+from unsay.graph.timeline import Timeline, TurnView
+from unsay.graph.trees import one_line
+from unsay.transcript.text import cells_of
+from unsay.types import Checkpoint, CutRef
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+HOSTILE = {
+    "markup": "<script>alert(1)</script> & \"quotes\" ]]> 'more'",
+    "control characters": "bell \x07, escape \x1b[31m, null \x00, \x85 and \ufffe \uffff",
+    "surrogate": "half \ud83d of a pair",
+    "direction": "\u202eright to left\u202c \u2066isolated\u2069",
+    "lines": "one\ntwo\r\nthree\u2028four",
+    "japanese": "リスト内包表記とは何ですか? 絵文字 😀 も",
+    "blank": " \t\n ",
+    "long": "word " * 50_000,
+}
+
+
+def turn(number: int, **changes: Any) -> TurnView:
+    """A turn that passed, but for the changes."""
+    fields: dict[str, Any] = {
+        "number": number,
+        "question": f"Question {number}?",
+        "answer": "An answer.",
+        "message_id": f"a{number}",
+        "score": 0.9,
+        "outcome": "passed",
+        "reason": "",
+        "topic": "lists",
+        "flag": None,
+        "rollbacks": 0,
+    }
+    return TurnView(**{**fields, **changes})
+
+
+def mark(message_id: str, name: str | None = None, *, number: int = 1) -> Checkpoint:
+    """A checkpoint at a message."""
+    return Checkpoint(
+        id=f"cp-{message_id}",
+        name=name,
+        message_id=message_id,
+        turn=number,
+        score=0.9,
+        topic="lists",
+        reason="score",
+        created_at="2026-01-01T00:00:00+00:00",
+    )
+
+
+def cut(base: str | None, kind: Any = "draft", reason: str = "too short", size: int = 1) -> CutRef:
+    """A cut that hangs from a message."""
+    return CutRef(
+        id=f"cut-{base}-{kind}",
+        kind=kind,
+        base=base,
+        reason=reason,
+        created_at="2026-01-01T00:00:00+00:00",
+        size=size,
+    )
+
+
+def timeline(*turns: TurnView, **changes: Any) -> Timeline:
+    """A thread with these turns."""
+    fields: dict[str, Any] = {
+        "thread_id": "t",
+        "turns": turns,
+        "checkpoints": (),
+        "cuts": (),
+        "topics": (),
+        "current_topic": "",
+        "quality_threshold": 0.5,
+        "checkpoint_threshold": 0.8,
+    }
+    return Timeline(**{**fields, **changes})
+
+
+FULL = timeline(
+    turn(1),
+    turn(2, score=None, outcome="unscored", topic="weather"),
+    turn(3, score=0.314, outcome="failed", flag="low_quality", rollbacks=2),
+    turn(4, question="デコレータとは?", topic="装飾", score=0.6),
+    turn(5, answer=None, message_id="q5", score=None, outcome=None),
+    checkpoints=(mark("a1", "basics"), mark("a4")),
+    cuts=(
+        cut(None, "person", "start", 4),
+        cut("a2"),
+        cut("a2", "rejected", ""),
+        cut("gone", "undo", "/undo", 2),
+    ),
+)
+
+FULL_TEXT = """\
+Thread t: 5 turns, 2 checkpoints, 4 cuts
+○ start
+│  ╌╌ × rolled back, 4 messages: start
+├─ 1 0.90 lists   Question 1? ◆ basics
+├─ 2    – weather Question 2?
+│  ╌╌ × draft taken back, 1 message: too short
+│  ╌╌ × draft rejected, 1 message
+├─ 3 0.31 lists   Question 3? [low quality] [taken back 2 times]
+├─ 4 0.60 装飾    デコレータとは? ◆ cp-a4
+└─ 5    – lists   Question 5? [waits for an answer]
+set aside elsewhere
+   ╌╌ × undone, 2 messages: /undo"""
+
+PICTURES = {"picture": picture_svg, "scores": score_svg, "tree": tree_svg}
+
+THREADS = {
+    "full": FULL,
+    "empty": timeline(),
+    "all taken back": timeline(cuts=(cut(None, "person", "rollback", 4),)),
+    "never scored": timeline(turn(1, score=None, outcome=None)),
+    "extremes": timeline(turn(1, score=0.0, outcome="failed"), turn(2, score=1.0)),
+    "one threshold": timeline(turn(1), quality_threshold=0.0, checkpoint_threshold=0.0),
+    "long": timeline(*(turn(number) for number in range(1, 1001))),
+}
+
+
+def drawn(svg: str) -> ET.Element:
+    """The picture, read back."""
+    return ET.fromstring(svg)  # noqa: S314 - what we drew ourselves
+
+
+def words_of(svg: str) -> list[str]:
+    """What is written in a picture, line by line."""
+    return ["".join(line.itertext()) for line in drawn(svg).iter(f"{SVG}text")]
+
+
+def fills_of(svg: str) -> Counter[tuple[str, str]]:
+    """Shapes with a tooltip, by tag and fill: the marks of the turns."""
+    shapes = drawn(svg).iterfind(f"{SVG}g/*")
+    marks = [each for each in shapes if each.find(f"{SVG}title") is not None]
+    return Counter((each.tag.removeprefix(SVG), each.get("fill", "")) for each in marks)
+
+
+def everything(*, words: str) -> Timeline:
+    """A thread in which every text is the given one."""
+    return timeline(
+        turn(1, question=words, topic=words, reason=words, flag=words),
+        thread_id=words,
+        checkpoints=(mark("a1", words),),
+        cuts=(cut("a1", reason=words), cut("gone", reason=words)),
+    )
+
+
+def test_text_shows_everything() -> None:
+    """The tree names turns, scores, topics, checkpoints, flags, and cuts where they hang."""
+    assert FULL_TEXT == tree_text(FULL)
+
+
+def test_text_of_an_empty_thread() -> None:
+    """A thread without turns says so."""
+    expected = "Thread t: 0 turns, 0 checkpoints, 0 cuts\nNothing has been said yet."
+    assert expected == tree_text(timeline())
+
+
+def test_colours_add_nothing_but_colours() -> None:
+    """Without its escape sequences the coloured tree is the plain one."""
+    colored = tree_text(FULL, color=True)
+    assert "\x1b[31m0.31\x1b[0m" in colored
+    for code in ("0", "1", "2", "31", "32", "36"):
+        colored = colored.replace(f"\x1b[{code}m", "")
+    assert FULL_TEXT == colored
+
+
+def test_question_column_is_straight() -> None:
+    """Questions begin in the same terminal cell, whatever the width of the topic before them."""
+    topics = ("lists", "装飾", "", "ﾊﾝｶｸ", "a topic that is far too long to be shown whole")
+    text = tree_text(timeline(*(turn(n, topic=topic) for n, topic in enumerate(topics, 1))))
+    starts = {cells_of(line.split("Question")[0]) for line in text.splitlines()[2:]}
+    assert 1 == len(starts)
+
+
+def test_checkpoint_at_a_question_is_kept() -> None:
+    """A checkpoint that stands at no answer is shown at the turn it was made after."""
+    seen = timeline(turn(1), turn(2), checkpoints=(mark("q3", "here", number=2),))
+    assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(seen).splitlines()[-1]
+
+
+def test_many_cuts_in_one_place() -> None:
+    """Of many cuts in one place the newest are shown, and the others are counted."""
+    cuts = tuple(cut("a1", "undo", f"step {n}") for n in range(20))
+    seen = timeline(turn(1), cuts=cuts)
+    lines = tree_text(seen).splitlines()
+    assert "   ╌╌ 8 older cuts not shown" == lines[3]
+    assert "   ╌╌ × undone, 1 message: step 19" == lines[-1]
+    assert "8 older cuts not shown" in words_of(tree_svg(seen))
+
+
+def test_capitals_get_less_room() -> None:
+    """A question in capitals, which are wide, is cut shorter than one in small letters."""
+    small, capital = (
+        max(map(len, words_of(tree_svg(timeline(turn(1, question=words * 99))))))
+        for words in ("mw", "MW")
+    )
+    assert capital < small
+
+
+def test_long_thread_shows_its_newest_turns() -> None:
+    """Of a thousand turns the newest are shown, and how many are hidden is said."""
+    seen = timeline(*THREADS["long"].turns, cuts=(cut("a3"), cut("a999")))
+    lines = tree_text(seen).splitlines()
+    assert "┊ 940 earlier turns not shown, 1 cut at them" == lines[2]
+    assert ["├─  941 0.90", "└─ 1000 0.90"] == [lines[3][:12], lines[-1][:12]]
+    assert 60 == fills_of(score_svg(seen)).total()
+    assert "940 earlier turns not shown, 1 cut at them" in words_of(tree_svg(seen))
+
+
+@pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
+@pytest.mark.parametrize("seen", THREADS.values(), ids=THREADS)
+def test_pictures_stand_alone(picture: Any, seen: Timeline) -> None:
+    """A picture is well-formed, is called an image, names itself, and has its own background."""
+    root = drawn(picture(seen))
+    assert [f"{SVG}svg", "img"] == [root.tag, root.get("role")]
+    assert [f"{SVG}title", f"{SVG}desc", f"{SVG}rect"] == [each.tag for each in root[:3]]
+    assert all(each.text for each in root[:2])
+    assert ["100%", "100%"] == [root[2].get("width"), root[2].get("height")]
+
+
+@pytest.mark.parametrize("seen", THREADS.values(), ids=THREADS)
+def test_shapes_stay_on_the_paper(seen: Timeline) -> None:
+    """Every number that places something lies within the picture."""
+    root = drawn(picture_svg(seen))
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    for panel in root.iter(f"{SVG}g"):
+        top = float(panel.get("transform", "").removesuffix(")").split()[1])
+        for shape in panel.iter():
+            across = [float(shape.get(key, "0")) for key in ("x", "x1", "x2", "cx")]
+            down = [float(shape.get(key, "0")) + top for key in ("y", "y1", "y2", "cy")]
+            assert all(0 <= x <= width for x in across)
+            assert all(0 <= y <= height for y in down)
+
+
+def test_marks_differ_in_shape() -> None:
+    """Failed turns are another shape and another colour, and unscored ones are hollow."""
+    expected = {("circle", "#0b5cad"): 2, ("path", "#b3261e"): 1, ("circle", "#ffffff"): 2}
+    assert expected == fills_of(score_svg(FULL)) == fills_of(tree_svg(FULL))
+
+
+def test_curve_has_gaps() -> None:
+    """The line joins neighbours that have a score, and nothing across the gap."""
+    lines = [
+        each.get("points", "").split() for each in drawn(score_svg(FULL)).iter(f"{SVG}polyline")
+    ]
+    assert [1, 2] == [len(points) for points in lines]
+
+
+def test_thresholds_are_dashed_and_named() -> None:
+    """Both thresholds are dashed in different rhythms and carry their values."""
+    dashes = {each.get("stroke-dasharray") for each in drawn(score_svg(FULL)).iter(f"{SVG}line")}
+    assert {"none", "6 4", "2 4"} == dashes
+    assert {"checkpoint ≥ 0.80", "fails < 0.50"} < set(words_of(score_svg(FULL)))
+
+
+def test_what_was_taken_back_is_counted() -> None:
+    """A turn that was taken back twice has a cross with a two beside it."""
+    assert "2" in words_of(score_svg(timeline(turn(1, rollbacks=2))))
+    assert "2" not in words_of(score_svg(timeline(turn(1, rollbacks=1))))
+
+
+def test_tree_writes_what_the_text_says() -> None:
+    """The drawn tree has the turns, tails and cuts of the text."""
+    written = words_of(tree_svg(FULL))
+    assert "Question 3?· lists[low quality][taken back 2 times]" in written
+    assert "デコレータとは?· 装飾◆ cp-a4" in written
+    assert "rolled back, 4 messages: start" in written
+    assert written.index("set aside elsewhere") < written.index("undone, 2 messages: /undo")
+
+
+def test_close_thresholds_do_not_overlap() -> None:
+    """The names of two equal thresholds stand below one another."""
+    seen = timeline(turn(1), quality_threshold=0.8, checkpoint_threshold=0.8)
+    names = [e for e in drawn(score_svg(seen)).iter(f"{SVG}text") if "0.80" in (e.text or "")]
+    assert 16 == float(names[1].get("y", "")) - float(names[0].get("y", ""))
+
+
+@pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_words_are_only_words(words: str) -> None:
+    """Whatever people write, the pictures stay well-formed and the text stays harmless."""
+    bundle = mimebundle(everything(words=words))
+    for key in ("image/svg+xml", "text/html"):
+        tags = {each.tag.removeprefix(SVG) for each in drawn(bundle[key]).iter()}
+        assert "script" not in tags
+    for text in bundle.values():
+        text.encode()
+        assert all(char.isprintable() or char == "\n" for char in text)
+    assert 6 == len(bundle["text/plain"].splitlines())
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=80))
+def test_any_words_can_be_drawn(words: str) -> None:
+    """There is no text that breaks a picture."""
+    bundle = mimebundle(everything(words=words))
+    drawn(bundle["image/svg+xml"])
+    drawn(bundle["text/html"])
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=60), st.integers(1, 40))
+def test_one_line_fits(words: str, cells: int) -> None:
+    """A shortened text never takes more cells than there are, and shortening is idempotent."""
+    line = one_line(words, cells)
+    assert cells_of(line) <= cells
+    assert line == one_line(line, cells)
+
+
+def test_page_has_the_picture_and_a_table() -> None:
+    """The page holds the picture and a table with headings for columns and rows."""
+    page = drawn(picture_html(FULL))
+    assert page.find(f"{SVG}svg") is not None
+    assert ["col"] * 6 == [each.get("scope") for each in page.iterfind(".//thead/tr/th")]
+    row = page.findall(".//tbody/tr")[2]
+    result = "failed, low quality, taken back 2 times"
+    assert ["3", "0.31", result, "lists", "Question 3?", None] == [each.text for each in row]
+
+
+def test_page_of_an_empty_thread_has_no_table() -> None:
+    """Without turns there is nothing to list."""
+    page = drawn(picture_html(timeline()))
+    assert page.find(".//table") is None
+    assert any("Nothing has been said yet." in text for text in page.itertext())
+
+
+def test_bundle_formats() -> None:
+    """A notebook can choose among four formats, and the text is the tree."""
+    bundle = mimebundle(FULL)
+    assert ["text/plain", "text/markdown", "image/svg+xml", "text/html"] == list(bundle)
+    assert [FULL_TEXT, picture_svg(FULL)] == [bundle["text/plain"], bundle["image/svg+xml"]]
+    assert f"```text\n{FULL_TEXT}\n```" == bundle["text/markdown"]
+
+
+def test_markdown_fence_is_longer_than_any_within() -> None:
+    """Backticks in a question cannot close the block that the tree stands in."""
+    text = mimebundle(timeline(turn(1, question="what is ```` for?")))["text/markdown"]
+    assert ["`````text", "`````"] == [text.splitlines()[0], text.splitlines()[-1]]
