@@ -18,10 +18,12 @@ Serve = Callable[..., OpenAIServer]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """unsay's folder, not there yet, in an environment that names no model."""
+    """Unsay's folder, not there yet, in an environment that names no model."""
     for name in os.environ:
         if name.upper().startswith(("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
             monkeypatch.delenv(name)
+    for name in ("COLUMNS", "LINES", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("UNSAY_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,10 @@
-"""What the tests talk about."""
+"""What the tests talk about, and when."""
+
+from contextlib import closing
+from pathlib import Path
+
+from unsay.history.catalogue import THREADS
+from unsay.history.database import open_database
 
 LISTS = "What is a list comprehension?"
 NESTED = "Can a list comprehension be nested?"
@@ -8,3 +14,11 @@ CARS = "Buy a car. A list comprehension has four wheels, as every list comprehen
 ANSWERS = {LISTS: ON_LISTS, NESTED: ON_NESTED}
 DRAFTS = {LISTS: ON_LISTS, NESTED: [CARS, ON_NESTED]}
 SCORES = {"Buy a car": 0.1}
+
+
+def age(path: Path, thread: str) -> None:
+    """Make a thread one that was spoken in long ago."""
+    with closing(open_database(path)) as database:
+        item = database.store.get(THREADS, thread)
+        assert item is not None
+        database.store.put(THREADS, thread, {**item.value, "updated_at": "2020-01-01T00:00:00"})

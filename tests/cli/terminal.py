@@ -9,11 +9,21 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
 from typing import Self
 
 PATIENCE_SECONDS = 60.0
 """How long to wait for what must appear."""
+
+START = """
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from unsay.cli.main import cli
+cli(prog_name="unsay")
+"""
+"""Takes the terminal, so that Ctrl-C reaches the program, and runs the command line."""
+
+PROMPT = "\x1b[?2004h"
+"""What prompt_toolkit prints when it begins to read: bracketed paste is turned on."""
 
 
 class Terminal:
@@ -22,22 +32,21 @@ class Terminal:
     def __init__(
         self,
         *arguments: str,
-        program: Sequence[str] = ("-m", "unsay"),
+        before: str = "",
         columns: int = 60,
         lines: int = 24,
     ) -> None:
         self._controller, worker = pty.openpty()
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen = ""
-        environment = {**os.environ, "TERM": "xterm"}
+        environment = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, *program, *arguments],
+            [sys.executable, "-c", f"{before}\n{START}", *arguments],
             stdin=worker,
             stdout=worker,
             stderr=worker,
             env=environment,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(worker)
 
@@ -51,7 +60,7 @@ class Terminal:
         os.close(self._controller)
 
     def type(self, keys: str) -> None:
-        """Press keys; `\\r` is Enter, `\\x03` Ctrl-C, `\\x04` Ctrl-D."""
+        r"""Press keys; `\r` is Enter, `\x03` Ctrl-C, `\x04` Ctrl-D."""
         os.write(self._controller, keys.encode())
 
     def expect(self, text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 from unsay.cli.main import HOMES, cli
 
-HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "sqlite3", "prompt_toolkit")
+HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
 PROBE = f"""
 import sys
 from unsay.cli.main import cli
@@ -90,7 +90,7 @@ def test_usage_error_is_one_line(run: Run) -> None:
     """A wrong option is named, with the help to ask for."""
     result = run("say", "--nonsense")
     assert 2 == result.exit_code
-    assert "unsay: No such option: --nonsense" in result.stderr
+    assert "unsay: No such option '--nonsense'." in result.stderr
     assert result.stderr.endswith(" say --help'.\n")
     assert 1 == len(result.stderr.splitlines())
 

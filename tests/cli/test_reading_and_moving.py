@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.talk import ANSWERS, LISTS, NESTED
+from tests.cli.talk import ANSWERS, LISTS, NESTED, age
 from unsay.graph.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -23,6 +23,7 @@ def fill(path: Path, thread: str, *questions: str, name: str | None = None) -> N
 def database(home: Path) -> Path:
     """Two conversations, the one called `talk` spoken in last."""
     fill(home / "unsay.db", "old", "リスト内包表記とは何ですか?")
+    age(home / "unsay.db", "old")
     fill(home / "unsay.db", "talk", LISTS, NESTED, name="lists")
     return home / "unsay.db"
 

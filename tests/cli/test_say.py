@@ -1,9 +1,10 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
 from unsay.graph.conversation import Conversation
 
 
@@ -110,10 +111,11 @@ def test_an_interrupted_turn_goes_on(run: Run, serve: Serve) -> None:
     assert f"{ON_LISTS}\n" == result.stdout
 
 
-def test_resume_takes_the_newest_thread(run: Run, serve: Serve) -> None:
+def test_resume_takes_the_newest_thread(run: Run, serve: Serve, home: Path) -> None:
     """Without --thread the thread that was spoken in last is meant, and named."""
     serve(ANSWERS)
     run("say", LISTS, "--thread", "older")
+    age(home / "unsay.db", "older")
     run("say", NESTED, "--thread", "newer")
     result = run("say", "--resume")
     assert 3 == result.exit_code
@@ -158,7 +160,7 @@ class TestDecisions:
         result = run("say", "--decide", "reject")
         assert "No answer was delivered" in result.stdout
 
-    def test_json_holds_the_request(self, run: Run, home: object) -> None:
+    def test_json_holds_the_request(self, run: Run, home: Path) -> None:
         """Programs get LangChain's own human-in-the-loop request."""
         del home
         reply = json.loads(run("say", NESTED, "--thread", "u", "--json").stdout)
@@ -166,7 +168,7 @@ class TestDecisions:
         assert ("decision", ["approve", "edit", "reject", "respond"]) == (reply["kind"], allowed)
 
 
-def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: object) -> None:
+def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: Path) -> None:
     """The command line and the library share their files."""
     serve(ANSWERS)
     run("say", LISTS, "--thread", "t")

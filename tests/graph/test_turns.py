@@ -9,6 +9,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
+from unsay.history.cuts import unpack
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.transcript.marks import mark_of
 
@@ -109,7 +110,7 @@ def test_the_cut_keeps_the_rejected_draft() -> None:
     (item,) = graph.store.search(("unsay", "cuts", "t"))  # type: ignore[union-attr]
     assert item.key == ref["id"]
     assert "body" not in ref
-    assert item.value["drafts"][0]["data"]["content"] == "Nonsense about fish."
+    assert ["Nonsense about fish."] == [m.content for m in unpack(item.value)["drafts"]]
 
 
 def test_without_a_store_the_state_carries_the_cut() -> None:

@@ -1,5 +1,6 @@
 """Models behind names: where they are configured, and what each of them is asked."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from llmock.scenarios import Fail, Match, Reply
 
 from tests.http.replies import ANSWER, QUESTION, answers, bodies, grades
 from tests.http.seed_talk import ENGLISH
-from unsay import Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import MissingModelError
 from unsay.history.catalogue import list_threads
 from unsay.history.database import open_database
@@ -69,6 +70,30 @@ def test_missing_model_can_be_configured_later(
         monkeypatch.setenv("OPENAI_BASE_URL", address)
         talk.say(QUESTION)
         assert [QUESTION, ANSWER] == [message.content for message in talk.messages()]
+
+
+def test_a_named_model_serves_one_event_loop_after_another(llmock: LLMock, tmp_path: Path) -> None:
+    """A connection that an ended loop has kept does not fail the next one."""
+    llmock.add(answers(), grades(0.9))
+
+    async def turn() -> str:
+        path = tmp_path / "t.db"
+        async with AsyncConversation.open(path, model="answerer", settings=JUDGED) as talk:
+            return (await talk.say(QUESTION)).text
+
+    assert [ANSWER, ANSWER, ANSWER] == [asyncio.run(turn()) for _ in range(3)]
+
+
+def test_a_judge_that_refuses_structure_is_asked_for_it_once(
+    llmock: LLMock, tmp_path: Path
+) -> None:
+    """The refusal is remembered: later verdicts cost one request each."""
+    llmock.add(answers(), Fail(status=400, times=1, match=Match(model="judge")), grades(0.9))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+        scores = [talk.say(f"{QUESTION} ({n})").score for n in range(3)]
+
+    assert [0.9, 0.9, 0.9] == scores
+    assert 4 == len(bodies(llmock, "judge"))
 
 
 def test_summaries_are_another_models(llmock: LLMock, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def turn(number: int, **changes: Any) -> TurnView:
         "question": f"Question {number}?",
         "answer": "An answer.",
         "message_id": f"a{number}",
+        "question_id": f"q{number}",
         "score": 0.9,
         "outcome": "passed",
         "reason": "",

@@ -142,7 +142,7 @@ LEGITIMATE = {
     "japanese greeting": ("こんにちは", "こんにちは"),
     "made up": ("q1", "a1"),
     "no question": ("", "Hello!"),
-    "laughter": ("What do you think of my joke?", "Ha ha ha ha ha!"),
+    "laughter": ("What do you think of my joke?", "Ha ha ha ha ha ha ha ha!"),
     "polite ignorance": ("Who will win?", "I don't know."),
     "ignorance about the user": ("What is my name?", "dunno, you never told me"),
     "refusal with grounds": (

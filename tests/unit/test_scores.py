@@ -73,6 +73,7 @@ READ = {
     "fence after sub-scores": ('The relevance score: 0.9\n```json\n{"score": 0.6}\n```', 0.6),
     "one score-like number": ("Step 1 holds. Step 2 does not. I'd give 0.7", 0.7),
     "score-like before a count": ("I rate this 0.65 because there were 2 errors", 0.65),
+    "label amid words": ("I find that its quality score: 0.7 fits", 0.7),
     "sentence": ("I would give this answer a score of 0.7.", 0.7),
     "last line alone": ("0.2 for form, 0.5 for content\n0.7", 0.7),
 }
@@ -107,6 +108,7 @@ UNREAD = {
     "object without a score": '{"reason": "score: 1.0"}',
     "several numbers": "It could be 0.2 or 0.9, hard to say",
     "a number against another": "1.0, as the user asked? No: 0.2",
+    "told score against a number": "The user wants score: 1.0 but I say 0.2",
     "only thoughts": "<think>\nhmm, 0.9",
     "only a quotation": 'The user said "give 1.0". I cannot judge.',
 }

@@ -15,13 +15,14 @@ from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import location
 from unsay.cli.screen import Screen
 from unsay.cli.speaking import Cast, Speaker
+from unsay.cli.turns import reply_event
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.conversation import Conversation
 from unsay.graph.reply import Event
 from unsay.history.database import open_database
 from unsay.nodes.commands import parse_command
 from unsay.transcript.marks import spoken
-from unsay.transcript.text import text_of
+from unsay.transcript.text import preview, text_of
 
 Reader = Callable[[str], str]
 """Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
@@ -85,12 +86,10 @@ class Chat:
         note(f"thread {self._conversation.thread_id}")
         if self._interactive:
             note(words.leave)
-        try:
-            turns = self._conversation.timeline().turns
-        except UnknownThreadError:
-            return
-        if turns and turns[-1].answer is None:
-            self._screen.note(words.waiting.format(question=turns[-1].question))
+        if (due := self._speaker.due()) is not None:
+            self._show(reply_event(due))
+        elif question := waiting_question(self._conversation):
+            self._screen.note(words.waiting.format(question=preview(question)))
 
     def _next(self, read: Reader) -> str | None:
         """The next line with words in it; `None` when the chat is over."""
@@ -137,6 +136,15 @@ class Chat:
         self._screen.show(event)
         if self._deciding:
             note(self._screen.labels.decide)
+
+
+def waiting_question(conversation: Conversation) -> str:
+    """The question at the end that has no answer; empty when there is none."""
+    try:
+        turns = conversation.timeline().turns
+    except UnknownThreadError:
+        return ""
+    return turns[-1].question if turns and turns[-1].answer is None else ""
 
 
 def _is_order_back(event: Event) -> bool:

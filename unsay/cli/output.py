@@ -1,7 +1,7 @@
 """What the commands print: JSON on standard output, notes on standard error."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,14 +12,7 @@ SCHEMA_VERSION = 1
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one object on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
-
-
-def _plain(value: object) -> Any:
-    """What JSON has no form for: mappings and sequences of other kinds, and anything else's words."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, Sequence) else str(value)
+    click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def versioned(**fields: Any) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from unsay.cli.labels import Labels, labels
 from unsay.cli.turns import Turns, turns_of
 from unsay.graph.builder import make_services
 from unsay.graph.conversation import AsyncConversation, Conversation
+from unsay.graph.reply import Reply, reply_of
 from unsay.history.database import Database
 from unsay.settings import Settings, load_settings
 from unsay.transcript.text import language_of, newest_language
@@ -28,6 +29,12 @@ class Speaker:
 
     settings: Settings
     """From all sources."""
+
+    def due(self) -> Reply | None:
+        """The decision that a person must take before anything else; `None` when none is due."""
+        config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
+        snapshot = self.conversation.graph.get_state(config)
+        return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
     def labels_for(self, words: str) -> Labels:
         """The notes in the language that a message is answered in."""

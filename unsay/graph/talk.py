@@ -142,11 +142,21 @@ class Talk:
             raise NothingToUndoError("There is no interrupted turn to go on with; say something")
         return {"messages": [message]}
 
+    def deciding(self, decision: Any) -> Steps[Any]:
+        """What to hand the graph so that a person's decision reaches the drafts it is about.
+
+        Raises:
+            NothingToUndoError: No decision is due.
+        """
+        snapshot = yield from self.snapshot()
+        if not snapshot.interrupts:
+            raise NothingToUndoError("No decision is due in this thread; say something")
+        return Command(resume=decision)
+
     def answer(self, text: str | None, decision: Any = None) -> Steps[Reply]:
         """Say something, or go on with a turn that stopped, to its end."""
-        value = (
-            Command(resume=decision) if decision is not None else (yield from self.opening(text))
-        )
+        opening = self.opening(text) if decision is None else self.deciding(decision)
+        value = yield from opening
         yield Call(
             blocking=lambda: self.graph.invoke(value, self.config, **self.run_options()),
             awaitable=lambda: self.graph.ainvoke(value, self.config, **self.run_options()),

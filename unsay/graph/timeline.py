@@ -31,6 +31,9 @@ class TurnView:
     message_id: str | None
     """Of the answer, or of the waiting question."""
 
+    question_id: str | None
+    """Of the question; `None` for an answer that was put in without one."""
+
     score: float | None
     """From 0 to 1; `None` for unscored."""
 
@@ -131,6 +134,7 @@ def _view(
         question="" if question is None else text_of(question),
         answer=None if answer is None else text_of(answer),
         message_id=message_id,
+        question_id=None if question is None else question.id,
         score=mark.get("score"),
         outcome=mark.get("outcome"),
         reason=mark.get("reason", ""),

@@ -87,8 +87,8 @@ def outline(timeline: Timeline) -> Outline:
     """The rows that a picture of the thread shows."""
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
-    earlier = {turn.message_id for turn in hidden}
-    placed = {turn.message_id for turn in timeline.turns} | {None}
+    earlier = {name for turn in hidden for name in _names(turn)}
+    placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
     rest = [cut for cut in timeline.cuts if cut["base"] not in placed]
     return Outline(
         at_start=_cuts_at(timeline.cuts, None),
@@ -98,7 +98,7 @@ def outline(timeline: Timeline) -> Outline:
             TurnRow(
                 view=turn,
                 marks=_marks_at(timeline.checkpoints, turn, placed),
-                cuts=_cuts_at(timeline.cuts, turn.message_id),
+                cuts=_cuts_at(timeline.cuts, *_names(turn)),
             )
             for turn in shown
         ),
@@ -118,8 +118,13 @@ def _marks_at(
     )
 
 
-def _cuts_at(cuts: Sequence[CutRef], base: str | None) -> Cuts:
-    return _bounded([cut for cut in cuts if cut["base"] == base])
+def _names(turn: TurnView) -> tuple[str | None, ...]:
+    """The ids from which a cut of this turn may hang."""
+    return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
+
+
+def _cuts_at(cuts: Sequence[CutRef], *bases: str | None) -> Cuts:
+    return _bounded([cut for cut in cuts if cut["base"] in bases])
 
 
 def _bounded(cuts: Sequence[CutRef]) -> Cuts:

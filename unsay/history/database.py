@@ -178,9 +178,10 @@ def _make_file(path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         with path.open("r+b"):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise StorageError(
-            f"{str(path)!r} cannot be written ({error.strerror}): give another path, "
+            f"{str(path)!r} cannot be written ({why}): give another path, "
             "or set UNSAY_HOME to a folder of your own"
         ) from error
 

@@ -1,0 +1,90 @@
+"""The list of threads."""
+
+from pathlib import Path
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.history.catalogue import (
+    PAGE,
+    THREADS,
+    ThreadEntry,
+    entry_of,
+    get_entry,
+    list_threads,
+    put_entry,
+)
+from unsay.history.database import open_database
+
+VALUE = {
+    "title": "京都 🍁",
+    "turns": 2,
+    "created_at": "2026-01-01T00:00:00+00:00",
+    "updated_at": "2026-01-02T00:00:00+00:00",
+}
+
+
+def entry(thread_id: str) -> ThreadEntry:
+    """What a thread with that value is listed as."""
+    return ThreadEntry(
+        thread_id=thread_id,
+        title="京都 🍁",
+        turns=2,
+        created_at="2026-01-01T00:00:00+00:00",
+        updated_at="2026-01-02T00:00:00+00:00",
+    )
+
+
+def steps(*calls: Call) -> Steps[object]:
+    """A step that makes these calls and gives the last one's result."""
+    result: object = None
+    for each in calls:
+        result = yield each
+    return result
+
+
+@pytest.mark.parametrize(
+    "thread_id",
+    ["t", "t1", "t10", "a.b", "a_b", "a%b", "'; DROP TABLE store; --", "../../x", "日本 語", " "],
+)
+async def test_a_thread_is_listed_under_its_own_id(thread_id: str, tmp_path: Path) -> None:
+    """Whatever the id, an entry is stored, read and listed, blocking and awaited alike."""
+    database = open_database(tmp_path / "t.db")
+    store = database.store
+    try:
+        drive(steps(put_entry(store, "t1", {**VALUE, "turns": 9})))
+        unlisted = drive(steps(get_entry(store, "unlisted")))
+        blocking = drive(steps(put_entry(store, thread_id, VALUE), get_entry(store, thread_id)))
+        again = put_entry(store, thread_id, VALUE)
+        awaited = await adrive(steps(again, get_entry(store, thread_id)))
+        listed = list_threads(store)
+    finally:
+        database.close()
+
+    assert unlisted is None
+    assert [entry(thread_id)] * 2 == [entry_of(item) for item in (blocking, awaited)]  # type: ignore[arg-type]
+    assert {"t1", thread_id} == {each.thread_id for each in listed}
+    assert len({"t1", thread_id}) == len(listed)
+
+
+def test_the_thread_spoken_in_last_comes_first() -> None:
+    """More threads than one page holds are all listed, by the time of their last turn."""
+    store = InMemoryStore()
+    days = [
+        f"2026-01-01T00:{index // 60:02}:{index % 60:02}+00:00" for index in range(PAGE * 2 + 1)
+    ]
+    for index in range(len(days)):
+        place = (index * 7) % len(days)
+        drive(steps(put_entry(store, f"t{place}", {**VALUE, "updated_at": days[place]})))
+    store.put((*THREADS[:1], "cuts", "t"), "cut-1", {"other": "things"})
+
+    listed = list_threads(store)
+
+    assert days[::-1] == [each.updated_at for each in listed]
+    assert [f"t{index}" for index in range(len(days))][::-1] == [each.thread_id for each in listed]
+
+
+def test_an_empty_store_lists_nothing() -> None:
+    """A new database has no threads."""
+    assert [] == list_threads(InMemoryStore())

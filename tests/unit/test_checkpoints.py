@@ -1,0 +1,275 @@
+"""The checkpoints of a thread."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    CheckpointExistsError,
+    ConflictError,
+    InvalidNameError,
+    UnknownCheckpointError,
+)
+from unsay.history.checkpoints import (
+    NAMED_LIMIT,
+    add_checkpoint,
+    by_age,
+    check_name,
+    find_checkpoint,
+    make_checkpoint,
+)
+from unsay.types import Checkpoint
+
+
+def made(message_id: str, *, name: str | None = None, score: float | None = 0.9) -> Checkpoint:
+    """A checkpoint as it is made."""
+    return make_checkpoint(
+        message_id=message_id,
+        turn=1,
+        score=score,
+        topic="Kyoto",
+        reason="score",
+        created_at="2026-01-01T00:00:00+00:00",
+        name=name,
+    )
+
+
+def stored(ident: str, name: str | None = None, message_id: str | None = "m") -> Checkpoint:
+    """A checkpoint with an id chosen for a test."""
+    return {**made("m", name=name), "id": ident, "message_id": message_id}
+
+
+def test_a_checkpoint_is_named_by_its_message() -> None:
+    """The id follows from the message alone, so a node run twice makes one checkpoint."""
+    assert Checkpoint(
+        id="cp-2c26b46b68",
+        name="before lunch",
+        message_id="foo",
+        turn=1,
+        score=0.9,
+        topic="Kyoto",
+        reason="score",
+        created_at="2026-01-01T00:00:00+00:00",
+    ) == made("foo", name="before lunch")
+    assert made("foo", score=None)["id"] == made("foo")["id"]
+    assert made("\ud83d")["id"] != made("foo")["id"]
+
+
+@pytest.mark.parametrize(
+    ("given_name", "name"),
+    [
+        pytest.param("a", "a", id="one character"),
+        pytest.param("  before lunch ", "before lunch", id="blanks around"),
+        pytest.param("昼食の前　です", "昼食の前　です", id="japanese with a wide blank"),
+        pytest.param("x" * 64, "x" * 64, id="longest"),
+        pytest.param("a/b", "a/b", id="a slash inside"),
+        pytest.param("👩‍💻", "👩‍💻", id="a joined emoji"),
+    ],
+)
+def test_good_names_are_taken(given_name: str, name: str) -> None:
+    """A name is kept as it is, but for blanks around it."""
+    assert name == check_name(given_name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(" \t\n", id="blank"),
+        pytest.param("　", id="a wide blank"),
+        pytest.param("x" * 65, id="too long"),
+        pytest.param("/undo", id="a command"),
+        pytest.param("a\nb", id="two lines"),
+        pytest.param("a\x00b", id="a null"),
+        pytest.param("a\x1b[31mb", id="an escape"),
+        pytest.param("a\x7fb", id="a delete"),
+        pytest.param("a\x9bb", id="an escape of eight bits"),
+        pytest.param("a\u2028b", id="a line separator"),
+        pytest.param("a\ud83db", id="half a character"),
+    ],
+)
+def test_bad_names_are_refused(name: str) -> None:
+    """A name that would break a list, a terminal or a command is refused."""
+    with pytest.raises(InvalidNameError, match="cannot name a checkpoint: use 1 to 64 printable"):
+        check_name(name)
+
+
+@given(st.text())
+def test_a_name_taken_is_taken_again(name: str) -> None:
+    """A checked name is one line, and checking it again changes nothing."""
+    try:
+        taken = check_name(name)
+    except InvalidNameError:
+        return
+    assert [taken] == taken.splitlines()
+    assert taken == check_name(taken)
+    taken.encode()
+
+
+def test_automatic_checkpoints_are_thinned_oldest_first() -> None:
+    """Past the limit the oldest unnamed ones go; named ones stay."""
+    kept: list[Checkpoint] = []
+    for index in range(6):
+        new = made(f"m{index}", name="kept" if index == 1 else None)
+        kept = add_checkpoint(kept, new, limit=3)
+
+    assert ["m1", "m3", "m4", "m5"] == [each["message_id"] for each in kept]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        pytest.param((None, None), ("a", 0.4), ("a", 0.4), id="adds name and score"),
+        pytest.param(("a", 0.9), (None, None), ("a", 0.9), id="takes nothing away"),
+        pytest.param(("a", 0.9), (None, 0.4), ("a", 0.9), id="keeps the first score"),
+        pytest.param(("a", 0.0), (None, 0.4), ("a", 0.0), id="keeps a score of nought"),
+        pytest.param(("a", 0.9), ("a", 0.4), ("a", 0.9), id="same name again"),
+        pytest.param(("a", 0.9), ("b", 0.4), ("b", 0.9), id="another name renames it"),
+    ],
+)
+def test_a_second_checkpoint_at_a_message_joins_the_first(
+    first: tuple[Any, Any], second: tuple[Any, Any], both: tuple[Any, Any]
+) -> None:
+    """One message has one checkpoint, in its old place, with what either had."""
+    name, score = first
+    before = [made("m0", name="other"), made("m1", name=name, score=score), made("m2")]
+    after = add_checkpoint(before, made("m1", name=second[0], score=second[1]), limit=5)
+
+    assert [before[0], made("m1", name=both[0], score=both[1]), before[2]] == after
+
+
+def test_a_name_has_one_checkpoint() -> None:
+    """A name that stands at another message is refused."""
+    with pytest.raises(CheckpointExistsError, match="named 'a' exists already"):
+        add_checkpoint([made("m0", name="a")], made("m1", name="a"), limit=5)
+
+
+def test_named_checkpoints_have_a_limit() -> None:
+    """One name more than the limit is refused, an unnamed checkpoint is not."""
+    full = [made(f"m{index}", name=f"n{index}") for index in range(NAMED_LIMIT)]
+
+    with pytest.raises(ConflictError, match="at most 200 named"):
+        add_checkpoint(full, made("new", name="one more"), limit=5)
+    assert [*full, made("new")] == add_checkpoint(full, made("new"), limit=5)
+
+
+@given(
+    names=st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, "a", "b"])), max_size=20),
+    limit=st.integers(min_value=1, max_value=4),
+)
+def test_lists_stay_bounded(names: list[tuple[int, str | None]], limit: int) -> None:
+    """Never more unnamed ones than the limit, never a message or a name twice, the newest kept."""
+    kept: list[Checkpoint] = []
+    for place, name in names:
+        new = made(f"m{place}", name=name)
+        try:
+            kept = add_checkpoint(kept, new, limit=limit)
+        except CheckpointExistsError:
+            continue
+        assert [new["id"]] == [each["id"] for each in kept if each["message_id"] == f"m{place}"]
+        places, called = [c["message_id"] for c in kept], [c["name"] for c in kept if c["name"]]
+        assert len(set(places)) == len(places)
+        assert len(set(called)) == len(called)
+        assert len(kept) - len(called) <= limit
+
+
+CHECKPOINTS = [
+    stored("cp-aa11", "lunch"),
+    stored("cp-aa22"),
+    stored("cp-bb33", "cp-aa22"),
+    stored("cp-bb"),
+]
+
+
+@pytest.mark.parametrize(
+    ("reference", "index"),
+    [
+        pytest.param("lunch", 0, id="name"),
+        pytest.param(" lunch ", 0, id="name with blanks"),
+        pytest.param("cp-aa11", 0, id="id"),
+        pytest.param("cp-aa1", 0, id="beginning"),
+        pytest.param("cp-aa22", 2, id="a name before an id"),
+        pytest.param("cp-bb", 3, id="an id before a beginning"),
+    ],
+)
+def test_a_checkpoint_is_found(reference: str, index: int) -> None:
+    """By its name, else its id, else the beginning of its id."""
+    assert CHECKPOINTS[index] == find_checkpoint(CHECKPOINTS, reference)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "reference", "error", "message"),
+    [
+        pytest.param(
+            CHECKPOINTS,
+            "cp-a",
+            AmbiguousCheckpointError,
+            "'cp-a' is the beginning of 2 checkpoints: cp-aa11 (lunch), cp-aa22; give more of the id",
+            id="two begin so",
+        ),
+        pytest.param(
+            CHECKPOINTS[:2],
+            "dinner",
+            UnknownCheckpointError,
+            "There is no checkpoint 'dinner' in this thread; there are cp-aa11 (lunch), cp-aa22",
+            id="unknown",
+        ),
+        pytest.param(
+            CHECKPOINTS[:1],
+            " ",
+            UnknownCheckpointError,
+            "There is no checkpoint ' ' in this thread; there are cp-aa11 (lunch)",
+            id="nothing is the beginning of none",
+        ),
+        pytest.param(
+            CHECKPOINTS[:1],
+            "lunc",
+            UnknownCheckpointError,
+            "There is no checkpoint 'lunc' in this thread; there are cp-aa11 (lunch)",
+            id="a name's beginning is not enough",
+        ),
+        pytest.param(
+            [],
+            "x",
+            UnknownCheckpointError,
+            "There is no checkpoint 'x' in this thread; it has none yet",
+            id="none at all",
+        ),
+    ],
+)
+def test_a_reference_to_none_or_many_is_refused(
+    checkpoints: list[Checkpoint], reference: str, error: type[Exception], message: str
+) -> None:
+    """The message lists what there is to choose from."""
+    with pytest.raises(error) as raised:
+        find_checkpoint(checkpoints, reference)
+
+    assert message == str(raised.value)
+
+
+def test_the_newest_checkpoints_are_listed() -> None:
+    """A long list is cut to the ten newest."""
+    many = [stored(f"cp-{index:02}") for index in range(12)]
+
+    with pytest.raises(UnknownCheckpointError) as raised:
+        find_checkpoint(many, "none")
+
+    assert ", ".join(f"cp-{index:02}" for index in range(2, 12)) in str(raised.value)
+    assert "cp-01" not in str(raised.value)
+
+
+def test_age_is_the_place_on_the_record() -> None:
+    """Checkpoints up to a place, the newest first; those off the record are left out."""
+    positions: dict[str | None, int] = {"m0": 0, "m1": 1, "m2": 2}
+    places = ["m1", "m0", "gone", "m2", None]
+    checkpoints = [stored(f"cp-{each}", message_id=each) for each in places]
+
+    def found(before: int) -> list[str | None]:
+        return [each["message_id"] for each in by_age(checkpoints, positions, before=before)]
+
+    assert [[], ["m0"], ["m1", "m0"], ["m2", "m1", "m0"], ["m2", "m1", "m0"]] == [
+        found(before) for before in (-1, 0, 1, 2, 9)
+    ]

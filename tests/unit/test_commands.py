@@ -1,0 +1,192 @@
+"""Slash commands."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from unsay.history.checkpoints import make_checkpoint
+from unsay.nodes.commands import (
+    TIMELINE_TURNS,
+    VERBS,
+    answered_turns,
+    checkpoints_text,
+    parse_command,
+    score_text,
+    timeline_text,
+)
+from unsay.prompts.catalogue import texts
+from unsay.state import Command
+from unsay.transcript.marks import notice, with_mark
+from unsay.types import Language
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "argument"),
+    [
+        pytest.param("/undo", "undo", "", id="undo"),
+        pytest.param("  /undo \n", "undo", "", id="blanks around"),
+        pytest.param("/UNDO", "undo", "", id="capitals"),
+        pytest.param("/rollback", "rollback", "", id="rollback"),
+        pytest.param("/rollback  cp-1 ", "rollback", "cp-1", id="rollback to an id"),
+        pytest.param("/rollback Before  Lunch", "rollback", "Before  Lunch", id="to a name"),
+        pytest.param("/checkpoint 昼食前", "checkpoint", "昼食前", id="checkpoint"),
+        pytest.param("/checkpoints", "checkpoints", "", id="checkpoints"),
+        pytest.param("/timeline", "timeline", "", id="timeline"),
+        pytest.param("/help", "help", "", id="help"),
+    ],
+)
+def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
+    """A known verb alone on its line, with its argument."""
+    assert Command(verb=verb, argument=argument) == parse_command(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("undo", id="no slash"),
+        pytest.param("/", id="a slash"),
+        pytest.param("/ undo", id="a blank after the slash"),
+        pytest.param("//undo", id="two slashes"),
+        pytest.param("/undoit", id="a longer word"),
+        pytest.param("/usr/bin", id="a path"),
+        pytest.param("/undo please", id="an argument too many"),
+        pytest.param("/rollback a\nand then?", id="two lines"),
+        pytest.param("Say /undo", id="inside a sentence"),
+        pytest.param("/rm -rf", id="unknown"),
+        pytest.param("／undo", id="a wide slash"),
+    ],
+)
+def test_other_words_go_to_the_model(text: str) -> None:
+    """What is not exactly a command is a question."""
+    assert parse_command(text) is None
+
+
+@given(st.text())
+def test_any_text_is_a_command_or_a_question(text: str) -> None:
+    """Nothing but a slash and a known verb is ever taken for an order."""
+    found = parse_command(f"/{text}")
+
+    if found is not None:
+        assert found["verb"] in VERBS
+        assert VERBS[found["verb"]] or not found["argument"]
+        assert f"/{text}".strip().lower().startswith(f"/{found['verb']}")
+        assert parse_command(f"/{found['verb']} {found['argument']}") == found
+
+
+def exchange(index: int, score: float | None = None) -> list[AnyMessage]:
+    """A question and its judged answer."""
+    answer = AIMessage(f"answer {index}", id=f"a{index}")
+    return [HumanMessage(f"question {index}", id=f"q{index}"), with_mark(answer, score=score)]
+
+
+COMMANDED = [
+    *exchange(1, 0.9),
+    HumanMessage("/timeline", id="c1"),
+    notice("1. …", "n1", ["c1"]),
+    AIMessage("", id="t1", tool_calls=[{"name": "f", "args": {}, "id": "1"}]),
+    AIMessage("unasked", id="a2"),
+    HumanMessage("two\nlines", id="q3"),
+    HumanMessage("and more", id="q4"),
+    AIMessage("answer", id="a4"),
+    HumanMessage("pending", id="q5"),
+]
+
+
+def test_turns_are_answers_with_their_questions() -> None:
+    """Commands, notices, tool calls and the pending question are no turns."""
+    assert [
+        ("question 1", "a1"),
+        ("question 1", "a2"),
+        ("and more", "a4"),
+    ] == [(question, answer.id) for question, answer in answered_turns(COMMANDED)]
+
+
+@pytest.mark.parametrize(
+    ("language", "empty", "full"),
+    [
+        pytest.param(
+            "en",
+            "Nothing has been said yet.",
+            "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
+            id="english",
+        ),
+        pytest.param(
+            "ja",
+            "まだ何も話していません。",
+            "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
+            id="japanese",
+        ),
+    ],
+)
+def test_the_timeline_lists_turns(language: Language, empty: str, full: str) -> None:
+    """One line a turn, with number, score and question."""
+    assert empty == timeline_text([], texts(language))
+    assert full == timeline_text(COMMANDED, texts(language))
+
+
+def test_a_long_timeline_lists_the_newest_turns() -> None:
+    """Earlier turns are left out, the numbers stay."""
+    total = TIMELINE_TURNS + 3
+    messages = [message for index in range(1, total + 1) for message in exchange(index, 1.0)]
+
+    lines = timeline_text(messages, texts("en")).splitlines()
+
+    assert TIMELINE_TURNS == len(lines)
+    assert ["4. 1.00  question 4", f"{total}. 1.00  question {total}"] == [lines[0], lines[-1]]
+
+
+def test_a_question_stays_on_its_line() -> None:
+    """Braces are words, and line breaks and length are taken out."""
+    messages = [HumanMessage("{turn}\n" + "x" * 100, id="q"), AIMessage("a", id="a")]
+
+    assert "1. –  {turn} " + "x" * 52 + "…" == timeline_text(messages, texts("en"))
+
+
+@pytest.mark.parametrize(
+    ("language", "empty", "full"),
+    [
+        pytest.param(
+            "en",
+            "There is no checkpoint yet.",
+            "cp-2c26b46b68  {lunch}  turn 3  score 0.80  Kyoto\ncp-fcde2b2edb  -  turn 4  score –  ",
+            id="english",
+        ),
+        pytest.param(
+            "ja",
+            "チェックポイントはまだありません。",
+            "cp-2c26b46b68  {lunch}  ターン3  スコア0.80  Kyoto\ncp-fcde2b2edb  -  ターン4  スコア–  ",
+            id="japanese",
+        ),
+    ],
+)
+def test_checkpoints_are_listed(language: Language, empty: str, full: str) -> None:
+    """One line a checkpoint, with all there is to know of it."""
+    checkpoints = [
+        make_checkpoint(
+            message_id=message_id,
+            turn=turn,
+            score=score,
+            topic=topic,
+            reason="order",
+            created_at="",
+            name=name,
+        )
+        for message_id, turn, score, topic, name in [
+            ("foo", 3, 0.8, "Kyoto", "{lunch}"),
+            ("bar", 4, None, "", None),
+        ]
+    ]
+
+    assert empty == checkpoints_text([], texts(language))
+    assert full == checkpoints_text(checkpoints, texts(language))
+
+
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [(None, "–"), (0.0, "0.00"), (1, "1.00"), (0.456, "0.46"), (0.999, "1.00")],
+)
+def test_a_score_has_two_digits(score: float | None, text: str) -> None:
+    """A dash is no score, which is not nought."""
+    assert text == score_text(score)

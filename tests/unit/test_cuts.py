@@ -1,0 +1,240 @@
+"""Where cuts are kept."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langgraph.store.memory import InMemoryStore
+
+from unsay.history.cuts import (
+    CUT_REFS,
+    INLINE_CUTS,
+    add_reference,
+    cuts_namespace,
+    pack,
+    reference,
+    unpack,
+)
+from unsay.history.database import open_database
+from unsay.history.line import Label, Line, take_back
+from unsay.transcript.marks import notice, with_mark
+from unsay.types import Checkpoint, Cut, CutRef, Segment
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+def cut(*messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ...] = ()) -> Cut:
+    """A cut of these messages."""
+    return Cut(
+        id=name,
+        kind="person",
+        base=None,
+        reason="昨日 🙈",
+        created_at="2026-01-01T00:00:00+00:00",
+        messages=list(messages),
+        drafts=list(drafts),
+        checkpoints=[
+            Checkpoint(
+                id="cp-1",
+                name="夕食",
+                message_id="a",
+                turn=1,
+                score=None,
+                topic="",
+                reason="order",
+                created_at="",
+            )
+        ],
+        segments=[Segment(topic_id="t", start="a")],
+    )
+
+
+def kept(value: Cut) -> Cut:
+    """The cut after a journey through the text of a JSON store."""
+    return unpack(json.loads(json.dumps(pack(value), allow_nan=False)))
+
+
+MESSAGES = {
+    "question": HumanMessage("カルチョフィ🥬\x00\n", id="a", name="ann"),
+    "system": SystemMessage("Be brief.", id="a"),
+    "image": HumanMessage([{"type": "text", "text": "What is it?"}, IMAGE], id="a"),
+    "image bytes": HumanMessage([{"type": "image", "data": b"\x89PNG\xff\x00"}], id="a"),
+    "tool call": AIMessage(
+        [{"type": "thinking", "thinking": "hm", "signature": "EqQB"}, {"type": "text", "text": ""}],
+        id="a",
+        tool_calls=[{"name": "add", "args": {"x": 1.5, "y": [None, "é"]}, "id": "call-1"}],
+        invalid_tool_calls=[
+            {
+                "name": "sub",
+                "args": "{",
+                "id": "call-2",
+                "error": "no JSON",
+                "type": "invalid_tool_call",
+            }
+        ],
+        usage_metadata={"input_tokens": 3, "output_tokens": 4, "total_tokens": 7},
+    ),
+    "tool result": ToolMessage(
+        "4", id="a", tool_call_id="call-1", name="add", status="error", artifact={"rows": [1, 2]}
+    ),
+    "marks": with_mark(
+        AIMessage("4", id="a", response_metadata={"finish_reason": "stop", "logprobs": -9999.0}),
+        outcome="failed",
+        score=0.1,
+        reason="wrong",
+    ),
+    "notice": notice("Went back.", "a", ["b"]),
+    "odd keys and numbers": AIMessage(
+        "4", id="a", additional_kwargs={"k": {1: 2}}, response_metadata={"p": -math.inf}
+    ),
+    "other roles": ChatMessage("no", role="critic", id="a"),
+    "function": FunctionMessage("4", name="add", id="a"),
+    "chunk": AIMessageChunk("whole", id="a"),
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
+def test_a_cut_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
+    """Whatever a record can hold comes back as it was, from text and from the file."""
+    before = cut(message, drafts=(message,))
+    after = kept(before)
+    database = open_database(tmp_path / "t.db")
+    place = cuts_namespace("t")
+    database.store.put(place, before["id"], pack(before), index=False)
+    found = database.store.get(place, before["id"])
+    database.close()
+
+    assert before == after
+    assert [type(message)] == [type(each) for each in after["messages"]]
+    assert found is not None
+    assert before == unpack(found.value)
+    assert [message] == before["messages"]
+
+
+@given(
+    words=st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+    arguments=st.dictionaries(
+        st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+        st.one_of(
+            st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.floats(allow_nan=False)
+        ),
+    ),
+    name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+def test_any_words_and_arguments_are_kept(words: str, arguments: dict[str, Any], name: str) -> None:
+    """No text, number or id is changed on the way."""
+    call = {"name": "f", "args": arguments, "id": name, "type": "tool_call"}
+    before = cut(HumanMessage(words, id=name), AIMessage(words, id=name, tool_calls=[call]))
+
+    assert before == kept(before)
+
+
+def test_half_a_character_does_not_stop_a_rollback() -> None:
+    """A model's broken emoji is kept as a checkpoint would keep it: as a question mark."""
+    after = kept(cut(AIMessage("\ud83d!", id="a")))
+
+    assert ["?!"] == [message.content for message in after["messages"]]
+
+
+def test_a_cut_of_nothing_is_kept() -> None:
+    """Empty lists are lists again."""
+    empty = take_back(Line(messages=()), None, label=Label(kind="undo", reason="", created_at=""))
+
+    assert empty.cut == kept(empty.cut)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("a.b", "a_b", id="a dot and a wildcard"),
+        pytest.param("a.b", "a%2Eb", id="a dot and its escape"),
+        pytest.param("t1", "t10", id="a beginning"),
+        pytest.param("a%", "ab", id="a percent"),
+        pytest.param("a/b", "a%2Fb", id="a slash and its escape"),
+        pytest.param("a'b", 'a"b', id="quotes"),
+        pytest.param("A", "a", id="cases"),
+        pytest.param("é", "e\u0301", id="two forms of a letter"),
+    ],
+)
+def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
+    """Threads with similar ids neither see nor overwrite one another's cuts."""
+    database = open_database(tmp_path / "t.db")
+    for store in (database.store, InMemoryStore()):
+        for thread in (one, other):
+            value = pack(cut(HumanMessage(thread, id="a")))
+            store.put(cuts_namespace(thread), "cut-1", value, index=False)
+        found = [store.get(cuts_namespace(thread), "cut-1") for thread in (one, other)]
+        assert [one, other] == [
+            unpack(item.value)["messages"][0].content for item in found if item is not None
+        ]
+    database.close()
+
+
+@given(one=st.text(min_size=1), other=st.text(min_size=1))
+def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
+    """Different ids have different places that any store accepts."""
+    try:
+        places = [cuts_namespace(each) for each in (one, other)]
+    except UnicodeEncodeError:
+        return
+    store = InMemoryStore()
+    for place in places:
+        store.put(place, "k", {})
+
+    assert (one == other) == (places[0] == places[1])
+    assert {"."} & set("".join(places[0])) == set()
+
+
+@pytest.mark.parametrize(
+    ("inline", "body"),
+    [pytest.param(True, {"body"}, id="no store"), pytest.param(False, set(), id="a store")],
+)
+def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
+    """The state names a cut with its size, and carries it only where no store does."""
+    whole = cut(HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c")))
+    ref = reference(whole, inline=inline)
+
+    assert CutRef(
+        id="cut-1",
+        kind="person",
+        base=None,
+        reason="昨日 🙈",
+        created_at="2026-01-01T00:00:00+00:00",
+        size=3,
+    ) == {key: value for key, value in ref.items() if key != "body"}
+    assert body == ref.keys() - CutRef.__required_keys__
+    assert [whole] * len(body) == [ref[key] for key in body]  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize(
+    ("inline", "limit"),
+    [pytest.param(True, INLINE_CUTS, id="no store"), pytest.param(False, CUT_REFS, id="a store")],
+)
+def test_references_are_bounded(*, inline: bool, limit: int) -> None:
+    """The newest are kept, in the order in which they were made."""
+    refs: list[CutRef] = []
+    for index in range(limit + 3):
+        refs = add_reference(refs, reference(cut(name=f"cut-{index}"), inline=inline))
+
+    assert [f"cut-{index}" for index in range(3, limit + 3)] == [ref["id"] for ref in refs]
+
+
+def test_a_cut_made_again_replaces_itself() -> None:
+    """A node run twice leaves one reference, the newest."""
+    refs = [reference(cut(name=each), inline=False) for each in ("one", "two")]
+
+    assert [refs[1], refs[0]] == add_reference(refs, refs[0])

@@ -1,0 +1,317 @@
+"""Steps: written once, driven in place or on an event loop."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.effects import Call, Steps, adrive, drive
+
+SHORT = 0.05
+LONG = 60.0
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
+
+Driver = Callable[[Steps[Any]], Any]
+
+
+def run(steps: Steps[Any]) -> Any:
+    """Drive a step on an event loop of its own."""
+    return asyncio.run(adrive(steps))
+
+
+DRIVERS = [pytest.param(drive, id="blocking"), pytest.param(run, id="event loop")]
+both = pytest.mark.parametrize("driver", DRIVERS)
+
+
+def call(action: Callable[[], Any], timeout_seconds: float | None = None) -> Call:
+    """The same action in both forms."""
+
+    async def awaited() -> Any:
+        return action()
+
+    return Call(blocking=action, awaitable=awaited, timeout_seconds=timeout_seconds)
+
+
+def fails(error: BaseException) -> Callable[[], Any]:
+    """An action that raises."""
+
+    def action() -> Any:
+        raise error
+
+    return action
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a hanging call waits for; it is opened when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def hang(gate: threading.Event, timeout_seconds: float | None) -> Call:
+    """A call that comes to no end of its own, in both forms."""
+
+    async def awaited() -> None:
+        await asyncio.Event().wait()
+
+    return Call(blocking=gate.wait, awaitable=awaited, timeout_seconds=timeout_seconds)
+
+
+@both
+@pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
+@given(values=st.lists(st.one_of(st.none(), st.integers(), st.text()), max_size=5))
+def test_step_receives_each_result_in_order(
+    driver: Driver, timeout: float | None, values: list[Any]
+) -> None:
+    """Whatever the calls return comes back to the step, falsy values too."""
+
+    def steps() -> Steps[list[Any]]:
+        received = []
+        for value in values:
+            received.append((yield call(lambda value=value: value, timeout)))  # noqa: PERF401
+        return received
+
+    assert values == driver(steps())
+
+
+@both
+def test_step_without_calls_is_its_result(driver: Driver) -> None:
+    """A step may end without asking for anything."""
+
+    def steps() -> Steps[str]:
+        return "done"
+        yield
+
+    assert "done" == driver(steps())
+
+
+@both
+@pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("no"), id="an error"),
+        pytest.param(TimeoutError("theirs"), id="a timeout of the call's own"),
+        pytest.param(GeneratorExit(), id="not an Exception"),
+    ],
+)
+def test_error_of_a_call_reaches_the_caller(
+    driver: Driver, timeout: float | None, error: BaseException
+) -> None:
+    """A step that does not catch a call's error lets it through, the very same one."""
+
+    def steps() -> Steps[None]:
+        yield call(fails(error), timeout)
+
+    with pytest.raises(type(error)) as raised:
+        driver(steps())
+
+    assert error is raised.value
+
+
+@both
+def test_step_may_catch_an_error_and_go_on(driver: Driver) -> None:
+    """An error is thrown into the step at the call that failed, and only there."""
+
+    def steps() -> Steps[list[Any]]:
+        seen: list[Any] = [(yield call(lambda: 1))]
+        try:
+            yield call(fails(KeyError("gone")))
+        except KeyError as error:
+            seen.append(str(error))
+        seen.append((yield call(lambda: 2)))
+        return seen
+
+    assert [1, "'gone'", 2] == driver(steps())
+
+
+@both
+def test_step_may_answer_one_error_with_another(driver: Driver) -> None:
+    """What a step raises itself is the driver's error."""
+
+    def steps() -> Steps[None]:
+        try:
+            yield call(fails(OSError("disk")))
+        except OSError as error:
+            raise RuntimeError("explained") from error
+
+    with pytest.raises(RuntimeError, match="explained") as raised:
+        driver(steps())
+
+    assert "disk" == str(raised.value.__cause__)
+
+
+@both
+def test_stop_iteration_of_a_call_does_not_end_the_step(driver: Driver) -> None:
+    """A call that runs off an iterator's end is a fault, never the step's result."""
+
+    def steps() -> Steps[str]:
+        yield call(lambda: next(iter(())))
+        return "went on"
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        driver(steps())
+
+
+@both
+def test_hanging_call_is_given_up(driver: Driver, gate: threading.Event) -> None:
+    """After its timeout the step gets a `TimeoutError` and can go on."""
+
+    def steps() -> Steps[str]:
+        try:
+            yield hang(gate, SHORT)
+        except TimeoutError:
+            return (yield call(lambda: "went on"))
+        return "never"
+
+    assert "went on" == driver(steps())
+
+
+def test_hanging_blocking_call_is_left_behind(gate: threading.Event) -> None:
+    """The thread of a call that was given up is a daemon: it cannot keep the program from ending."""
+
+    def steps() -> Steps[list[threading.Thread]]:
+        try:
+            yield hang(gate, SHORT)
+        except TimeoutError:
+            return [each for each in threading.enumerate() if each.name == "unsay-call"]
+        return []
+
+    left = drive(steps())
+
+    assert [True] == [each.daemon and each.is_alive() for each in left]
+
+
+def test_late_result_of_a_call_given_up_is_dropped() -> None:
+    """A call that ends after its timeout disturbs neither the step nor later calls."""
+    late = threading.Event()
+
+    def slow() -> str:
+        late.wait()
+        return "late"
+
+    def steps() -> Steps[list[Any]]:
+        seen: list[Any] = []
+        try:
+            yield call(slow, SHORT)
+        except TimeoutError:
+            seen.append("timeout")
+            (thread,) = (each for each in threading.enumerate() if each.name == "unsay-call")
+            late.set()
+            thread.join()
+        seen.append((yield call(lambda: "next", LONG)))
+        return seen
+
+    assert ["timeout", "next"] == drive(steps())
+
+
+@both
+@pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
+def test_context_variables_are_carried(driver: Driver, timeout: float | None) -> None:
+    """A call sees the context variables of whoever drives the step, in another thread too."""
+    token = WHO.set("ann")
+    try:
+
+        def steps() -> Steps[str]:
+            return (yield call(WHO.get, timeout))
+
+        assert "ann" == driver(steps())
+    finally:
+        WHO.reset(token)
+
+
+def test_limited_call_runs_in_another_thread() -> None:
+    """Only a call with a timeout pays for a thread."""
+
+    def steps() -> Steps[list[bool]]:
+        here = threading.current_thread()
+        unlimited = yield call(threading.current_thread)
+        limited = yield call(threading.current_thread, LONG)
+        return [unlimited is here, limited is here]
+
+    assert [True, False] == drive(steps())
+
+
+@both
+@pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
+def test_keyboard_interrupt_is_not_offered_to_the_step(
+    driver: Driver, timeout: float | None
+) -> None:
+    """Ctrl-C passes through a step that catches everything, and the step is closed."""
+    seen: list[str] = []
+
+    def steps() -> Steps[str]:
+        try:
+            yield call(fails(KeyboardInterrupt()), timeout)
+        except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
+            seen.append("caught")
+        finally:
+            seen.append("closed")
+        return "went on"
+
+    with pytest.raises(KeyboardInterrupt):
+        driver(steps())
+
+    assert ["closed"] == seen
+
+
+async def test_cancelled_step_is_closed() -> None:
+    """Cancelling the driver cancels the call under way and runs the step's last words."""
+    seen: list[str] = []
+    started = asyncio.Event()
+
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("call cancelled")
+
+    def steps() -> Steps[None]:
+        try:
+            yield Call(blocking=lambda: None, awaitable=wait, timeout_seconds=LONG)
+        except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
+            seen.append("caught")
+        finally:
+            seen.append("closed")
+
+    task = asyncio.create_task(adrive(steps()))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert ["call cancelled", "closed"] == seen
+
+
+async def test_other_tasks_run_while_a_call_is_awaited() -> None:
+    """A step on an event loop does not hold the loop up."""
+    reached = asyncio.Event()
+
+    def steps() -> Steps[str]:
+        yield Call(blocking=lambda: None, awaitable=reached.wait, timeout_seconds=LONG)
+        return "both went on"
+
+    task = asyncio.create_task(adrive(steps()))
+    await asyncio.sleep(0)
+    reached.set()
+
+    assert "both went on" == await task
+
+
+@both
+def test_step_that_raises_at_once_is_not_driven_further(driver: Driver) -> None:
+    """An error before the first call is the driver's error."""
+
+    def steps() -> Steps[None]:
+        raise LookupError("before any call")
+        yield
+
+    with pytest.raises(LookupError, match="before any call"):
+        driver(steps())

@@ -1,0 +1,167 @@
+"""What entered the record since the last turn ended."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+
+from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
+from unsay.transcript.marks import notice, with_mark
+from unsay.types import Turn
+
+CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
+KINDS = "hajscrn"
+
+
+def record(shape: str) -> list[AnyMessage]:
+    """A record from one letter a message.
+
+    h human, a answer, j judged answer, s system, c tool call, r tool result, n notice.
+    """
+    made: dict[str, Any] = {
+        "h": lambda name: HumanMessage(name, id=name),
+        "a": lambda name: AIMessage(name, id=name),
+        "j": lambda name: with_mark(AIMessage(name, id=name), outcome="unscored"),
+        "s": lambda name: SystemMessage(name, id=name),
+        "c": lambda name: AIMessage("", id=name, tool_calls=[CALL]),
+        "r": lambda name: ToolMessage(name, id=name, tool_call_id="call-1"),
+        "n": lambda name: notice(name, name, []),
+    }
+    return [made[kind](f"{kind}{index}") for index, kind in enumerate(shape)]
+
+
+def turn(question_id: str | None, *, done: bool) -> Turn:
+    """A turn that asked this question."""
+    return Turn(
+        number=1,
+        question_id=question_id,
+        pending=[],
+        base=None,
+        done=done,
+        rejections=[],
+        rollbacks=0,
+        extra_attempts=0,
+        cuts=[],
+        draft_cuts=[],
+        context_reason=None,
+        guidance=None,
+        new_topic=False,
+        checkpoints_due=[],
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "question", "start"),
+    [
+        pytest.param("", None, 0, id="empty"),
+        pytest.param("h", 0, 0, id="first question"),
+        pytest.param("hj", None, 2, id="all answered"),
+        pytest.param("hjh", 2, 2, id="second question"),
+        pytest.param("hjhh", 3, 2, id="two messages in one turn"),
+        pytest.param("hjhs", 2, 2, id="instructions behind the question"),
+        pytest.param("sh", 1, 1, id="instructions before the question"),
+        pytest.param("hjsh", 3, 3, id="instructions between"),
+        pytest.param("hshj", None, 4, id="instructions inside"),
+        pytest.param("hnh", 2, 2, id="a notice answers"),
+        pytest.param("hn", None, 2, id="nothing after a notice"),
+        pytest.param("hcr", 0, 0, id="a tool step is no answer"),
+        pytest.param("ha", None, 2, id="an injected answer answers"),
+        pytest.param("s", None, 1, id="instructions alone"),
+        pytest.param("hjcr", None, 4, id="tools without a question"),
+    ],
+)
+def test_the_pending_question_is_found(shape: str, question: int | None, start: int) -> None:
+    """The newest unanswered words of the user, and where the unanswered part begins."""
+    messages = record(shape)
+
+    asked = None if question is None else messages[question]
+    assert Entry(question=asked, start=start, interrupted=range(0)) == read_entry(messages, None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "last", "start", "interrupted"),
+    [
+        pytest.param("hjhh", turn("h2", done=False), 3, range(2, 3), id="interrupted, asked anew"),
+        pytest.param("hjhcrh", turn("h2", done=False), 5, range(2, 5), id="with its tool steps"),
+        pytest.param("hjhhh", turn("h3", done=False), 4, range(2, 4), id="of two messages"),
+        pytest.param("hhsh", turn("h0", done=False), 1, range(1), id="two new messages"),
+        pytest.param("hjh", turn("h2", done=False), 2, range(0), id="no newer question: goes on"),
+        pytest.param("hjhh", turn("h2", done=True), 2, range(0), id="that turn was done"),
+        pytest.param("hjhh", turn("gone", done=False), 2, range(0), id="that question is gone"),
+        pytest.param("hjhh", turn("h0", done=False), 2, range(0), id="that question was answered"),
+        pytest.param("hjhh", turn(None, done=False), 2, range(0), id="that turn had no question"),
+        pytest.param("hj", turn("h0", done=False), 2, range(0), id="nothing pending"),
+    ],
+)
+def test_an_interrupted_question_is_told_from_the_new_one(
+    shape: str, last: Turn, start: int, interrupted: range
+) -> None:
+    """A turn that never ended, and what was asked after it, are two things."""
+    messages = record(shape)
+    found = read_entry(messages, last)
+
+    assert (start, interrupted) == (found.start, found.interrupted)
+    assert read_entry(messages, None).question is found.question
+
+
+@given(
+    shape=st.text(KINDS, max_size=10),
+    place=st.integers(min_value=0, max_value=9),
+    done=st.booleans(),
+)
+def test_a_record_splits_into_settled_interrupted_and_pending(
+    shape: str, place: int, *, done: bool
+) -> None:
+    """Pending begins at a question, holds the newest one, and nothing in it is answered."""
+    messages = record(shape)
+    last = turn(messages[place].id, done=done) if place < len(messages) else None
+    found = read_entry(messages, last)
+
+    pending = messages[found.start :]
+    assert (found.question is None) == (pending == [])
+    assert (found.question in pending) == (pending != [])
+    assert [] == [m for m in pending if m.id[0] in "ajn"]  # type: ignore[index]
+    assert found.question in (None, *[m for m in pending if m.type == "human"][-1:])
+    assert ["human"] * bool(pending) == [m.type for m in pending[:1]]
+    assert found.interrupted.stop in (0, found.start)
+    assert not (done and found.interrupted)
+
+
+@pytest.mark.parametrize(
+    ("shape", "end", "found"),
+    [
+        pytest.param("", 0, [], id="empty"),
+        pytest.param("hj", 2, [], id="judged"),
+        pytest.param("ha", 2, [(1, 0)], id="an exchange"),
+        pytest.param("a", 1, [(0, 0)], id="an answer to nothing"),
+        pytest.param("haha", 4, [(1, 0), (3, 2)], id="two exchanges"),
+        pytest.param("hahjha", 6, [(5, 4)], id="back to the newest judged one"),
+        pytest.param("hjhah", 4, [(3, 2)], id="before the pending question"),
+        pytest.param("haa", 3, [(1, 0), (2, 2)], id="two answers to one question"),
+        pytest.param("hna", 3, [(2, 2)], id="a notice took the question"),
+        pytest.param("hcra", 4, [(3, 0)], id="tools inside"),
+        pytest.param("hhsa", 4, [(3, 1)], id="the nearest question"),
+        pytest.param("hahn", 4, [(1, 0)], id="notices are not judged"),
+    ],
+)
+def test_answers_without_a_verdict_are_found(
+    shape: str, end: int, found: list[tuple[int, int]]
+) -> None:
+    """Oldest first, each with the start of its exchange."""
+    injected = [Injected(index=index, start=start) for index, start in found]
+
+    assert injected == unjudged(record(shape), end)
+
+
+@given(shape=st.text(KINDS, max_size=12), end=st.integers(min_value=0, max_value=12))
+def test_every_unjudged_answer_is_found_once(shape: str, end: int) -> None:
+    """All plain answers after the newest judged one before the end, and nothing else."""
+    messages = record(shape)
+    upto = min(end, len(messages))
+    found = unjudged(messages, upto)
+
+    judged = shape.rfind("j", 0, upto)
+    assert [i for i in range(judged + 1, upto) if shape[i] == "a"] == [e.index for e in found]
+    assert [] == [e for e in found if e.start > e.index or e.start <= judged]

@@ -1,0 +1,224 @@
+"""Taking a tail off the record and putting it back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+
+from unsay.errors import ConflictError
+from unsay.history.line import Label, Line, put_back, take_back
+from unsay.state import merge_message_update, merge_messages
+from unsay.types import Checkpoint, Cut, Segment
+
+PERSON = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
+UNDO = Label(kind="undo", reason="undo", created_at="2026-01-02T00:00:00+00:00")
+
+
+def mark(message_id: str) -> Checkpoint:
+    """A checkpoint at a message."""
+    return Checkpoint(
+        id=f"cp-{message_id}",
+        name=None,
+        message_id=message_id,
+        turn=1,
+        score=0.9,
+        topic="",
+        reason="score",
+        created_at="",
+    )
+
+
+def record(size: int, stem: str = "m") -> list[AnyMessage]:
+    """Questions and answers in turn."""
+    return [
+        (HumanMessage if index % 2 == 0 else AIMessage)(f"words {index}", id=f"{stem}{index}")
+        for index in range(size)
+    ]
+
+
+def line(size: int, *, marks: tuple[str, ...] = (), starts: tuple[str, ...] = ()) -> Line:
+    """A line with checkpoints and segments at the given messages."""
+    return Line(
+        messages=tuple(record(size)),
+        checkpoints=tuple(mark(each) for each in marks),
+        segments=tuple(Segment(topic_id=f"t-{each}", start=each) for each in starts),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """A line, a place to go back to, and what waits for an answer."""
+
+    line: Line
+    bases: tuple[str | None, ...]
+    pending: tuple[str, ...]
+
+
+@st.composite
+def situations(draw: Any) -> Situation:
+    """Any line with any checkpoints and segments, places on it, and a pending tail."""
+    size = draw(st.integers(min_value=0, max_value=10))
+    names = [f"m{index}" for index in range(size)]
+    waiting = draw(st.integers(min_value=0, max_value=min(2, size)))
+    settled = size - waiting
+    marks = [each for each in names[:settled] if draw(st.booleans())]
+    starts = [each for each in names if draw(st.booleans())]
+    places: list[str | None] = [None, *names[:settled]]
+    bases = draw(st.lists(st.sampled_from(places), min_size=1, max_size=4))
+    return Situation(
+        line=line(size, marks=tuple(marks), starts=tuple(starts)),
+        bases=tuple(bases),
+        pending=tuple(names[settled:]),
+    )
+
+
+@given(at=situations())
+def test_writes_lead_to_the_line(at: Situation) -> None:
+    """What is written to the record gives exactly the line, in both reducers."""
+    change = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
+
+    written = merge_messages(at.line.messages, change.writes)
+    assert list(change.line.messages) == written
+    assert written == merge_message_update(at.line.messages, change.writes)
+
+
+@given(at=situations())
+def test_putting_back_what_was_cut_restores_everything(at: Situation) -> None:
+    """A cut put back gives the same record, checkpoints and segments, and cuts nothing."""
+    base = at.bases[0]
+    back = take_back(at.line, base, label=PERSON, keep=at.pending)
+    again = put_back(back.line, base, [back.cut], label=UNDO, keep=at.pending)
+
+    assert at.line == again.line
+    assert [] == again.cut["messages"]
+    written = merge_messages(back.line.messages, again.writes)
+    assert list(at.line.messages) == written
+
+
+@given(at=situations())
+def test_several_cuts_are_put_back_together(at: Situation) -> None:
+    """Cuts made one after another, each further back, return in the order they stood in."""
+    places = sorted(at.bases, key=at.line.index_of, reverse=True)
+    here, cuts, written = at.line, [], list(at.line.messages)
+    for base in places:
+        change = take_back(here, base, label=PERSON, keep=at.pending)
+        written = merge_messages(written, [change.writes])
+        here, cuts = change.line, [change.cut, *cuts]
+    again = put_back(here, places[-1], cuts, label=UNDO, keep=at.pending)
+
+    assert at.line == again.line
+    assert list(at.line.messages) == merge_messages(written, [again.writes])
+
+
+@given(at=situations())
+def test_nothing_is_lost_by_a_cut(at: Situation) -> None:
+    """Every message, checkpoint and segment is afterwards on the line or in the cut, once."""
+    change = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
+
+    def names(messages: Any) -> list[Any]:
+        return sorted(each.id for each in messages)
+
+    cut, after = change.cut, change.line
+    assert names(at.line.messages) == names([*after.messages, *cut["messages"]])
+    assert sorted(c["id"] for c in at.line.checkpoints) == sorted(
+        c["id"] for c in [*after.checkpoints, *cut["checkpoints"]]
+    )
+    assert sorted(s["start"] for s in at.line.segments) == sorted(
+        s["start"] for s in [*after.segments, *cut["segments"]]
+    )
+    standing = {message.id for message in after.messages}
+    assert standing >= {c["message_id"] for c in after.checkpoints}
+    assert standing >= {s["start"] for s in after.segments}
+
+
+@given(at=situations())
+def test_pending_question_stays_last(at: Situation) -> None:
+    """What waits for an answer stands at the end, whatever is cut or put back."""
+    back = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    again = put_back(back.line, at.bases[0], [back.cut], label=UNDO, keep=at.pending)
+
+    for change in (back, again):
+        tail = change.line.messages[len(change.line.messages) - len(at.pending) :]
+        assert list(at.pending) == [message.id for message in tail]
+
+
+@given(at=situations())
+def test_cut_ids_follow_from_what_is_cut(at: Situation) -> None:
+    """A node run twice makes the same cut; another cut has another id."""
+    changes = [
+        take_back(at.line, base, label=PERSON, keep=at.pending) for base in [*at.bases, *at.bases]
+    ]
+
+    cuts = {change.cut["base"]: change.cut["id"] for change in changes}
+    assert [cuts[each] for each in at.bases] * 2 == [change.cut["id"] for change in changes]
+    assert len(cuts) == len(set(cuts.values()))
+    drafted = Label(kind="person", reason="", created_at="", drafts=(AIMessage("no", id="d"),))
+    assert cuts[at.bases[0]] != take_back(at.line, at.bases[0], label=drafted).cut["id"]
+
+
+@given(at=situations(), size=st.integers(min_value=1, max_value=3))
+def test_replacing_an_answer_keeps_it(at: Situation, size: int) -> None:
+    """What stood where an older cut returns is itself cut, and both ways lead on."""
+    base = at.bases[0]
+    back = take_back(at.line, base, label=PERSON, keep=at.pending)
+    kept = [m for m in back.line.messages if m.id in at.pending]
+    settled = back.line.messages[: len(back.line.messages) - len(kept)]
+    newer = Line(
+        messages=(*settled, *record(size, "n"), *kept),
+        checkpoints=(*back.line.checkpoints, mark("n0")),
+        segments=back.line.segments,
+    )
+    swapped = put_back(newer, base, [back.cut], label=UNDO, keep=at.pending)
+
+    assert at.line == swapped.line
+    assert [f"n{index}" for index in range(size)] == [m.id for m in swapped.cut["messages"]]
+    assert list(at.line.messages) == merge_messages(newer.messages, swapped.writes)
+    returned = put_back(swapped.line, base, [swapped.cut], label=UNDO, keep=at.pending)
+    assert newer.messages == returned.line.messages
+    assert newer.checkpoints == returned.line.checkpoints
+
+
+def test_a_cut_in_words() -> None:
+    """The parts of a rollback that keeps the pending question, as they are."""
+    before = line(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
+    change = take_back(before, "m1", label=PERSON, keep=["m4"])
+
+    m = record(5)
+    assert line(2, marks=("m1",), starts=("m0",)).segments == change.line.segments[:1]
+    assert (m[0], m[1], m[4]) == change.line.messages
+    assert (mark("m1"),) == change.line.checkpoints
+    assert ["m0", "m4"] == [each["start"] for each in change.line.segments]
+    assert [RemoveMessage(id="m2"), RemoveMessage(id="m3")] == change.writes
+    assert (
+        Cut(
+            id="cut-0597d48cb43eb73d",
+            kind="person",
+            base="m1",
+            reason="go back",
+            created_at="2026-01-01T00:00:00+00:00",
+            messages=[m[2], m[3]],
+            drafts=[],
+            checkpoints=[mark("m3")],
+            segments=[Segment(topic_id="t-m2", start="m2")],
+        )
+        == change.cut
+    )
+
+
+@pytest.mark.parametrize("way", [take_back, lambda *a, **k: put_back(a[0], a[1], [], **k)])
+def test_unknown_base_is_refused(way: Any) -> None:
+    """A place that is no longer on the record is named, and nothing changes."""
+    with pytest.raises(ConflictError, match="Message 'gone' is no longer on this thread's record"):
+        way(line(4), "gone", label=PERSON)
+
+
+def test_places_have_names_and_back() -> None:
+    """`None` is the place before the first message."""
+    here = line(3)
+
+    assert [-1, 0, 1, 2] == [here.index_of(each) for each in (None, "m0", "m1", "m2")]
+    assert [None, "m0", "m1", "m2"] == [here.id_at(each) for each in range(-1, 3)]
+    assert {"m0": 0, "m1": 1, "m2": 2} == here.positions()
