@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
     """How many of the newest injected answers one turn judges; older ones stay unscored."""
 
+    max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
+    """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
+
     history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
     """How many lines of `state_history` are kept."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 Outcome = Literal["passed", "failed", "unscored"]
 Language = Literal["en", "ja"]
 ShiftKind = Literal["same", "new", "back"]
-CutKind = Literal["draft", "context", "person", "undo", "interrupted", "rejected"]
+CutKind = Literal["draft", "context", "document", "person", "undo", "interrupted", "rejected"]
 CheckpointReason = Literal["score", "task_start", "order"]
 OperationKind = Literal["turn", "rollback"]
 

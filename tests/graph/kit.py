@@ -25,6 +25,7 @@ class Numbered:
         self.inputs: list[list[BaseMessage]] = []
 
     def __call__(self, messages: list[BaseMessage]) -> AIMessage:
+        """The next draft."""
         self.inputs.append(list(messages))
         return AIMessage(f"This is draft {len(self.inputs)}, about what was asked.")
 

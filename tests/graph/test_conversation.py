@@ -1,11 +1,11 @@
 import asyncio
 import sqlite3
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 
 from tests.graph.kit import GOOD, Numbered, said, scores
 from unsay.errors import (
@@ -316,21 +316,18 @@ def test_two_processors_of_one_thread_take_turns(tmp_path: Path) -> None:
 
 async def test_a_cancelled_turn_leaves_the_thread_usable(tmp_path: Path) -> None:
     """A task that is cancelled while the model writes gives the thread free again."""
-    started = threading.Event()
+    started = asyncio.Event()
 
     async def slow(_: Any) -> str:
         started.set()
         await asyncio.sleep(30)
         return "late"
 
-    from langchain_core.runnables import RunnableLambda
-
     model = RunnableLambda(lambda _: GOOD, afunc=slow)
     path = tmp_path / "talk.db"
     async with AsyncConversation.open(path, thread="t", model=model, judge=scores()) as talk:
         task = asyncio.create_task(talk.say("q1"))
-        while not started.is_set():
-            await asyncio.sleep(0.01)
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

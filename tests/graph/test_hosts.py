@@ -41,9 +41,7 @@ def events(chunks: list[Any], name: str) -> list[dict[str, Any]]:
 def streamed(graph: Any, text: str, **options: Any) -> list[Any]:
     """What `stream` gives for one message."""
     value = {"messages": [("user", text)]}
-    return list(
-        graph.stream(value, config(), stream_mode=["messages", "custom"], **options)
-    )
+    return list(graph.stream(value, config(), stream_mode=["messages", "custom"], **options))
 
 
 async def astreamed(graph: Any, text: str, **options: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from unsay.transcript.marks import mark_of
 
 
 def last(state: dict) -> str:
+    """The words of a record's newest message."""
     return str(state["messages"][-1].content)
 
 
@@ -168,7 +169,8 @@ def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(text: str, wo
     say(graph, "q1")
 
     assert words in last(state)
-    assert model.inputs and model.texts() == ["q1"]
+    assert model.inputs
+    assert model.texts() == ["q1"]
 
 
 ASK = {"settings": {"on_exhausted": "ask", "max_rollbacks": 1}}

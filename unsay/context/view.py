@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
-from unsay.transcript.marks import spoken
+from unsay.transcript.marks import is_document, is_question, spoken
 from unsay.transcript.text import text_of
 from unsay.types import Segment, Topic
 
@@ -67,7 +67,7 @@ def plan_view(
     """
     current = current_topic_id(segments)
     shown = by_topic(record, segments).get(current or "", []) if current else spoken(record)
-    said = [message for message in shown if message.type != "system"]
+    said = _presented([message for message in shown if message.type != "system"], texts)
     instructions = [text_of(m) for m in record if m.type == "system" and text_of(m).strip()]
     parts = [
         *([system_prompt] if system_prompt else []),
@@ -77,6 +77,25 @@ def plan_view(
     ]
     head: list[AnyMessage] = [SystemMessage("\n\n".join(parts))] if parts else []
     return View(messages=(*head, *said), left_out=len(record) - len(said) - len(instructions))
+
+
+def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
+    """The messages with each question's documents before it, and fenced as data."""
+    ordered: list[AnyMessage] = []
+    for message in said:
+        place = len(ordered)
+        if is_document(message):
+            while place > 0 and is_question(ordered[place - 1]):
+                place -= 1
+            message = _as_data(message, texts)  # noqa: PLW2901 - the same message, presented
+        ordered.insert(place, message)
+    return ordered
+
+
+def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
+    words = text_of(document)
+    fenced = Fence.around(words).mark("document", words)
+    return document.model_copy(update={"content": texts.document.format(document=fenced)})
 
 
 def _summaries(topics: Sequence[Topic], current: str | None, texts: Texts) -> list[str]:

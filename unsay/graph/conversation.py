@@ -117,11 +117,16 @@ class Conversation(_Opened):
         0
     """
 
-    def say(self, text: str) -> Reply:
+    def say(self, text: str, *, documents: Sequence[str] = ()) -> Reply:
         """The answer to a message, judged, and taken back as often as it must be.
 
         A message that was said before and never answered, because of a crash or
         an error, goes on where it stopped.
+
+        Args:
+            text: The user's words, or a slash command.
+            documents: What a search found for them; each is judged first, and set
+                aside if it does not bear on the question.
 
         Raises:
             InputError: The message cannot be answered; nothing was stored.
@@ -129,7 +134,7 @@ class Conversation(_Opened):
             StorageError: The file failed; what was stored before is intact.
             ConflictError: A decision is due first.
         """
-        return drive(self._talk.alone(self._talk.answer(text)))
+        return drive(self._talk.alone(self._talk.answer(text, documents=documents)))
 
     def resume(self, decision: Any = None) -> Reply:
         """The end of a turn that an error, a crash or a due decision stopped.
@@ -141,10 +146,14 @@ class Conversation(_Opened):
         Raises:
             NothingToUndoError: No turn was stopped.
         """
-        return drive(self._talk.alone(self._talk.answer(None, decision)))
+        return drive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
-    def stream(self, text: str) -> Iterator[Event]:
+    def stream(self, text: str, *, documents: Sequence[str] = ()) -> Iterator[Event]:
         """What happens while a message is answered: tokens, verdicts, rollbacks, the reply.
+
+        Args:
+            text: See `say`.
+            documents: See `say`.
 
         Raises:
             UnsayError: As `say`.
@@ -153,7 +162,7 @@ class Conversation(_Opened):
         talk.waiting().blocking()
         try:
             with translated(talk.database.path):
-                value = drive(talk.opening(text))
+                value = drive(talk.opening(text, documents))
                 chunks = talk.graph.stream(
                     value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
                 )
@@ -262,21 +271,21 @@ class AsyncConversation(_Opened):
         'Hello!'
     """
 
-    async def say(self, text: str) -> Reply:
+    async def say(self, text: str, *, documents: Sequence[str] = ()) -> Reply:
         """See `Conversation.say`."""
-        return await adrive(self._talk.alone(self._talk.answer(text)))
+        return await adrive(self._talk.alone(self._talk.answer(text, documents=documents)))
 
     async def resume(self, decision: Any = None) -> Reply:
         """See `Conversation.resume`."""
-        return await adrive(self._talk.alone(self._talk.answer(None, decision)))
+        return await adrive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
-    async def stream(self, text: str) -> AsyncIterator[Event]:
+    async def stream(self, text: str, *, documents: Sequence[str] = ()) -> AsyncIterator[Event]:
         """See `Conversation.stream`."""
         talk = self._talk
         await talk.waiting().awaitable()
         try:
             with translated(talk.database.path):
-                value = await adrive(talk.opening(text))
+                value = await adrive(talk.opening(text, documents))
                 chunks = talk.graph.astream(
                     value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
                 )

@@ -36,7 +36,7 @@ from unsay.prompts.texts import Texts
 from unsay.services import Scope, Services
 from unsay.settings import Context
 from unsay.state import State, Update, merge_messages
-from unsay.transcript.marks import spoken
+from unsay.transcript.marks import DOCUMENT, is_question, spoken
 from unsay.transcript.text import preview, text_of
 from unsay.types import Checkpoint, Operation
 
@@ -115,7 +115,7 @@ class Talk:
         state: State = snapshot.values  # type: ignore[assignment]
         return state
 
-    def opening(self, text: str | None) -> Steps[Any]:
+    def opening(self, text: str | None, documents: Sequence[str] = ()) -> Steps[Any]:
         """What to hand the graph so that a message is answered once.
 
         A message that was said before and never answered is not put on the
@@ -140,7 +140,8 @@ class Talk:
             return None
         if message is None:
             raise NothingToUndoError("There is no interrupted turn to go on with; say something")
-        return {"messages": [message]}
+        found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
+        return {"messages": [*found, message]}
 
     def deciding(self, decision: Any) -> Steps[Any]:
         """What to hand the graph so that a person's decision reaches the drafts it is about.
@@ -153,10 +154,12 @@ class Talk:
             raise NothingToUndoError("No decision is due in this thread; say something")
         return Command(resume=decision)
 
-    def answer(self, text: str | None, decision: Any = None) -> Steps[Reply]:
+    def answer(
+        self, text: str | None, *, decision: Any = None, documents: Sequence[str] = ()
+    ) -> Steps[Reply]:
         """Say something, or go on with a turn that stopped, to its end."""
-        opening = self.opening(text) if decision is None else self.deciding(decision)
-        value = yield from opening
+        start = self.opening(text, documents) if decision is None else self.deciding(decision)
+        value = yield from start
         yield Call(
             blocking=lambda: self.graph.invoke(value, self.config, **self.run_options()),
             awaitable=lambda: self.graph.ainvoke(value, self.config, **self.run_options()),
@@ -186,7 +189,7 @@ class Talk:
 
     def title(self, state: Mapping[str, Any]) -> Steps[str]:
         """A name for the thread: by the title model, else the first question's words."""
-        first = next((m for m in state.get("messages", []) if m.type == "human"), None)
+        first = next((m for m in state.get("messages", []) if is_question(m)), None)
         words = "" if first is None else text_of(first)
         plain = preview(words, TITLE_CHARS)
         if not words:
@@ -296,14 +299,14 @@ class Talk:
 def _waiting_text(state: Mapping[str, Any]) -> str:
     """The words of the question at the end of a record, for comparing with what is said again."""
     messages: Sequence[AnyMessage] = state.get("messages", [])
-    asked = [m for m in messages[-3:] if m.type == "human"]
+    asked = [m for m in messages[-3:] if is_question(m)]
     return text_of(asked[-1]) if asked else ""
 
 
 def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:
     """The first question that a move took away, so that it can be put back into the prompt."""
     kept = {m.id for m in after}
-    gone = (m for m in spoken(before) if m.type == "human" and m.id not in kept)
+    gone = (m for m in spoken(before) if is_question(m) and m.id not in kept)
     first = next(gone, None)
     return "" if first is None else text_of(first)
 

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
-from unsay.transcript.marks import is_answer, mark_of, spoken
+from unsay.transcript.marks import is_answer, is_question, mark_of, spoken
 from unsay.transcript.text import text_of
 from unsay.types import Checkpoint, CutRef, Topic
 
@@ -110,7 +110,7 @@ def turn_views(messages: Sequence[AnyMessage], topics: Mapping[str | None, str])
     views: list[TurnView] = []
     waiting: AnyMessage | None = None
     for message in spoken(messages):
-        if message.type == "human":
+        if is_question(message):
             waiting = message
         elif is_answer(message):
             views.append(_view(len(views) + 1, waiting, message, topics))

@@ -3,6 +3,7 @@
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from unsay.judging.scores import read_reply
+from unsay.judging.words import vocabulary
 from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
 from unsay.types import Exchange, PreVerdict, Verdict
@@ -47,6 +48,28 @@ def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
     ]
     request = texts.judge_request.format(material="\n".join(parts))
     return [SystemMessage(texts.judge_system), HumanMessage(request)]
+
+
+def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
+    """The messages that ask a judge whether a retrieved document bears on a question."""
+    shown = (_middle_out(question), _middle_out(document))
+    fence = Fence.around(*shown)
+    parts = [fence.mark("question", shown[0]), fence.mark("document", shown[1])]
+    request = texts.document_request.format(material="\n".join(parts))
+    return [SystemMessage(texts.document_system), HumanMessage(request)]
+
+
+def relevance(question: str, document: str) -> PreVerdict:
+    """Whether a document bears on a question, from the words that they share.
+
+    Never decided: a document may answer in other words.
+    """
+    asked = vocabulary(question)
+    if not asked:
+        return PreVerdict(score=0.5, decided=False, reason="The question has no telling words.")
+    share = len(asked & vocabulary(document)) / len(asked)
+    reason = f"It has {share:.0%} of the question's telling words."
+    return PreVerdict(score=0.5 + share / 2 if share else 0.2, decided=False, reason=reason)
 
 
 def _middle_out(text: str) -> str:

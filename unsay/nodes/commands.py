@@ -6,7 +6,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.prompts.texts import Texts
 from unsay.state import Command
-from unsay.transcript.marks import is_answer, mark_of, spoken
+from unsay.transcript.marks import is_answer, is_question, mark_of, spoken
 from unsay.transcript.text import preview, text_of
 from unsay.types import Checkpoint
 
@@ -50,7 +50,7 @@ def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
     for message in spoken(messages):
-        if message.type == "human":
+        if is_question(message):
             question = text_of(message)
         elif is_answer(message):
             turns.append((question, message))

@@ -13,6 +13,7 @@ from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.state import State, Update
+from unsay.transcript.marks import is_question
 from unsay.transcript.text import preview, text_of
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
@@ -137,5 +138,5 @@ def _summary(messages: list[AnyMessage], scope: Scope) -> Steps[str]:
 
 def local_summary(messages: Sequence[AnyMessage], texts: Texts) -> str:
     """What was asked, in the user's own words, shortened: a summary without a model."""
-    questions = [preview(text_of(m), 120) for m in messages if m.type == "human"]
+    questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     return texts.local_summary.format(questions=" / ".join(questions))[:SUMMARY_CHARS]

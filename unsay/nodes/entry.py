@@ -1,11 +1,11 @@
 """What entered the record since the last turn ended."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.transcript.marks import is_answer, is_notice, mark_of
+from unsay.transcript.marks import is_answer, is_document, is_notice, is_question, mark_of
 from unsay.types import Turn
 
 
@@ -47,7 +47,9 @@ def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> Entry:
         if is_answer(messages[index]) or is_notice(messages[index]):
             break
         if messages[index].type == "human":
-            question, start = question or messages[index], index
+            start = index
+        if is_question(messages[index]):
+            question = question or messages[index]
     old_end = _end_of_interrupted(messages, turn, start)
     if question is None or old_end is None:
         return Entry(question=question, start=start, interrupted=range(0))
@@ -58,12 +60,13 @@ def _end_of_interrupted(
     messages: Sequence[AnyMessage], turn: Turn | None, start: int
 ) -> int | None:
     """Index of the first message after the interrupted turn's; `None` if none follows it."""
-    if turn is None or turn["done"] or turn["question_id"] is None:
+    if turn is None or turn["done"]:
         return None
     ids = [message.id for message in messages[start:]]
     if turn["question_id"] not in ids:
         return None
-    after = start + ids.index(turn["question_id"]) + 1
+    old = {*turn["pending"], turn["question_id"]}
+    after = start + max(index for index, name in enumerate(ids) if name in old) + 1
     newer = (i for i in range(after, len(messages)) if messages[i].type == "human")
     return next(newer, None)
 
@@ -91,8 +94,23 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
 
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
     for index in range(answer - 1, -1, -1):
-        if messages[index].type == "human":
-            return index
+        if is_question(messages[index]):
+            return _with_documents(messages, index)
         if is_answer(messages[index]) or is_notice(messages[index]):
             break
     return answer
+
+
+def _with_documents(messages: Sequence[AnyMessage], question: int) -> int:
+    """Index of the first of the documents that stand right before a question."""
+    while question > 0 and is_document(messages[question - 1]):
+        question -= 1
+    return question
+
+
+def unjudged_documents(
+    messages: Sequence[AnyMessage], pending: Collection[str]
+) -> list[AnyMessage]:
+    """Retrieved documents that wait with the question and have no verdict, oldest first."""
+    waiting = (m for m in messages if m.id in pending and is_document(m))
+    return [message for message in waiting if "outcome" not in mark_of(message)]

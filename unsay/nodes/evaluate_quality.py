@@ -16,6 +16,7 @@ from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoin
 from unsay.history.line import Label
 from unsay.judging.verdicts import unscored
 from unsay.nodes.commands import checkpoints_text, parse_command, timeline_text
+from unsay.nodes.documents import judge_documents
 from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
 from unsay.nodes.judge import exchange_of, judge_exchange
 from unsay.nodes.moves import (
@@ -65,6 +66,8 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     if orders.notice is not None:
         update["notice"] = NoticeDue(text=orders.notice, answers=turn["pending"])
     elif orders.move is None:
+        update.update((yield from judge_documents(after, scope, turn, update)))
+        after = {**after, **update, "messages": _record_after(state, update)}
         update.update((yield from _judge_injected(after, scope, turn, update)))
     update["should_rollback"] = update["move"] is not None
     update["rollback_checkpoint_id"] = None

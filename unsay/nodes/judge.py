@@ -1,6 +1,7 @@
 """Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -8,9 +9,17 @@ from langchain_core.runnables import Runnable
 
 from unsay.effects import Steps
 from unsay.judging.prejudge import prejudge
-from unsay.judging.verdicts import judge_request, unscored, verdict_of, verdict_of_rules
+from unsay.judging.verdicts import (
+    document_request,
+    judge_request,
+    relevance,
+    unscored,
+    verdict_of,
+    verdict_of_rules,
+)
 from unsay.nodes.commands import answered_turns
 from unsay.prompts.catalogue import texts
+from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.transcript.text import has_other_content, language_of, text_of
 from unsay.types import Exchange, Verdict
@@ -56,7 +65,18 @@ def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Step
     found = prejudge(exchange)
     if found.decided or settings.judging == "local":
         return verdict_of_rules(found, quality_threshold=settings.quality_threshold)
-    return (yield from _ask_judge(exchange, scope))
+    words = exchange.question or exchange.answer
+    return (yield from _ask_judge(partial(judge_request, exchange), words, scope))
+
+
+def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
+    """A verdict on whether a retrieved document bears on the question."""
+    settings = scope.settings
+    asked, found = text_of(question), text_of(document)
+    if settings.judging == "local":
+        rules = relevance(asked, found)
+        return verdict_of_rules(rules, quality_threshold=settings.quality_threshold)
+    return (yield from _ask_judge(partial(document_request, asked, found), asked, scope))
 
 
 def _verdict_without_words(answer: AnyMessage) -> Verdict:
@@ -67,15 +87,16 @@ def _verdict_without_words(answer: AnyMessage) -> Verdict:
     )
 
 
-def _ask_judge(exchange: Exchange, scope: Scope) -> Steps[Verdict]:
+def _ask_judge(
+    make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope
+) -> Steps[Verdict]:
     settings = scope.settings
     try:
         judge = yield scope.resolve("judge")
         if judge is None:
             return unscored("no judge is configured and the agent that answers is no chat model")
         chosen = settings.language
-        language = language_of(exchange.question or exchange.answer)
-        request = judge_request(exchange, texts(language if chosen == "auto" else chosen))
+        request = make_request(texts(language_of(words) if chosen == "auto" else chosen))
         reply = yield from _reply(judge, request, scope)
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except TimeoutError:

@@ -14,7 +14,7 @@ from unsay.nodes.commands import answered_turns
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.state import State, Update
-from unsay.transcript.marks import spoken
+from unsay.transcript.marks import is_question, spoken
 from unsay.transcript.text import preview, text_of
 from unsay.types import Cut, CutRef, Note, Operation, Topic
 
@@ -99,7 +99,7 @@ def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) ->
     marks = by_age(line.checkpoints, positions, before=positions[said[-1].id] - 1)
     if marks:
         return marks[0]["message_id"]
-    questions = [m for m in said if m.type == "human"] or said[:1]
+    questions = [m for m in said if is_question(m)] or said[:1]
     return line.id_at(positions[questions[-1].id] - 1)
 
 

@@ -13,6 +13,15 @@ class Texts:
     judge_request: str
     """Asks for the verdict; `{material}` is fenced."""
 
+    document_system: str
+    """Tells a judge to weigh whether a retrieved document helps to answer a question."""
+
+    document_request: str
+    """Asks for that verdict; `{material}` is fenced."""
+
+    document: str
+    """Hands a retrieved document to the answering model; `{document}` is fenced."""
+
     summary_system: str
     """Tells a summarizer what to keep."""
 

@@ -12,6 +12,11 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from unsay.types import Verdict
 
 KEY = "unsay"
+"""Where unsay's notes stand in `response_metadata`."""
+
+DOCUMENT = "document"
+"""The name by which a user message says that it is retrieved material."""
+
 M = TypeVar("M", bound=BaseMessage)
 
 
@@ -57,6 +62,16 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 def is_notice(message: BaseMessage) -> bool:
     """Whether a message is unsay's own notice."""
     return mark_of(message).get("kind") == "notice"
+
+
+def is_document(message: BaseMessage) -> bool:
+    """Whether a message is retrieved material: a user message named `document`."""
+    return message.type == "human" and message.name == DOCUMENT
+
+
+def is_question(message: BaseMessage) -> bool:
+    """Whether a message is the user's own words."""
+    return message.type == "human" and message.name != DOCUMENT
 
 
 def is_answer(message: BaseMessage) -> bool:

@@ -64,6 +64,6 @@ def cells_of(text: str) -> int:
 def newest_language(messages: list[AnyMessage]) -> Language:
     """The language of the newest message of the user that has words, English without one."""
     for message in reversed(messages):
-        if message.type == "human" and (text := text_of(message)).strip():
+        if message.type == "human" and message.name is None and (text := text_of(message)).strip():
             return language_of(text)
     return "en"

@@ -1,0 +1,170 @@
+"""What a model's failure means."""
+
+from json import JSONDecodeError
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from langchain_core import exceptions as langchain
+from langchain_openai.chat_models.base import (
+    OpenAIAPIContextOverflowError,
+    OpenAIContextOverflowError,
+)
+
+from unsay.errors import (
+    ContextOverflowError,
+    EmptyAnswerError,
+    ModelRefusedError,
+    ModelReplyError,
+    ModelUnavailableError,
+    UnsayError,
+)
+from unsay.nodes.faults import OVERFLOW_CODES, OVERFLOW_WORDS, explain, is_context_overflow
+
+REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
+
+
+def replied(status: int, message: str = "boom", code: str | None = None) -> openai.APIStatusError:
+    """The error that the OpenAI client raises for a response, by its own rules."""
+    body = {"error": {"message": message, "type": "x", "param": None, "code": code}}
+    response = httpx.Response(status, json=body, request=REQUEST)
+    client = openai.OpenAI(api_key="none", base_url="http://localhost/v1")
+    try:
+        return client._make_status_error_from_response(response)
+    finally:
+        client.close()
+
+
+class OverloadedError(Exception):
+    """Another provider's error, with a status."""
+
+    status_code = 529
+
+
+class TransportError(Exception):
+    """Another client's error by its usual name."""
+
+
+class BrokenPipeAtProviderError(TransportError, OSError):
+    """A kind of it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "explained"),
+    [
+        pytest.param(replied(400), ModelRefusedError, id="400"),
+        pytest.param(replied(401), ModelRefusedError, id="401"),
+        pytest.param(replied(403), ModelRefusedError, id="403"),
+        pytest.param(replied(404), ModelRefusedError, id="404"),
+        pytest.param(replied(413), ModelRefusedError, id="413"),
+        pytest.param(replied(422), ModelRefusedError, id="422"),
+        pytest.param(replied(408), ModelUnavailableError, id="408"),
+        pytest.param(replied(409), ModelUnavailableError, id="409"),
+        pytest.param(replied(429), ModelUnavailableError, id="429"),
+        pytest.param(replied(500), ModelUnavailableError, id="500"),
+        pytest.param(replied(503), ModelUnavailableError, id="503"),
+        pytest.param(replied(599), ModelUnavailableError, id="599"),
+        pytest.param(OverloadedError(), ModelUnavailableError, id="another provider's 529"),
+        pytest.param(
+            openai.APIConnectionError(request=REQUEST), ModelUnavailableError, id="connection"
+        ),
+        pytest.param(openai.APITimeoutError(REQUEST), ModelUnavailableError, id="client timeout"),
+        pytest.param(
+            openai.APIError("in the stream", REQUEST, body=None), ModelUnavailableError, id="stream"
+        ),
+        pytest.param(TimeoutError(), ModelUnavailableError, id="timeout"),
+        pytest.param(ConnectionError(), ModelUnavailableError, id="no connection"),
+        pytest.param(ConnectionResetError(), ModelUnavailableError, id="connection reset"),
+        pytest.param(httpx.ConnectError("no"), ModelUnavailableError, id="httpx connection"),
+        pytest.param(httpx.ReadTimeout("no"), ModelUnavailableError, id="httpx timeout"),
+        pytest.param(
+            httpx.RemoteProtocolError("cut"), ModelUnavailableError, id="httpx broken stream"
+        ),
+        pytest.param(BrokenPipeAtProviderError("no"), ModelUnavailableError, id="another client's"),
+        pytest.param(JSONDecodeError("no", "{", 1), ModelReplyError, id="broken JSON"),
+        pytest.param(
+            replied(400, "too long", "context_length_exceeded"), ContextOverflowError, id="overflow"
+        ),
+        pytest.param(
+            OpenAIContextOverflowError(
+                "Input tokens exceed the configured limit",
+                response=httpx.Response(400, request=REQUEST),
+                body=None,
+            ),
+            ContextOverflowError,
+            id="langchain-openai's overflow",
+        ),
+        pytest.param(
+            OpenAIAPIContextOverflowError("exceeds the context window", REQUEST, body=None),
+            ContextOverflowError,
+            id="langchain-openai's overflow in a stream",
+        ),
+    ],
+)
+def test_a_failure_has_its_error(error: Exception, explained: type[UnsayError]) -> None:
+    """Each failure of a model says who must act, and what happened."""
+    found = explain(error)
+
+    assert explained is type(found)
+    assert type(error).__name__ in str(found)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("boom"), id="a wrong value"),
+        pytest.param(KeyError("boom"), id="a missing key"),
+        pytest.param(TypeError("boom"), id="a wrong type"),
+        pytest.param(RuntimeError("boom"), id="anything"),
+        pytest.param(FileNotFoundError("boom"), id="a missing file"),
+        pytest.param(AttributeError("status_code"), id="words that look like a status"),
+    ],
+)
+def test_a_bug_stays_itself(error: Exception) -> None:
+    """An error in an agent's own code is not the model's."""
+    assert explain(error) is None
+
+
+def test_our_own_errors_stay_themselves() -> None:
+    """What is explained already is not explained again."""
+    error = EmptyAnswerError("every draft was empty")
+
+    assert error is explain(error)
+
+
+def test_a_long_story_is_cut_short() -> None:
+    """A server that sends pages of HTML does not fill the screen."""
+    found = explain(replied(502, "<html>" * 1000))
+
+    assert len(str(found)) < 800
+
+
+@pytest.mark.parametrize("code", sorted(OVERFLOW_CODES))
+def test_a_code_tells_an_overflow(code: str) -> None:
+    """The code is enough, whatever the words."""
+    assert is_context_overflow(replied(400, "no", code))
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("words", OVERFLOW_WORDS)
+def test_words_tell_an_overflow_of_servers_without_codes(words: str, status: int) -> None:
+    """The words are enough where the status fits, however they are capitalized."""
+    assert is_context_overflow(replied(status, f"Error: {words.upper()} (9000 tokens)"))
+
+
+@pytest.mark.parametrize(
+    ("error", "overflow"),
+    [
+        pytest.param(langchain.ContextOverflowError("no"), True, id="langchain's own"),
+        pytest.param(ValueError("prompt is too long"), True, id="words without a status"),
+        pytest.param(replied(429, "prompt is too long"), False, id="another status"),
+        pytest.param(replied(500, "maximum context length"), False, id="a server error"),
+        pytest.param(replied(400, "too many images"), False, id="other words"),
+        pytest.param(replied(400, "no", "invalid_api_key"), False, id="another code"),
+        pytest.param(KeyboardInterrupt(), False, id="no error of a model"),
+    ],
+)
+def test_an_overflow_is_told_from_the_rest(error: Any, *, overflow: bool) -> None:
+    """Only what says that the prompt is too long is one."""
+    assert overflow == is_context_overflow(error)

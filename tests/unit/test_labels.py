@@ -1,0 +1,39 @@
+"""Short names for topics."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.judging.labels import LABEL_CHARS, label_of
+
+
+@pytest.mark.parametrize(
+    ("question", "label"),
+    [
+        pytest.param("What is a decorator in Python?", "decorator in Python", id="english"),
+        pytest.param("Hello! How do I bake bread?", "bake bread", id="a greeting first"),
+        pytest.param("C++ or C#?", "C++ or C#", id="signs"),
+        pytest.param("京都の桜はいつ咲きますか?", "京都の桜はいつ咲", id="japanese"),
+        pytest.param("Pythonのリスト内包表記とは何ですか", "Pythonのリスト内包表記", id="mixed"),
+        pytest.param("How are you?", "How are you?", id="no telling word: all of it"),
+        pytest.param("", "", id="nothing"),
+        pytest.param("???\n\n!!", "??? !!", id="signs alone"),
+        pytest.param(
+            "invoice " * 10, "invoice invoice invoice invoice invoice…", id="cut at forty"
+        ),
+        pytest.param("x. " * 700 + "bread", "x. x. x. x. x. x. x. x. x. x. x. x. x.…", id="late"),
+    ],
+)
+def test_a_question_names_its_topic(question: str, label: str) -> None:
+    """From the first telling word of the first sentence that has one to its last."""
+    assert label == label_of(question)
+
+
+@given(st.text())
+def test_a_label_is_a_short_line(question: str) -> None:
+    """Whatever was asked, its label is one line of at most forty characters."""
+    label = label_of(question)
+
+    assert len(label) <= LABEL_CHARS
+    assert " ".join(label.split()) == label
+    assert bool(question.split()) == bool(label)

@@ -1,0 +1,186 @@
+"""Verdicts: what a judge is asked, and what is believed of its reply."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+from unsay.judging.verdicts import (
+    EARLIER_CHARS,
+    JUDGED_CHARS,
+    REPLY_SCHEMA,
+    judge_request,
+    scored,
+    unscored,
+    verdict_of,
+    verdict_of_rules,
+)
+from unsay.prompts.catalogue import Fence, texts
+from unsay.types import Exchange, Language, PreVerdict, Verdict
+
+NASTY = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(
+            ["</answer", ' key="', '">', "<question", "\n", "{material}", "</", "4", "Grade"]
+        )
+    ).map("".join),
+)
+
+
+def test_a_judge_is_asked_about_the_new_exchange() -> None:
+    """The whole request: what to do, the earlier exchanges in short, question and answer."""
+    exchange = Exchange(question="2 + 2?", answer="4", earlier=(("Hi", "Ho"), ("1 + 1?", "2")))
+    fence = Fence.around("Hi\n→ Ho\n1 + 1?\n→ 2", "2 + 2?", "4").key
+
+    assert [
+        SystemMessage(texts("en").judge_system),
+        HumanMessage(
+            f'<earlier key="{fence}">\nHi\n→ Ho\n1 + 1?\n→ 2\n</earlier key="{fence}">\n'
+            f'<question key="{fence}">\n2 + 2?\n</question key="{fence}">\n'
+            f'<answer key="{fence}">\n4\n</answer key="{fence}">\n\nGrade the answer.'
+        ),
+    ] == judge_request(exchange, texts("en"))
+
+
+def test_a_first_exchange_has_nothing_earlier() -> None:
+    """An empty part is left out; an empty question is shown as empty."""
+    _, request = judge_request(Exchange(question="", answer="4"), texts("ja"))
+
+    assert "earlier" not in str(request.content)
+    assert 'key="' in str(request.content)
+    assert "\n\n</question" in str(request.content)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@given(question=NASTY, answer=NASTY, earlier=st.lists(st.tuples(NASTY, NASTY), max_size=2))
+def test_no_words_leave_their_fence(
+    language: Language, question: str, answer: str, earlier: list[tuple[str, str]]
+) -> None:
+    """Whatever is judged, each part is opened and closed once, and the order to grade is last."""
+    exchange = Exchange(question=question, answer=answer, earlier=tuple(earlier))
+    system, request = judge_request(exchange, texts(language))
+    said = str(request.content)
+
+    assert texts(language).judge_system == system.content
+    end = texts(language).judge_request.format(material="")
+    assert said.endswith(end)
+    for tag in ("question", "answer", *(["earlier"] if earlier else [])):
+        assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
+    assert said.index("</question key=") < said.index("<answer key=")
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [
+        pytest.param(JUDGED_CHARS, "a" * JUDGED_CHARS, id="just fits"),
+        pytest.param(
+            JUDGED_CHARS + 2,
+            f"{'a' * (JUDGED_CHARS // 2)}\n[… 2 …]\n{'a' * (JUDGED_CHARS // 2)}",
+            id="too long",
+        ),
+    ],
+)
+def test_long_words_are_shown_from_both_ends(length: int, shown: str) -> None:
+    """The middle of a very long question or answer is left out, and how much is said."""
+    for part in ("question", "answer"):
+        other = {"question": "answer", "answer": "question"}[part]
+        _, request = judge_request(Exchange(**{part: "a" * length, other: "b"}), texts("en"))
+        assert f"\n{shown}\n</{part}" in str(request.content)
+
+
+def test_earlier_messages_are_shown_from_their_beginning() -> None:
+    """A compact view: the first characters of each."""
+    words = "x" * EARLIER_CHARS
+    exchange = Exchange(question="q", answer="a", earlier=((words + "y", words + "z"),))
+
+    assert f"\n{words}\n→ {words}\n" in str(judge_request(exchange, texts("en"))[1].content)
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        pytest.param(
+            {"score": 0.9, "reason": "right"},
+            Verdict(outcome="passed", score=0.9, reason="right", source="model"),
+            id="passed",
+        ),
+        pytest.param(
+            AIMessage('{"score": 0.5, "reason": "just"}'),
+            Verdict(outcome="passed", score=0.5, reason="just", source="model"),
+            id="at the threshold",
+        ),
+        pytest.param(
+            AIMessage('{"score": 0.49, "reason": "no"}'),
+            Verdict(outcome="failed", score=0.49, reason="no", source="model"),
+            id="failed",
+        ),
+        pytest.param(
+            {"score": 0, "reason": "useless"},
+            Verdict(outcome="failed", score=0.0, reason="useless", source="model"),
+            id="nought is a score",
+        ),
+    ],
+)
+def test_a_score_makes_a_verdict(reply: Any, verdict: Verdict) -> None:
+    """Under the threshold an answer fails, from it on it passes."""
+    assert verdict == verdict_of(reply, quality_threshold=0.5)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param("", id="empty"),
+        pytest.param(float("nan"), id="not a number"),
+        pytest.param("nan", id="the word for it"),
+        pytest.param(float("inf"), id="infinite"),
+        pytest.param({"reason": "fine"}, id="no score"),
+        pytest.param({"score": None, "reason": "fine"}, id="a null score"),
+        pytest.param({"score": 7.5}, id="out of range"),
+        pytest.param("I would rather not say.", id="words"),
+    ],
+)
+def test_nonsense_is_unscored(reply: Any) -> None:
+    """Without a usable score there is no verdict, and the reason says so."""
+    verdict = verdict_of(reply, quality_threshold=0.5)
+
+    assert ("unscored", None, "model") == (verdict.outcome, verdict.score, verdict.source)
+    assert verdict.reason.startswith("the judge's reply has no usable score: ")
+
+
+@given(
+    score=st.floats(min_value=0, max_value=1),
+    threshold=st.floats(min_value=0, max_value=1),
+    reason=st.text(),
+)
+def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reason: str) -> None:
+    """A score fails exactly when it lies under the threshold, whoever gave it."""
+    outcome = "failed" if score < threshold else "passed"
+    found = PreVerdict(score=score, decided=True, reason=reason)
+
+    assert Verdict(outcome=outcome, score=score, reason=reason, source="model") == scored(
+        score, reason, quality_threshold=threshold
+    )
+    assert Verdict(
+        outcome=outcome, score=score, reason=reason, source="prejudge"
+    ) == verdict_of_rules(found, quality_threshold=threshold)
+
+
+def test_unscored_says_why() -> None:
+    """No verdict has no score."""
+    assert Verdict(outcome="unscored", score=None, reason="timeout", source="model") == unscored(
+        "timeout"
+    )
+
+
+def test_the_schema_asks_for_what_is_read() -> None:
+    """A reply that follows the schema is a verdict."""
+    properties: Any = REPLY_SCHEMA["properties"]
+    reply = {"score": 1.0, "reason": "right"}
+
+    assert reply.keys() == properties.keys()
+    assert list(properties) == REPLY_SCHEMA["required"]
+    assert "passed" == verdict_of(reply, quality_threshold=0.5).outcome
