@@ -69,6 +69,13 @@ def test_input_that_is_not_text(run: Run, serve: Serve) -> None:
     assert "not UTF-8" in result.stderr
 
 
+def test_argument_that_is_not_text(run: Run, serve: Serve) -> None:
+    """What the system could not decode is bad input, and the model is not asked."""
+    server = serve(ANSWERS)
+    assert 2 == run("say", "caf\udce9").exit_code
+    assert [] == server.asked
+
+
 def test_thread_without_a_name(run: Run, serve: Serve) -> None:
     """An id of blanks cannot be used."""
     serve(ANSWERS)

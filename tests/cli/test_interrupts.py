@@ -1,8 +1,10 @@
 import os
 import pty
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -29,22 +31,23 @@ def press_ctrl_c_once(server: OpenAIServer) -> None:
     server.script = interrupt
 
 
-@pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
-    """A keyboard, with standard input and output on a terminal that is read all the time."""
+@contextmanager
+def keys(monkeypatch: pytest.MonkeyPatch, typed: str = "") -> Generator[PipeInput, None, None]:
+    """A keyboard, with standard input and output on a terminal where something was typed before."""
     controller, worker = pty.openpty()
+    os.write(controller, typed.encode())
     reading = threading.Thread(target=_drain, args=(controller,))
     reading.start()
     with (
+        monkeypatch.context() as patch,
         open(worker, closefd=False) as stdin,
         open(worker, "w", closefd=False) as stdout,
         create_pipe_input() as keyboard,
         create_app_session(input=keyboard, output=DummyOutput()),
     ):
-        monkeypatch.setattr("sys.stdin", stdin)
-        monkeypatch.setattr("sys.stdout", stdout)
+        patch.setattr("sys.stdin", stdin)
+        patch.setattr("sys.stdout", stdout)
         yield keyboard
-        monkeypatch.undo()
     os.close(worker)
     reading.join()
     os.close(controller)
@@ -59,15 +62,14 @@ def _drain(controller: int) -> None:
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat(
-    serve: Serve, keys: PipeInput, capfd: pytest.CaptureFixture[str]
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """After it the reply can be resumed; Ctrl-C at the prompt only clears the line."""
     server = serve(ANSWERS)
     press_ctrl_c_once(server)
-    keys.send_text(f"{LISTS}\r")
-    keys.send_text("half a line\x03")
-    keys.send_text("/resume\r/exit\r")
-    cli.main(["chat"], standalone_mode=False)
+    with keys(monkeypatch) as keyboard:
+        keyboard.send_text(f"{LISTS}\rhalf a line\x03/resume\r/exit\r")
+        cli.main(["chat"], standalone_mode=False)
     noted = capfd.readouterr().err
     stopped, leaving, scored = (
         noted.index(words) for words in ("Stopped. /resume", "/exit or Ctrl-D", "score 0.90")
@@ -76,13 +78,28 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(
     assert noted.count("/exit or Ctrl-D") == 2
 
 
+def test_without_prompt_toolkit(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Plain lines are read on a terminal, and Ctrl-C stops just the reply there, too."""
+    server = serve(ANSWERS)
+    press_ctrl_c_once(server)
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    with keys(monkeypatch, typed=f"{LISTS}\n/resume\n/exit\n"):
+        cli.main(["chat"], standalone_mode=False)
+    noted = capfd.readouterr().err
+    assert noted.index("Stopped. /resume") < noted.index("score 0.90")
+    assert 3 == noted.count("\n> ") + noted.startswith("> ")
+
+
 def test_an_undo_puts_the_question_back(
-    serve: Serve, keys: PipeInput, capfd: pytest.CaptureFixture[str]
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Enter alone says the question that was taken back once more."""
     server = serve(ANSWERS)
-    keys.send_text(f"{LISTS}\r/undo\r\r\x04")
-    cli.main(["chat"], standalone_mode=False)
+    with keys(monkeypatch) as keyboard:
+        keyboard.send_text(f"{LISTS}\r/undo\r\r\x04")
+        cli.main(["chat"], standalone_mode=False)
     assert [LISTS, LISTS] == [asked.question for asked in server.asked_of("answerer")]
     assert 2 == capfd.readouterr().err.count("score 0.90")
 

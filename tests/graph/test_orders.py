@@ -1,8 +1,10 @@
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.graph.kit import Numbered, config, make, record, said, say, scores
+from unsay.errors import ModelUnavailableError
+from unsay.graph.builder import Graph
 from unsay.transcript.marks import mark_of
 
 
@@ -105,6 +107,46 @@ def test_undo_to_the_beginning_and_not_further() -> None:
     assert texts[0].startswith("Undone. 1 turns remain")
     assert texts[1].startswith("Undone. 0 turns remain")
     assert "no step left" in texts[2]
+
+
+class Failing(Numbered):
+    """A model whose fourth call fails."""
+
+    def __call__(self, messages: list) -> AIMessage:
+        """The next draft, or the failure."""
+        draft = super().__call__(messages)
+        if len(self.inputs) == 4:
+            raise ConnectionError("down")
+        return draft
+
+
+def interrupted() -> Graph:
+    """A thread whose third turn cut the second away and then failed."""
+    graph = make(Failing(), scores(0.9, 0.6, 0.1))
+    say(graph, "q1", "q2")
+    with pytest.raises(ModelUnavailableError):
+        say(graph, "q3")
+    return graph
+
+
+def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
+    """After a failed turn, undo removes its question and restores what its retry had cut."""
+    graph = interrupted()
+
+    say(graph, "/undo")
+
+    assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
+
+
+def test_undo_behind_a_failed_turn_restores_what_it_had_cut() -> None:
+    """A question that was set aside leaves nothing of its retries behind once undone."""
+    graph = interrupted()
+    say(graph, "q4")
+    assert ["human: q1", "human: q4"] == record(graph)[::2]
+
+    say(graph, "/undo", "/undo")
+
+    assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
 
 
 def test_a_host_orders_a_rollback_without_a_question() -> None:

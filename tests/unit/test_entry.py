@@ -7,21 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
-from unsay.transcript.marks import notice, with_mark
+from unsay.nodes.entry import Entry, Injected, read_entry, unjudged, unjudged_documents
+from unsay.transcript.marks import DOCUMENT, is_question, notice, with_mark
 from unsay.types import Turn
 
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
-KINDS = "hajscrn"
+KINDS = "hdajscrn"
 
 
 def record(shape: str) -> list[AnyMessage]:
     """A record from one letter a message.
 
-    h human, a answer, j judged answer, s system, c tool call, r tool result, n notice.
+    h human, d document, a answer, j judged answer, s system, c tool call, r tool result, n notice.
     """
     made: dict[str, Any] = {
         "h": lambda name: HumanMessage(name, id=name),
+        "d": lambda name: HumanMessage(name, id=name, name=DOCUMENT),
         "a": lambda name: AIMessage(name, id=name),
         "j": lambda name: with_mark(AIMessage(name, id=name), outcome="unscored"),
         "s": lambda name: SystemMessage(name, id=name),
@@ -32,12 +33,12 @@ def record(shape: str) -> list[AnyMessage]:
     return [made[kind](f"{kind}{index}") for index, kind in enumerate(shape)]
 
 
-def turn(question_id: str | None, *, done: bool) -> Turn:
-    """A turn that asked this question."""
+def turn(question_id: str | None, *more: str, done: bool) -> Turn:
+    """A turn that asked this question, with what else waited beside it."""
     return Turn(
         number=1,
         question_id=question_id,
-        pending=[],
+        pending=[*more, *([question_id] if question_id else [])],
         base=None,
         done=done,
         rejections=[],
@@ -69,6 +70,9 @@ def turn(question_id: str | None, *, done: bool) -> Turn:
         pytest.param("hcr", 0, 0, id="a tool step is no answer"),
         pytest.param("ha", None, 2, id="an injected answer answers"),
         pytest.param("s", None, 1, id="instructions alone"),
+        pytest.param("hjddh", 4, 2, id="documents before the question"),
+        pytest.param("hjhd", 2, 2, id="a document behind the question"),
+        pytest.param("hjd", None, 2, id="a document alone is no question"),
         pytest.param("hjcr", None, 4, id="tools without a question"),
     ],
 )
@@ -87,6 +91,9 @@ def test_the_pending_question_is_found(shape: str, question: int | None, start: 
         pytest.param("hjhcrh", turn("h2", done=False), 5, range(2, 5), id="with its tool steps"),
         pytest.param("hjhhh", turn("h3", done=False), 4, range(2, 4), id="of two messages"),
         pytest.param("hhsh", turn("h0", done=False), 1, range(1), id="two new messages"),
+        pytest.param("hjdhh", turn("h3", "d2", done=False), 4, range(2, 4), id="with its document"),
+        pytest.param("hjhdh", turn("h2", "d3", done=False), 4, range(2, 4), id="document behind"),
+        pytest.param("hjhdh", turn("h2", done=False), 3, range(2, 3), id="the new one's document"),
         pytest.param("hjh", turn("h2", done=False), 2, range(0), id="no newer question: goes on"),
         pytest.param("hjhh", turn("h2", done=True), 2, range(0), id="that turn was done"),
         pytest.param("hjhh", turn("gone", done=False), 2, range(0), id="that question is gone"),
@@ -120,10 +127,9 @@ def test_a_record_splits_into_settled_interrupted_and_pending(
     found = read_entry(messages, last)
 
     pending = messages[found.start :]
-    assert (found.question is None) == (pending == [])
-    assert (found.question in pending) == (pending != [])
+    assert (found.question in pending) == any(is_question(each) for each in pending)
     assert [] == [m for m in pending if m.id[0] in "ajn"]  # type: ignore[index]
-    assert found.question in (None, *[m for m in pending if m.type == "human"][-1:])
+    assert found.question in (None, *[m for m in pending if is_question(m)][-1:])
     assert ["human"] * bool(pending) == [m.type for m in pending[:1]]
     assert found.interrupted.stop in (0, found.start)
     assert not (done and found.interrupted)
@@ -144,6 +150,9 @@ def test_a_record_splits_into_settled_interrupted_and_pending(
         pytest.param("hcra", 4, [(3, 0)], id="tools inside"),
         pytest.param("hhsa", 4, [(3, 1)], id="the nearest question"),
         pytest.param("hahn", 4, [(1, 0)], id="notices are not judged"),
+        pytest.param("hjddha", 6, [(5, 2)], id="documents belong to the exchange"),
+        pytest.param("hda", 3, [(2, 0)], id="documents inside"),
+        pytest.param("da", 2, [(1, 1)], id="a document asks nothing"),
     ],
 )
 def test_answers_without_a_verdict_are_found(
@@ -165,3 +174,15 @@ def test_every_unjudged_answer_is_found_once(shape: str, end: int) -> None:
     judged = shape.rfind("j", 0, upto)
     assert [i for i in range(judged + 1, upto) if shape[i] == "a"] == [e.index for e in found]
     assert [] == [e for e in found if e.start > e.index or e.start <= judged]
+
+
+def test_documents_that_wait_with_the_question_are_found() -> None:
+    """Only pending ones without a verdict, oldest first."""
+    messages = record("dhjddhd")
+    judged = with_mark(messages[4], outcome="passed")
+    pending = ["d3", "d4", "h5", "d6"]
+
+    assert [messages[3], messages[6]] == unjudged_documents(
+        [*messages[:4], judged, *messages[5:]], pending
+    )
+    assert [] == unjudged_documents(messages, ["h5"])

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from unsay.transcript.marks import (
+    DOCUMENT,
     KEY,
     is_answer,
+    is_document,
     is_notice,
+    is_question,
     mark_of,
     notice,
     spoken,
@@ -83,6 +86,23 @@ def test_a_verdict_is_written_on_its_answer() -> None:
 def test_kinds_of_messages_are_told_apart(message: AnyMessage, *, answer: bool, ours: bool) -> None:
     """Final words of an assistant, our own words, and all else."""
     assert (answer, ours) == (is_answer(message), is_notice(message))
+
+
+@pytest.mark.parametrize(
+    ("message", "question", "document"),
+    [
+        pytest.param(HumanMessage("2 + 2?"), True, False, id="the user's words"),
+        pytest.param(HumanMessage("2 + 2?", name="ann"), True, False, id="a named user's words"),
+        pytest.param(HumanMessage("4.", name=DOCUMENT), False, True, id="retrieved material"),
+        pytest.param(AIMessage("4.", name=DOCUMENT), False, False, id="an answer of that name"),
+        pytest.param(SystemMessage("Be brief."), False, False, id="instructions"),
+    ],
+)
+def test_documents_are_told_from_questions(
+    message: AnyMessage, *, question: bool, document: bool
+) -> None:
+    """A user message is the user's own words, or material that an app retrieved."""
+    assert (question, document) == (is_question(message), is_document(message))
 
 
 def test_a_notice_and_what_it_answers_are_not_spoken() -> None:

@@ -11,7 +11,9 @@ from unsay.judging.verdicts import (
     EARLIER_CHARS,
     JUDGED_CHARS,
     REPLY_SCHEMA,
+    document_request,
     judge_request,
+    relevance,
     scored,
     unscored,
     verdict_of,
@@ -167,6 +169,55 @@ def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reas
     assert Verdict(
         outcome=outcome, score=score, reason=reason, source="prejudge"
     ) == verdict_of_rules(found, quality_threshold=threshold)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@given(question=NASTY, document=NASTY)
+def test_a_document_is_judged_inside_its_fence(
+    language: Language, question: str, document: str
+) -> None:
+    """A document cannot speak to its judge: it is opened and closed once, after the question."""
+    system, request = document_request(question, document, texts(language))
+    said = str(request.content)
+
+    assert texts(language).document_system == system.content
+    for tag in ("question", "document"):
+        assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
+    assert said.index("</question key=") < said.index("<document key=")
+    assert said.endswith(texts(language).document_request.format(material=""))
+
+
+@pytest.mark.parametrize(
+    ("question", "document", "score", "reason"),
+    [
+        pytest.param(
+            "How do spiders spin webs?",
+            "Spiders spin webs of silk.",
+            1.0,
+            "It has 100% of the question's telling words.",
+            id="all words",
+        ),
+        pytest.param(
+            "spider web",
+            "A web browser.",
+            0.75,
+            "It has 50% of the question's telling words.",
+            id="half",
+        ),
+        pytest.param(
+            "spider web", "Bread.", 0.2, "It has 0% of the question's telling words.", id="none"
+        ),
+        pytest.param(
+            "How are you?", "Bread.", 0.5, "The question has no telling words.", id="nothing asked"
+        ),
+        pytest.param("spider", "", 0.2, "It has 0% of the question's telling words.", id="empty"),
+    ],
+)
+def test_shared_words_tell_relevance(
+    question: str, document: str, score: float, reason: str
+) -> None:
+    """The share of the question's telling words, never taken for certain."""
+    assert PreVerdict(score=score, decided=False, reason=reason) == relevance(question, document)
 
 
 def test_unscored_says_why() -> None:

@@ -14,7 +14,7 @@ from unsay.cli.faults import show
 from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import location
 from unsay.cli.screen import Screen
-from unsay.cli.speaking import Cast, Speaker
+from unsay.cli.speaking import Cast, Speaker, readable
 from unsay.cli.turns import reply_event
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.conversation import Conversation
@@ -118,7 +118,7 @@ class Chat:
             self._screen.labels = self._speaker.labels_for(line)
         before = spoken(self._conversation.messages())
         self._moved = False
-        self._speaker.turns.say(line, self._show)
+        self._speaker.turns.say(readable(line), self._show)
         if self._moved:
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)
@@ -167,6 +167,6 @@ def _plain_reader(*, interactive: bool) -> Reader:
         try:
             return input()
         except UnicodeDecodeError as error:
-            raise InputError(f"The input is not UTF-8 text ({error}); convert it first") from error
+            raise InputError("The input is not UTF-8 text; convert it first") from error
 
     return read

@@ -86,7 +86,7 @@ class _Terminal:
         seen = conversation.timeline()
         for title, body in (
             (script.checkpoints, checkpoints_text(seen.checkpoints, texts(self._lang))),
-            (script.tree, tree_text(seen)),
+            (script.tree, tree_text(seen, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
         click.echo("\n" + wrapped(script.ending.format(where=where), columns=columns()))

@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -28,22 +29,24 @@ def error_object(error: Exception) -> dict[str, Any]:
 
 def show(error: Exception, *, as_json: bool) -> None:
     """Print an error as a line on standard error and, if asked, as an object on standard output."""
-    if as_json:
-        print_json(error_object(error))
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, _words(error)) if part)
     click.echo(" ".join(line.split()), err=True)
+    if as_json:
+        # Where standard output itself is what failed, the line above must do.
+        with suppress(OSError):
+            print_json(error_object(error))
 
 
 def report(error: Exception, *, as_json: bool) -> int:
     """Print an error that ends the program, and return the exit code.
 
-    An error that nobody foresaw keeps its traceback: it is ours to mend.
+    An error that neither we nor the system foresaw keeps its traceback: it is ours to mend.
     """
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return error.exit_code
-    if not isinstance(error, UnsayError | click.ClickException):
+    if not isinstance(error, UnsayError | click.ClickException | OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     show(error, as_json=as_json)
     return exit_code_of(error)

@@ -38,7 +38,7 @@ def timeline(*, thread: str | None, db: str | None, as_json: bool) -> None:
         if as_json:
             print_json(seen.to_dict())
         else:
-            click.echo(tree_text(seen))
+            click.echo(tree_text(seen, color=True))
 
 
 def checkpoints(*, thread: str | None, db: str | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from unsay.cli.deciding import decision_of
 from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import existing_thread, location
 from unsay.cli.screen import Screen
-from unsay.cli.speaking import Cast, Speaker
+from unsay.cli.speaking import Cast, Speaker, readable
 from unsay.errors import InputError
 from unsay.graph.reply import Event
 from unsay.history.database import open_database
@@ -33,7 +33,7 @@ def say(
         context = click.get_current_context()
         raise click.UsageError("Give one of TEXT, --resume and --decide.", context)
     cast = Cast.named(model=model, judge_model=judge_model)
-    words = _from_stdin() if text == "-" else text
+    words = None if text is None else readable(_from_stdin() if text == "-" else text)
     with _speaker(cast, db, thread, begins=text is not None) as speaker:
         name = speaker.conversation.thread_id
         show = _Objects(name) if as_json else _Words(_screen(speaker, words), name)
@@ -77,7 +77,7 @@ def _from_stdin() -> str:
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
-        raise InputError(f"Standard input is not UTF-8 text ({error}); convert it first") from error
+        raise InputError("Standard input is not UTF-8 text; convert it first") from error
 
 
 def _screen(speaker: Speaker, words: str | None) -> Screen:

@@ -62,13 +62,13 @@ class Screen:
             "verdict": self._verdict,
             "set_aside": lambda _: self.note(self.labels.set_aside),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
-            "reply": self._reply,
         }
 
     def show(self, event: Event) -> None:
         """Show one event; kinds that say nothing new to a person are left out."""
-        handler = self._shown.get(event.kind)
-        if handler is not None:
+        if event.reply is not None:
+            self.reply(event.reply)
+        elif handler := self._shown.get(event.kind):
             handler(event)
 
     def reply(self, reply: Reply) -> None:
@@ -129,7 +129,9 @@ class Screen:
         self._draft = ""
 
     def _rollback(self, event: Event) -> None:
-        if event.data["kind"] == "context" or event.data["removed"]:
+        kind, removed = event.data["kind"], event.data["removed"]
+        # A person's own order is answered by a notice, and a mere draft is announced already.
+        if kind == "context" or (kind == "draft" and removed):
             self._fill(self.labels.rolled_back, event.data)
 
     def _topic(self, event: Event) -> None:
@@ -143,10 +145,6 @@ class Screen:
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":
             self._fill(self.labels.judged, event.data)
-
-    def _reply(self, event: Event) -> None:
-        if event.reply is not None:
-            self.reply(event.reply)
 
     def _status(self, reply: Reply) -> str:
         """A reply's score, topic, checkpoint and flag on one line."""

@@ -9,6 +9,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from unsay.cli.labels import Labels, labels
 from unsay.cli.turns import Turns, turns_of
+from unsay.errors import InputError
 from unsay.graph.builder import make_services
 from unsay.graph.conversation import AsyncConversation, Conversation
 from unsay.graph.reply import Reply, reply_of
@@ -81,3 +82,16 @@ class Cast:
         )
         with turns_of(twin) as turns:
             yield Speaker(conversation=conversation, turns=turns, settings=self.settings)
+
+
+def readable(words: str) -> str:
+    """The same words, known to be text.
+
+    Raises:
+        InputError: They came from bytes that are no UTF-8.
+    """
+    try:
+        words.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("The message is not UTF-8 text; convert it first") from error
+    return words

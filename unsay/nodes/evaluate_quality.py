@@ -32,7 +32,7 @@ from unsay.nodes.moves import (
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages
-from unsay.transcript.marks import mark_of, spoken, with_verdict
+from unsay.transcript.marks import is_answer, mark_of, spoken, with_verdict
 from unsay.transcript.text import has_other_content, text_of
 from unsay.types import Checkpoint, Operation, Turn, Verdict
 
@@ -79,20 +79,20 @@ def _record_after(state: State, update: Update) -> list[AnyMessage]:
 
 
 def _repair(state: State, scope: Scope, found: Entry, command: Command | None) -> Steps[Update]:
-    """Set aside the question of a turn that never ended, as a step that can be undone."""
+    """Set aside the question of a turn that never ended; an undo does that by itself."""
     if not found.interrupted:
         return Update()
     base = line_of(state).id_at(found.interrupted.start - 1)
-    cuts = list(state["turn"]["cuts"])
-    update = Update()
-    if command is None or command["verb"] != "undo":
+    cuts, update = state["turn"]["cuts"], Update()
+    undoes = command is not None and command["verb"] == "undo"
+    if not undoes:
         kept = [m.id or "" for m in state["messages"][found.start :]]
         cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
         update = yield from go_back(state, scope, base, cause, kept)
-        cuts.append(update["cuts"][-1]["id"])
         scope.tell("set_aside", reason=cause.reason)
-    step = Operation(kind="turn", base=base, cuts=cuts)
-    update["operations"] = [*state.get("operations", []), step][-OPERATIONS:]
+    if undoes or cuts:
+        step = Operation(kind="turn", base=base, cuts=cuts)
+        update["operations"] = [*state.get("operations", []), step][-OPERATIONS:]
     return update
 
 
@@ -179,16 +179,18 @@ def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
-    """A checkpoint at the newest message that is not pending.
+    """A checkpoint at the newest answer.
 
     Raises:
         InvalidNameError: The name cannot be used.
         CheckpointExistsError: Another checkpoint has it.
-        UnknownCheckpointError: Nothing has been said.
+        UnknownCheckpointError: Nothing has been answered.
     """
     said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while said and not is_answer(said[-1]):
+        said.pop()
     if not said:
-        raise UnknownCheckpointError("Nothing has been said yet, so there is no point to mark")
+        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
     mark = make_checkpoint(
         message_id=said[-1].id or "",
         turn=turns_left(said),

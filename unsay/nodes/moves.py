@@ -99,8 +99,15 @@ def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) ->
     marks = by_age(line.checkpoints, positions, before=positions[said[-1].id] - 1)
     if marks:
         return marks[0]["message_id"]
-    questions = [m for m in said if is_question(m)] or said[:1]
-    return line.id_at(positions[questions[-1].id] - 1)
+    return line.id_at(positions[said[_last_turn(said)].id] - 1)
+
+
+def _last_turn(said: Sequence[AnyMessage]) -> int:
+    """Index of the last turn's first message: a question may be several, with documents before it."""
+    start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
+    while start > 0 and said[start - 1].type == "human":
+        start -= 1
+    return start
 
 
 def last_operation(operations: Sequence[Operation]) -> Operation:
@@ -207,7 +214,9 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     cuts = yield from fetch_cuts(step["cuts"][::-1], scope, state.get("cuts", []))
     cause = Label(kind="undo", reason=reason, created_at=scope.now())
     change = put_back(line_of(state), step["base"], cuts, label=cause, keep=pending)
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    back = {cut["id"] for cut in cuts if not cut["drafts"]}
+    still_cut = [ref for ref in state.get("cuts", []) if ref["id"] not in back]
+    refs = yield from keep_cut(change, scope, still_cut)
     update = settle(state, change, refs)
     update["operations"] = list(operations[:-1])
     return update

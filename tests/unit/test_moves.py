@@ -1,0 +1,456 @@
+"""Going back: where to, and what becomes of the state."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from unsay.effects import drive
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    ConflictError,
+    NothingToUndoError,
+    UnknownCheckpointError,
+)
+from unsay.history.checkpoints import make_checkpoint
+from unsay.history.cuts import cuts_namespace, unpack
+from unsay.history.line import Label, Line
+from unsay.judging.topics import LexicalDetector
+from unsay.nodes.moves import (
+    OPERATIONS,
+    counts,
+    fetch_cuts,
+    go_back,
+    landing_of_context,
+    landing_of_drafts,
+    landing_of_person,
+    last_operation,
+    line_of,
+    note,
+    place_name,
+    turns_left,
+    undo_last,
+)
+from unsay.prompts.catalogue import texts
+from unsay.services import Scope, Services
+from unsay.settings import load_settings
+from unsay.state import State, Update, merge_messages
+from unsay.transcript.marks import DOCUMENT, notice
+from unsay.types import Checkpoint, Note, Operation, Segment, Topic
+
+NOW = "2026-01-01T12:00:00+00:00"
+PERSON = Label(kind="person", reason="/rollback", created_at=NOW)
+
+
+def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
+    """What a move may use: a clock, settings, and perhaps a store."""
+    services = Services(
+        settings=load_settings(settings),
+        model_like=None,
+        judge_like=None,
+        summarizer_like=None,
+        title_like=None,
+        detector=LexicalDetector(),
+        clock=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
+    )
+    return Scope(
+        services=services,
+        settings=services.settings,
+        config={},
+        store=store,
+        thread_id="t",
+        emit=lambda _: None,
+    )
+
+
+def mark(message_id: str, *, name: str | None = None, score: float | None = 0.9) -> Checkpoint:
+    """A checkpoint at a message."""
+    return make_checkpoint(
+        message_id=message_id,
+        turn=1,
+        score=score,
+        topic="",
+        reason="score",
+        created_at=NOW,
+        name=name,
+    )
+
+
+def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
+    """Answered questions, and perhaps one that waits."""
+    messages: list[AnyMessage] = []
+    for turn in range(1, turns + 1):
+        messages += [
+            HumanMessage(f"Question {turn}?", id=f"q{turn}"),
+            AIMessage(f"Answer {turn}.", id=f"a{turn}"),
+        ]
+    return [*messages, HumanMessage("Pending?", id="p")] if pending else messages
+
+
+def line(messages: Sequence[AnyMessage], *marks: str) -> Line:
+    """A record with checkpoints at these messages."""
+    return Line(messages=tuple(messages), checkpoints=tuple(mark(each) for each in marks))
+
+
+def test_a_line_is_the_part_of_a_state_that_moves() -> None:
+    """The record, the checkpoints and the segments, whichever there are."""
+    segments = [Segment(topic_id="t1", start="q1")]
+    state = State(messages=talk(1), checkpoints=[mark("a1")], segments=segments)
+
+    assert Line(messages=()) == line_of(State())
+    assert Line(
+        messages=tuple(talk(1)), checkpoints=(mark("a1"),), segments=tuple(segments)
+    ) == line_of(state)
+
+
+@pytest.mark.parametrize(
+    ("marks", "base", "failures", "landing"),
+    [
+        pytest.param([], "a2", 1, "a2", id="no checkpoint: the turn's start"),
+        pytest.param([], None, 1, None, id="first turn"),
+        pytest.param(["a1"], "a2", 1, "a1", id="the last checkpoint"),
+        pytest.param(["a1", "a2"], "a2", 1, "a2", id="at the turn's start"),
+        pytest.param(["a1", "a2"], "a2", 2, "a1", id="the second failure goes further"),
+        pytest.param(["a1", "a2"], "a1", 3, "a1", id="no older one: stays"),
+        pytest.param(["a2"], "a2", 2, "a2", id="the only one: stays"),
+        pytest.param(["a3"], "a2", 1, "a2", id="never forwards"),
+        pytest.param([], "a2", 5, "a2", id="many failures without checkpoints"),
+        pytest.param(["gone"], "a2", 1, "a2", id="a checkpoint off the record"),
+    ],
+)
+def test_a_failed_draft_goes_back_ever_further(
+    marks: list[str], base: str | None, failures: int, landing: str | None
+) -> None:
+    """To the last checkpoint first, then to older ones, as far as there are any."""
+    assert landing == landing_of_drafts(line(talk(3), *marks), base, failures)
+
+
+@given(
+    turns=st.integers(min_value=0, max_value=5),
+    marked=st.sets(st.integers(min_value=1, max_value=5)),
+    failures=st.integers(min_value=1, max_value=4),
+)
+def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -> None:
+    """Failure after failure each landing is a place on the record, at or before the last one."""
+    here = line(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
+    base = here.id_at(len(here.messages) - 1)
+    places = [here.index_of(base)]
+    for failure in range(1, failures + 1):
+        base = landing_of_drafts(here, base, failure)
+        places.append(here.index_of(base))
+
+    assert sorted(places, reverse=True) == places
+
+
+@pytest.mark.parametrize(
+    ("marks", "start", "landing"),
+    [
+        pytest.param([], 2, "a1", id="no checkpoint: just before"),
+        pytest.param([], 0, None, id="the first exchange"),
+        pytest.param(["a1"], 4, "a1", id="the last checkpoint before"),
+        pytest.param(["a1", "a2"], 2, "a1", id="none inside"),
+        pytest.param(["a3"], 2, "a1", id="never forwards"),
+    ],
+)
+def test_a_rejected_exchange_goes_before_itself(
+    marks: list[str], start: int, landing: str | None
+) -> None:
+    """To the last checkpoint before it, else to where it began."""
+    assert landing == landing_of_context(line(talk(3), *marks), start)
+
+
+DOCUMENTED = [
+    *talk(1),
+    HumanMessage("Gold.", id="d1", name=DOCUMENT),
+    HumanMessage("Silver.", id="d2", name=DOCUMENT),
+    *talk(2)[2:],
+]
+TWICE = [*talk(1), HumanMessage("One more thing:", id="q0"), *talk(2)[2:]]
+COMMANDED = [*talk(1), HumanMessage("/help", id="c"), notice("Help.", "n", ["c"])]
+
+
+@pytest.mark.parametrize(
+    ("record", "marks", "pending", "landing"),
+    [
+        pytest.param(talk(2), [], [], "a1", id="no checkpoint: before the last turn"),
+        pytest.param(talk(1), [], [], None, id="before the only turn"),
+        pytest.param(talk(2, pending=True), [], ["p"], "a1", id="a question that waits stays"),
+        pytest.param(talk(3), ["a1"], [], "a1", id="the last checkpoint"),
+        pytest.param(talk(2), ["a1", "a2"], [], "a1", id="not where it stands already"),
+        pytest.param(talk(1), ["a1"], [], None, id="only where it stands: the turn's beginning"),
+        pytest.param(COMMANDED, [], [], None, id="commands are no turns"),
+        pytest.param(DOCUMENTED, [], [], "a1", id="documents go with their question"),
+        pytest.param(TWICE, [], [], "a1", id="a question of two messages goes whole"),
+        pytest.param([AIMessage("Hi!", id="g")], [], [], None, id="a greeting alone"),
+        pytest.param([*talk(1), AIMessage("!", id="x")], [], [], None, id="two answers"),
+    ],
+)
+def test_a_person_goes_back_by_default(
+    record: list[AnyMessage], marks: list[str], pending: list[str], landing: str | None
+) -> None:
+    """To the last checkpoint before the newest answer, without one before the last turn."""
+    assert landing == landing_of_person(line(record, *marks), None, pending)
+
+
+def test_a_person_goes_where_they_say() -> None:
+    """A name, an id, the beginning of an id."""
+    marks = (mark("a1", name="lunch"), mark("a2"))
+    here = Line(messages=tuple(talk(2)), checkpoints=marks)
+
+    found = [
+        landing_of_person(here, target, [])
+        for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])
+    ]
+    assert ["a1", "a2", "a2"] == found
+    with pytest.raises(UnknownCheckpointError, match="'dinner'"):
+        landing_of_person(here, "dinner", [])
+    with pytest.raises(AmbiguousCheckpointError, match="'cp-'"):
+        landing_of_person(here, "cp-", [])
+
+
+@pytest.mark.parametrize(
+    ("record", "pending"),
+    [
+        pytest.param([], [], id="nothing said"),
+        pytest.param(talk(0, pending=True), ["p"], id="a first question waits"),
+        pytest.param(COMMANDED[2:], [], id="a command alone"),
+    ],
+)
+def test_there_may_be_nothing_to_go_back_from(record: list[AnyMessage], pending: list[str]) -> None:
+    """An empty conversation is told so."""
+    with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
+        landing_of_person(line(record), None, pending)
+
+
+def test_an_undo_takes_the_newest_step() -> None:
+    """Without one it says so."""
+    steps = [Operation(kind="turn", base=each, cuts=[]) for each in ("a1", "a2")]
+
+    assert steps[1] == last_operation(steps)
+    with pytest.raises(NothingToUndoError, match="no step left to undo"):
+        last_operation([])
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [pytest.param(20, 3, id="room"), pytest.param(2, 2, id="full"), pytest.param(0, 0, id="off")],
+)
+def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
+    """The newest lines, without a word of the conversation."""
+    line_before = Note(node="n", event="e", turn=1, score=None, topic="", at="")
+    state: Any = {
+        "state_history": [line_before] * 2,
+        "turn": {"number": 4},
+        "current_topic": "Kyoto",
+    }
+    new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=NOW)
+    notes = note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
+
+    assert [line_before, line_before, new][3 - kept :] == notes
+    assert [{**new, "turn": 0, "topic": ""}][: len(notes)] == note(
+        State(), scope(history_limit=limit), "rollback", "draft", 0.1
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        pytest.param(None, "the start of the conversation", id="start"),
+        pytest.param("a1", "checkpoint lunch", id="a named checkpoint"),
+        pytest.param("a2", f"checkpoint {mark('a2')['id']}", id="an unnamed checkpoint"),
+        pytest.param("a3", "“Answer 3.”", id="a message"),
+        pytest.param("gone", "“”", id="a message that is gone"),
+    ],
+)
+def test_a_place_has_a_name(base: str | None, name: str) -> None:
+    """What a person would call it."""
+    state = State(messages=talk(3), checkpoints=[mark("a1", name="lunch"), mark("a2")])
+
+    assert name == place_name(state, base, texts("en"))
+
+
+def test_counts_are_of_the_conversation() -> None:
+    """What goes and what comes, without notices, commands and what merely moves to the end."""
+    writes = [
+        *(RemoveMessage(id=each) for each in ("a1", "c", "n", "q1")),
+        AIMessage("back", id="b"),
+        HumanMessage("Question 1?", id="q1"),
+    ]
+
+    assert (1, 1) == counts(COMMANDED, writes)
+    assert (0, 0) == counts(COMMANDED, [])
+    assert [0, 1, 3] == [turns_left(each) for each in ([], COMMANDED, talk(3, pending=True))]
+
+
+def full(*, pending: bool = False) -> State:
+    """Three turns on two topics, all marked."""
+    return State(
+        messages=talk(3, pending=pending),
+        checkpoints=[mark("a1", score=0.8), mark("a2", name="lunch", score=0.7), mark("a3")],
+        segments=[Segment(topic_id="x", start="q1"), Segment(topic_id="y", start="q3")],
+        topics=[
+            Topic(id="x", label="Kyoto", summary="Of Kyoto.", summarized_through="a2"),
+            Topic(id="y", label="Bread", summary=None, summarized_through=None),
+        ],
+        current_topic="Bread",
+        quality_score=0.9,
+        operations=[Operation(kind="turn", base="a2", cuts=[])],
+    )
+
+
+def after(state: State, update: Update) -> State:
+    """The state with an update in it, as the graph would have it."""
+    merged: State = {**state, **update}
+    merged["messages"] = merge_messages(state["messages"], [update.get("messages", [])])
+    return merged
+
+
+STORES = pytest.mark.parametrize("stored", [True, False], ids=["a store", "no store"])
+
+
+@STORES
+def test_a_person_goes_back(*, stored: bool) -> None:
+    """Record, checkpoints, topics and score are as they were there; the rest is kept."""
+    store = InMemoryStore() if stored else None
+    state = full(pending=True)
+    update = drive(go_back(state, scope(store), "a1", PERSON, ["p"]))
+    done = after(state, update)
+    (ref,) = update["cuts"]
+
+    assert ["q1", "a1", "p"] == [message.id for message in done["messages"]]
+    assert [mark("a1", score=0.8)] == done["checkpoints"]
+    assert [Segment(topic_id="x", start="q1")] == done["segments"]
+    assert [
+        Topic(id="x", label="Kyoto", summary=None, summarized_through=None),
+        state["topics"][1],
+    ] == done["topics"]
+    assert ("Kyoto", 0.8) == (done["current_topic"], done["quality_score"])
+    assert [
+        *state["operations"],
+        Operation(kind="rollback", base="a1", cuts=[ref["id"]]),
+    ] == done["operations"]
+    assert (4, "a1", "/rollback") == (ref["size"], ref["base"], ref["reason"])
+    item = None if store is None else store.get(cuts_namespace("t"), ref["id"])
+    whole = ref["body"] if item is None else unpack(item.value)
+    assert talk(3)[2:] == whole["messages"]
+    assert stored == ("body" not in ref)
+
+
+@STORES
+def test_an_undo_brings_it_all_back(*, stored: bool) -> None:
+    """What a rollback took returns before the pending question, and the step is used up."""
+    here = scope(InMemoryStore() if stored else None)
+    state = full(pending=True)
+    back = after(state, drive(go_back(state, here, "a1", PERSON, ["p"])))
+    again = after(back, drive(undo_last(back, here, ["p"], "/undo")))
+
+    for key in ("messages", "checkpoints", "segments", "operations", "current_topic"):
+        assert state[key] == again[key]  # type: ignore[literal-required]
+    assert 0.9 == again["quality_score"]
+
+
+@STORES
+def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
+    """A turn goes, and is kept as a cut of its own."""
+    here = scope(InMemoryStore() if stored else None)
+    state = full()
+    undone = after(state, drive(undo_last(state, here, [], "/undo")))
+
+    assert talk(2) == undone["messages"]
+    assert [] == undone["operations"]
+    assert [("undo", 2, "a2", NOW)] == [
+        (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["cuts"]
+    ]
+    with pytest.raises(NothingToUndoError):
+        drive(undo_last(undone, here, [], "/undo"))
+
+
+@pytest.mark.parametrize("kind", ["draft", "context"])
+def test_only_a_persons_order_can_be_undone_by_itself(kind: Any) -> None:
+    """What the graph takes back on its own belongs to its turn."""
+    cause = Label(kind=kind, reason="", created_at=NOW)
+
+    assert "operations" not in drive(go_back(full(), scope(), "a1", cause, []))
+
+
+def test_going_nowhere_changes_nothing() -> None:
+    """A rollback to where the record stands is no step and makes no cut."""
+    state = full()
+    update = drive(go_back(state, scope(InMemoryStore()), "a3", PERSON, []))
+
+    assert ([], []) == (update["messages"], update["cuts"])
+    assert "operations" not in update
+
+
+def test_a_rollback_to_the_start_forgets_topic_and_score() -> None:
+    """An empty record has neither."""
+    done = after(full(), drive(go_back(full(), scope(), None, PERSON, [])))
+
+    assert ([], [], [], "", None) == (
+        done["messages"],
+        done["checkpoints"],
+        done["segments"],
+        done["current_topic"],
+        done["quality_score"],
+    )
+
+
+def test_steps_are_bounded() -> None:
+    """The oldest step is forgotten past the limit."""
+    state = full()
+    state["operations"] = [Operation(kind="turn", base=f"b{i}", cuts=[]) for i in range(OPERATIONS)]
+    update = drive(go_back(state, scope(), "a1", PERSON, []))
+
+    assert OPERATIONS == len(update["operations"])
+    assert ("b1", "rollback") == (update["operations"][0]["base"], update["operations"][-1]["kind"])
+
+
+def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
+    """Without a store the oldest cuts go; an undo that needs one changes nothing and says so."""
+    state = full()
+    state["operations"] = [Operation(kind="rollback", base="a3", cuts=["cut-gone"])]
+
+    for here in (scope(), scope(InMemoryStore())):
+        with pytest.raises(ConflictError, match="'cut-gone' is no longer kept: without a store"):
+            drive(undo_last(state, here, [], "/undo"))
+
+
+@STORES
+@given(places=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5))
+def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> None:
+    """Rollback after rollback, then undo after undo: the record is what it was."""
+    here = scope(InMemoryStore() if stored else None)
+    state = full(pending=True)
+    state["operations"] = []
+    before = state
+    for place in places:
+        base = line_of(state).id_at(min(place, len(state["messages"]) - 1) - 1)
+        state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
+    while state["operations"]:
+        state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
+
+    assert before["messages"] == state["messages"]
+    assert before["checkpoints"] == state["checkpoints"]
+    assert before["segments"] == state["segments"]
+    assert "Bread" == state["current_topic"]
+
+
+def test_cuts_are_fetched_in_the_order_asked_for() -> None:
+    """Those the state carries and those the store keeps, together."""
+    store = InMemoryStore()
+    state = full()
+    first = drive(go_back(state, scope(store), "a2", PERSON, []))
+    second = drive(go_back(state, scope(), "a1", PERSON, []))
+    refs = [*first["cuts"], *second["cuts"]]
+    names = [ref["id"] for ref in refs]
+
+    found = drive(fetch_cuts(names[::-1], scope(store), refs))
+
+    assert names[::-1] == [cut["id"] for cut in found]
+    assert [4, 2] == [len(cut["messages"]) for cut in found]

@@ -1,0 +1,316 @@
+"""What can be set, where it is read from, and what one run may override."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import BlockBuster
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.errors import ConfigurationError
+from unsay.settings import Context, Settings, context_of, load_settings
+
+OTHER: dict[str, Any] = {
+    "model": "a-model",
+    "judge_model": "a-judge",
+    "summarizer_model": "a-summarizer",
+    "title_model": "a-titler",
+    "judging": "local",
+    "judge_format": "text",
+    "quality_threshold": 0.25,
+    "checkpoint_threshold": 0.75,
+    "max_rollbacks": 5,
+    "on_exhausted": "ask",
+    "stream": "held",
+    "checkpoint_on": ["order"],
+    "topics": "off",
+    "language": "ja",
+    "system_prompt": "Be brief.",
+    "judge_timeout_seconds": 1.5,
+    "model_timeout_seconds": 2.5,
+    "max_tool_steps": 3,
+    "max_message_chars": 10,
+    "max_judged_entries": 7,
+    "max_judged_documents": 6,
+    "history_limit": 0,
+    "checkpoint_limit": 1,
+}
+"""For each setting a possible value that is not its default."""
+
+DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
+
+
+@pytest.fixture(autouse=True)
+def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Works in an empty folder, and writes its `unsay.toml`."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(**values: Any) -> None:
+        lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+        (tmp_path / "unsay.toml").write_text("".join(lines), encoding="utf-8")
+
+    return write
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    """A setting as JSON would have it."""
+    value = getattr(settings, name)
+    return list(value) if isinstance(value, frozenset) else value
+
+
+def variable(value: Any) -> str:
+    """A value as the environment has it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def test_every_setting_has_a_case() -> None:
+    """A new setting enters the table above."""
+    assert DEFAULTS.keys() == OTHER.keys()
+    assert [] == [name for name, value in OTHER.items() if DEFAULTS[name] == value]
+
+
+def test_without_sources_the_defaults_hold() -> None:
+    """Nothing given, nothing set, no file."""
+    assert DEFAULTS == load_settings().model_dump()
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_each_source_is_read(
+    name: str, write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting comes from the file, from the environment, or as an argument."""
+    other = OTHER[name]
+    given_value = value_of(load_settings({name: other}), name)
+    monkeypatch.setenv(f"UNSAY_{name.upper()}", variable(other))
+    from_environment = value_of(load_settings(), name)
+    monkeypatch.delenv(f"UNSAY_{name.upper()}")
+    write(**{name: other})
+
+    assert [other] * 3 == [given_value, from_environment, value_of(load_settings(), name)]
+
+
+def test_the_stronger_source_wins(
+    write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Argument before environment before file before default, setting by setting."""
+    write(model="file", judge_model="file", title_model="file")
+    monkeypatch.setenv("UNSAY_MODEL", "environment")
+    monkeypatch.setenv("UNSAY_JUDGE_MODEL", "environment")
+    monkeypatch.setenv("UNSAY_UNHEARD_OF", "ignored")
+    settings = load_settings({"model": "argument"})
+
+    assert ["argument", "environment", "file", None] == [
+        settings.model,
+        settings.judge_model,
+        settings.title_model,
+        settings.summarizer_model,
+    ]
+
+
+def test_settings_once_read_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not change, neither by hand nor with the environment."""
+    settings = load_settings({"model": "a"})
+    monkeypatch.setenv("UNSAY_MODEL", "b")
+
+    assert settings is load_settings(settings)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.model = "c"  # type: ignore[misc]
+    assert "a" == settings.model
+
+
+IMPOSSIBLE = [
+    pytest.param({"quality_threshold": 1.1}, "quality_threshold: .* less than or equal", id="over"),
+    pytest.param({"quality_threshold": -0.1}, "quality_threshold: .* greater", id="under"),
+    pytest.param({"checkpoint_threshold": float("nan")}, "finite number", id="not a number"),
+    pytest.param({"quality_threshold": "high"}, "valid number", id="a word for a number"),
+    pytest.param({"judging": "maybe"}, "judging: .*'model', 'local' or 'off'", id="unknown word"),
+    pytest.param({"max_rollbacks": 11}, "max_rollbacks: .* 10", id="too many"),
+    pytest.param({"max_rollbacks": 1.5}, "max_rollbacks: .* integer", id="a half"),
+    pytest.param({"judge_timeout_seconds": 0}, "greater than 0", id="no time"),
+    pytest.param({"judge_timeout_seconds": float("inf")}, "finite", id="for ever"),
+    pytest.param({"max_tool_steps": 0}, "max_tool_steps", id="no steps"),
+    pytest.param({"checkpoint_limit": 0}, "checkpoint_limit", id="no checkpoints"),
+    pytest.param({"history_limit": -1}, "history_limit", id="fewer than none"),
+    pytest.param({"checkpoint_on": ["mood"]}, r"checkpoint_on\.0", id="unknown reason"),
+    pytest.param({"model": 4}, "model: .* string", id="a number for a name"),
+    pytest.param({"colour": "red"}, "colour: Extra inputs are not permitted", id="unknown key"),
+    pytest.param(
+        {"quality_threshold": 0.9},
+        r"settings: .*quality_threshold 0\.9 lies over checkpoint_threshold 0\.8; lower the first",
+        id="thresholds in the wrong order",
+    ),
+    pytest.param(
+        {"max_rollbacks": -1, "colour": "red"}, "max_rollbacks: .*; colour: ", id="two faults"
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), IMPOSSIBLE)
+def test_impossible_arguments_are_refused(values: dict[str, Any], said: str) -> None:
+    """Nothing is clamped or ignored; each fault is named."""
+    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{said}"):
+        load_settings(values)
+
+
+@pytest.mark.parametrize(("values", "said"), IMPOSSIBLE[:5] + IMPOSSIBLE[-3:])
+def test_impossible_values_in_the_file_are_refused(
+    values: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """A file is read as strictly as arguments are."""
+    lines = [f"{name} = {json.dumps(value).lower()}\n" for name, value in values.items()]
+    (tmp_path / "unsay.toml").write_text("".join(lines))
+
+    with pytest.raises(ConfigurationError, match=said):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        pytest.param("QUALITY_THRESHOLD", "nan", "finite", id="not a number"),
+        pytest.param("MAX_ROLLBACKS", "many", "valid integer", id="a word"),
+        pytest.param("CHECKPOINT_ON", "score", "checkpoint_on.*; write it as JSON", id="no JSON"),
+        pytest.param("STREAM", "", "'live' or 'held'", id="empty"),
+    ],
+)
+def test_impossible_variables_are_refused(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is the environment."""
+    monkeypatch.setenv(f"UNSAY_{name}", value)
+
+    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{said}"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"model = \n", id="no TOML"),
+        pytest.param(b"\xff\xfe", id="no text"),
+        pytest.param(b"model = 'a'\nmodel = 'b'\n", id="twice"),
+    ],
+)
+def test_a_broken_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    """The message names the file."""
+    (tmp_path / "unsay.toml").write_bytes(content)
+
+    with pytest.raises(ConfigurationError, match=r"The file 'unsay\.toml' cannot be read: "):
+        load_settings()
+
+
+def test_a_run_overrides_what_its_context_names() -> None:
+    """The rest stays, and the settings themselves do not change."""
+    settings = load_settings({"model": "a", "max_rollbacks": 3})
+    run = settings.for_run(Context(quality_threshold=0.1, language="ja"))
+
+    assert {**settings.model_dump(), "quality_threshold": 0.1, "language": "ja"} == run.model_dump()
+    assert {**run.model_dump(), "max_rollbacks": 0} == run.for_run(
+        Context(max_rollbacks=0)
+    ).model_dump()
+    assert (0.5, "auto") == (settings.quality_threshold, settings.language)
+
+
+@pytest.mark.parametrize("context", [None, Context()], ids=["none", "empty"])
+def test_a_run_without_overrides_has_the_settings(context: Context | None) -> None:
+    """Nothing is made anew."""
+    settings = load_settings()
+
+    assert settings is settings.for_run(context)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Context)])
+def test_every_override_is_a_setting(name: str) -> None:
+    """A context has the settings' own names, and none has a default of its own."""
+    run = load_settings().for_run(context_of({name: OTHER[name]}))
+
+    assert getattr(Context(), name) is None
+    assert OTHER[name] == getattr(run, name)
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        pytest.param(Context(max_rollbacks=99), "max_rollbacks", id="impossible"),
+        pytest.param(Context(checkpoint_threshold=0.2), "lies over", id="against the settings"),
+        pytest.param(Context(judging="mood"), "judging", id="unknown word"),  # type: ignore[arg-type]
+    ],
+)
+def test_impossible_overrides_are_refused(context: Context, said: str) -> None:
+    """A run with an impossible context does not begin."""
+    with pytest.raises(ConfigurationError, match=said):
+        load_settings().for_run(context)
+
+
+def test_a_run_reads_neither_environment_nor_file(
+    write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed after the graph was built changes no run of it."""
+    settings = load_settings()
+    write(title_model="file", colour="red")
+    monkeypatch.setenv("UNSAY_MODEL", "environment")
+    run = settings.for_run(Context(max_rollbacks=1))
+
+    assert {**DEFAULTS, "max_rollbacks": 1} == run.model_dump()
+
+
+def test_overrides_do_not_block_an_event_loop() -> None:
+    """A server that forbids blocking calls lets a run's context through."""
+    settings = load_settings()
+
+    async def run() -> int:
+        guard = BlockBuster()
+        guard.activate()
+        try:
+            return settings.for_run(Context(max_rollbacks=1)).max_rollbacks
+        finally:
+            guard.deactivate()
+
+    assert 1 == asyncio.run(run())
+
+
+@dataclass
+class Foreign:
+    """Another library's context."""
+
+    max_rollbacks: int = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "context"),
+    [
+        pytest.param(None, None, id="none"),
+        pytest.param(Context(language="ja"), Context(language="ja"), id="the dataclass"),
+        pytest.param({}, Context(), id="an empty dict"),
+        pytest.param({"language": "ja"}, Context(language="ja"), id="a dict"),
+        pytest.param({"language": None}, Context(), id="a null"),
+        pytest.param(
+            {"language": "ja", "user_id": 7}, Context(language="ja"), id="with others' keys"
+        ),
+        pytest.param(Foreign(), None, id="another library's"),
+        pytest.param("ja", None, id="a text"),
+    ],
+)
+def test_a_context_comes_in_any_form(value: object, context: Context | None) -> None:
+    """However the host hands it over."""
+    assert context == context_of(value)
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional={each.name: st.just(OTHER[each.name]) for each in fields(Context)}
+    )
+)
+def test_a_dict_is_worth_the_dataclass(overrides: dict[str, Any]) -> None:
+    """Any choice of overrides gives the same settings in both forms."""
+    settings = load_settings()
+    whole = Context(**overrides)
+
+    assert whole == context_of(overrides)
+    assert whole == context_of(asdict(whole))
+    assert settings.for_run(whole).model_dump() == {**settings.model_dump(), **overrides}
