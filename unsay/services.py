@@ -130,7 +130,8 @@ class Services:
         if chosen is None:
             raise MissingModelError(
                 "There is no model to answer with: set UNSAY_MODEL to a model's name and "
-                "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or pass model=…; "
+                "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
+                "(model=… in Python, --model on the command line); "
                 "`unsay demo` needs neither"
             )
         return resolve_model(chosen, self.settings)
@@ -212,8 +213,8 @@ class Scope:
         )
 
     def now(self) -> str:
-        """The time in ISO 8601, UTC, to the second."""
-        return self.services.clock().isoformat(timespec="seconds")
+        """The time in ISO 8601, UTC, to the millisecond."""
+        return self.services.clock().isoformat(timespec="milliseconds")
 
     def texts(self, messages: list[Any]) -> Texts:
         """The catalogue in the conversation's language."""

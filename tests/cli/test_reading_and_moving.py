@@ -98,9 +98,9 @@ def test_rollback_and_undo(run: Run, database: Path) -> None:
     """Going back takes the last turn off, names its question, and undo brings it back."""
     del database
     back = run("rollback", "lists")
-    assert back.stdout.startswith("Went back to checkpoint lists. 1 turn")
+    assert back.stdout.startswith("Went back to checkpoint lists. Turns: 1.")
     assert f"taken back: “{NESTED}”" in back.stderr
-    assert run("undo").stdout.startswith("Undone. 2 turns remain")
+    assert run("undo").stdout.startswith("Undone. Turns: 2.")
     assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
 
 

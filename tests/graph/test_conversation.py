@@ -371,6 +371,20 @@ def test_threads_are_listed_by_the_last_word(tmp_path: Path) -> None:
     assert entries["b"].title == "A good title"
 
 
+def test_a_thread_whose_first_turn_fails_is_listed(tmp_path: Path) -> None:
+    """A thread can be found again even if nothing in it was ever answered."""
+
+    def broken(_: Any) -> Any:
+        raise ConnectionError("down")
+
+    with opened(tmp_path, model=broken) as talk:
+        with pytest.raises(Exception, match="down"):
+            talk.say("q1")
+
+        (entry,) = list_threads(talk.graph.store)
+        assert ("t", "q1", 0) == (entry.thread_id, entry.title, entry.turns)
+
+
 def test_a_broken_title_model_costs_no_turn(tmp_path: Path) -> None:
     """The question's own words name the thread instead."""
     with opened(tmp_path, title=lambda _: 1 / 0) as talk:

@@ -39,6 +39,14 @@ def test_a_command_is_answered_without_a_model(command: str, expected: str, lang
     assert len(model.inputs) == 2
 
 
+def test_a_command_is_answered_in_the_language_of_the_talk() -> None:
+    """An order in Latin letters does not turn a Japanese conversation English."""
+    graph = make(Numbered())
+    say(graph, "こんにちは。京都について教えてください。")
+
+    assert "元に戻しました" in last(say(graph, "/undo"))
+
+
 def test_commands_and_notices_never_reach_a_model() -> None:
     """A view holds neither a command nor the notice that answered it."""
     model = Numbered()
@@ -104,8 +112,8 @@ def test_undo_to_the_beginning_and_not_further() -> None:
 
     texts = [last(say(graph, "/undo")) for _ in range(3)]
 
-    assert texts[0].startswith("Undone. 1 turns remain")
-    assert texts[1].startswith("Undone. 0 turns remain")
+    assert texts[0].startswith("Undone. Turns: 1.")
+    assert texts[1].startswith("Undone. Turns: 0.")
     assert "no step left" in texts[2]
 
 

@@ -577,3 +577,17 @@ def test_benchmark_misses_a_file(
     """A file that is not there is named."""
     assert benchmark_judging.main([str(tmp_path / "none.jsonl")]) == 2
     assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_code_without_shared_words_is_left_to_the_judge() -> None:
+    """A correct answer in code shares few words with its question and is never decided."""
+    question = "Show me a decorator that measures how long a function takes."
+    answer = (
+        "Read the clock before and after the call, and print the difference:\n\n"
+        "    def timed(call):\n        @functools.wraps(call)\n        def wrapper(*args):\n"
+        "            start = time.perf_counter()\n            try:\n"
+        "                return call(*args)\n            finally:\n"
+        "                print(time.perf_counter() - start)\n        return wrapper\n"
+    )
+
+    assert not prejudge(Exchange(question=question, answer=answer)).decided

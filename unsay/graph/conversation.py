@@ -1,7 +1,7 @@
 """The conversation: one thread of one file, for scripts and for async code."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Self
 from uuid import uuid4
 
@@ -148,7 +148,7 @@ class Conversation(_Opened):
         """
         return drive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
-    def stream(self, text: str, *, documents: Sequence[str] = ()) -> Iterator[Event]:
+    def stream(self, text: str, *, documents: Sequence[str] = ()) -> Generator[Event, None, None]:
         """What happens while a message is answered: tokens, verdicts, rollbacks, the reply.
 
         Args:
@@ -279,7 +279,9 @@ class AsyncConversation(_Opened):
         """See `Conversation.resume`."""
         return await adrive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
-    async def stream(self, text: str, *, documents: Sequence[str] = ()) -> AsyncIterator[Event]:
+    async def stream(
+        self, text: str, *, documents: Sequence[str] = ()
+    ) -> AsyncGenerator[Event, None]:
         """See `Conversation.stream`."""
         talk = self._talk
         await talk.waiting().awaitable()

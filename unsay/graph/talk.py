@@ -140,6 +140,7 @@ class Talk:
             return None
         if message is None:
             raise NothingToUndoError("There is no interrupted turn to go on with; say something")
+        yield from self.list_thread(snapshot.values, text_of(message))
         found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
         return {"messages": [*found, message]}
 
@@ -176,12 +177,22 @@ class Talk:
         yield from self.list_thread(snapshot.values)
         return reply_of(snapshot.values, snapshot.interrupts)
 
-    def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
-        """Write the thread's line in the catalogue."""
+    def list_thread(self, state: Mapping[str, Any], opening: str | None = None) -> Steps[None]:
+        """Write the thread's line in the catalogue.
+
+        Args:
+            state: As it is.
+            opening: Words that are about to be said; they name a thread that has no name, so
+                that it can be found even if its first turn never ends.
+        """
         now = self.scope().now()
         item = yield get_entry(self.database.store, self.thread_id)
-        entry = dict(item.value) if item is not None else {"created_at": now, "title": ""}
-        if not entry["title"]:
+        entry = (
+            dict(item.value) if item is not None else {"created_at": now, "title": "", "turns": 0}
+        )
+        if opening is not None:
+            entry["title"] = entry["title"] or preview(opening, TITLE_CHARS)
+        elif not entry["turns"]:
             entry["title"] = yield from self.title(state)
         entry["updated_at"] = now
         entry["turns"] = turns_left(state.get("messages", []))

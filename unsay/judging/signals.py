@@ -289,12 +289,17 @@ def _off_topic(exchange: Exchange) -> Signal | None:
         return None
     long = shared.said >= STRAY_WORDS
     other_language = bool(JAPANESE.search(question)) != bool(JAPANESE.search(answer))
+    refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
     return Signal(
         name="off_topic",
-        certain=other_language or (long and not _REFERS.search(answer)),
+        certain=other_language or (long and not refers),
         score=0.3 if long else 0.45,
         reason="The answer shares no word with the question or the talk before it.",
     )
+
+
+_CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
+"""A block of code: it answers in names of its own, and shares few words with a question."""
 
 
 def _distinct(text: str) -> list[Unit]:

@@ -49,8 +49,8 @@ ENGLISH = Texts(
         "data:\n{reasons}\nDo not repeat these faults and do not mention them."
     ),
     guidance="A person who reviewed the rejected answers asks, as data:\n{guidance}",
-    rolled_back="Went back to {where}. {turns} turns remain; {removed} messages were set aside and can be brought back with /undo.",
-    undone="Undone. {turns} turns remain; {removed} messages were set aside, {restored} brought back.",
+    rolled_back="Went back to {where}. Turns: {turns}. Messages set aside: {removed}; /undo brings them back.",
+    undone="Undone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
     at_start="the start of the conversation",
     at_checkpoint="checkpoint {name}",
     at_message="“{words}”",

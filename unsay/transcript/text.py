@@ -62,8 +62,9 @@ def cells_of(text: str) -> int:
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
-    """The language of the newest message of the user that has words, English without one."""
+    """The language of the user's newest words that are no order, English without any."""
     for message in reversed(messages):
-        if message.type == "human" and message.name is None and (text := text_of(message)).strip():
+        text = text_of(message).strip() if message.type == "human" and not message.name else ""
+        if text and not text.startswith("/"):
             return language_of(text)
     return "en"
