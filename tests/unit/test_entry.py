@@ -95,6 +95,7 @@ def test_the_pending_question_is_found(shape: str, question: int | None, start: 
         pytest.param("hjhdh", turn("h2", "d3", done=False), 4, range(2, 4), id="document behind"),
         pytest.param("hjhdh", turn("h2", done=False), 3, range(2, 3), id="the new one's document"),
         pytest.param("hjh", turn("h2", done=False), 2, range(0), id="no newer question: goes on"),
+        pytest.param("hjhd", turn("h2", done=False), 2, range(0), id="only a document: goes on"),
         pytest.param("hjhh", turn("h2", done=True), 2, range(0), id="that turn was done"),
         pytest.param("hjhh", turn("gone", done=False), 2, range(0), id="that question is gone"),
         pytest.param("hjhh", turn("h0", done=False), 2, range(0), id="that question was answered"),

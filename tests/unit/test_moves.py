@@ -249,7 +249,7 @@ def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
         "turn": {"number": 4},
         "current_topic": "Kyoto",
     }
-    new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=NOW)
+    new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=scope().now())
     notes = note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
 
     assert [line_before, line_before, new][3 - kept :] == notes
@@ -364,7 +364,7 @@ def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
 
     assert talk(2) == undone["messages"]
     assert [] == undone["operations"]
-    assert [("undo", 2, "a2", NOW)] == [
+    assert [("undo", 2, "a2", here.now())] == [
         (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["cuts"]
     ]
     with pytest.raises(NothingToUndoError):

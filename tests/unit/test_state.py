@@ -205,6 +205,18 @@ def test_cadence_grows_with_the_record(floor: int | None, length: int, due: int)
     assert channel.get() == channel.copy().get()
 
 
+def test_cadence_shrinks_with_the_record() -> None:
+    """What a long record once needed is forgotten when a rollback makes it short again."""
+    channel = RecordChannel(merge_messages, list, snapshot_frequency=3).from_checkpoint([])
+    channel.update([[human(str(i)) for i in range(400)]])
+    copy = channel.copy()
+    copy.update([REMOVE_ALL])
+
+    assert [100, 3, 3] == [
+        each.snapshot_frequency for each in (channel, copy, channel.from_checkpoint([]))
+    ]
+
+
 def test_channel_without_a_value_has_its_floor() -> None:
     """Before its first value a channel's cadence is the floor."""
     assert 5 == RecordChannel(merge_messages, list, snapshot_frequency=5).snapshot_frequency

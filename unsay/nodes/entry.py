@@ -59,7 +59,7 @@ def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> Entry:
 def _end_of_interrupted(
     messages: Sequence[AnyMessage], turn: Turn | None, start: int
 ) -> int | None:
-    """Index of the first message after the interrupted turn's; `None` if none follows it."""
+    """Index of the first message after the interrupted turn's; `None` if no question follows it."""
     if turn is None or turn["done"]:
         return None
     ids = [message.id for message in messages[start:]]
@@ -67,8 +67,9 @@ def _end_of_interrupted(
         return None
     old = {*turn["pending"], turn["question_id"]}
     after = start + max(index for index, name in enumerate(ids) if name in old) + 1
-    newer = (i for i in range(after, len(messages)) if messages[i].type == "human")
-    return next(newer, None)
+    if not any(is_question(message) for message in messages[after:]):
+        return None
+    return next(i for i in range(after, len(messages)) if messages[i].type == "human")
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
