@@ -12,6 +12,7 @@ from unsay.errors import (
     AmbiguousCheckpointError,
     CheckpointExistsError,
     ConflictError,
+    DatabaseCorruptError,
     DatabaseLockedError,
     EmptyMessageError,
     InvalidNameError,
@@ -409,3 +410,17 @@ def test_a_notebook_shows_a_conversation(tmp_path: Path) -> None:
 
     assert "q1" in shown["text/plain"]
     assert shown["image/svg+xml"].startswith("<svg")
+
+
+def test_a_damaged_value_is_a_clear_error(tmp_path: Path) -> None:
+    """A stored value that cannot be unpacked says that the file is damaged."""
+    with opened(tmp_path) as talk:
+        for number in range(3):
+            talk.say(f"question {number}, with enough words to be worth compressing")
+    connection = sqlite3.connect(tmp_path / "talk.db")
+    connection.execute("UPDATE checkpoints SET checkpoint = x'00' WHERE type LIKE '%+z'")
+    connection.commit()
+    connection.close()
+
+    with opened(tmp_path) as talk, pytest.raises(DatabaseCorruptError, match="backup"):
+        talk.timeline()

@@ -115,3 +115,16 @@ def test_documents_are_no_turns(tmp_path: Path) -> None:
         assert talk.undo().question == "And Austria?"
         assert talk.undo().question == QUESTION
         assert [] == said(talk.messages())
+
+
+def test_a_documents_picture_reaches_the_model() -> None:
+    """Fencing a document's words leaves its other content in place."""
+    chat = ScriptedChat(default="It shows Canberra, the capital of Australia.")
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    found = HumanMessage([{"type": "text", "text": CAPITAL}, picture], name="document")
+
+    make(chat, judge).invoke({"messages": [found, HumanMessage(QUESTION)]}, config())
+
+    words, shown = chat.calls[-1][0].content
+    assert CAPITAL in words["text"]
+    assert picture == shown

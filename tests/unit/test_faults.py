@@ -73,6 +73,12 @@ class BrokenPipeAtProviderError(TransportError, OSError):
         pytest.param(
             openai.APIError("in the stream", REQUEST, body=None), ModelUnavailableError, id="stream"
         ),
+        pytest.param(
+            langchain.ModelRateLimitError("no"), ModelUnavailableError, id="LangChain's rate limit"
+        ),
+        pytest.param(
+            langchain.ModelAuthenticationError("no"), ModelRefusedError, id="LangChain's bad key"
+        ),
         pytest.param(TimeoutError(), ModelUnavailableError, id="timeout"),
         pytest.param(ConnectionError(), ModelUnavailableError, id="no connection"),
         pytest.param(ConnectionResetError(), ModelUnavailableError, id="connection reset"),

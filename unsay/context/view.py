@@ -94,8 +94,11 @@ def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
 
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
-    fenced = Fence.around(words).mark("document", words)
-    return document.model_copy(update={"content": texts.document.format(document=fenced)})
+    fenced = texts.document.format(document=Fence.around(words).mark("document", words))
+    blocks = document.content if isinstance(document.content, list) else []
+    others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
+    content = [{"type": "text", "text": fenced}, *others] if others else fenced
+    return document.model_copy(update={"content": content})
 
 
 def _summaries(topics: Sequence[Topic], current: str | None, texts: Texts) -> list[str]:

@@ -75,7 +75,7 @@ def add_checkpoint(
 ) -> list[Checkpoint]:
     """The list with one more checkpoint, oldest unnamed ones let go past the limit.
 
-    A second checkpoint at the same message only adds what the first lacks.
+    A second checkpoint at the same message is the first one, with the newer name if it has one.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.

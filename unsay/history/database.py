@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ COMPRESSED = "+z"
 COMPRESSED_FROM = 256
 """Smallest value that is worth compressing, in bytes. Source: own measurement."""
 
+_DAMAGED = (
+    "{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give another "
+    "path. unsay changed nothing in it"
+)
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations"})
 
 
@@ -228,6 +233,8 @@ def translated(path: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explained(error, path) from error
+    except (zlib.error, JSONDecodeError) as error:
+        raise DatabaseCorruptError(_DAMAGED.format(path=path, error=error)) from error
 
 
 def _explained(error: sqlite3.Error, path: str) -> StorageError:
@@ -238,8 +245,5 @@ def _explained(error: sqlite3.Error, path: str) -> StorageError:
             "is done. Nothing that was stored is lost"
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DatabaseCorruptError(
-            f"{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or "
-            "give another path. unsay changed nothing in it"
-        )
+        return DatabaseCorruptError(_DAMAGED.format(path=path, error=error))
     return StorageError(f"{path!r} could not be read or written ({error})")

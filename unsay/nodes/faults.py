@@ -75,6 +75,10 @@ def explain(error: Exception) -> UnsayError | None:
         )
     if isinstance(status, int) or isinstance(error, TimeoutError) or _is_connection_fault(error):
         return ModelUnavailableError(f"The model could not be reached ({said}). {_KEPT}")
+    retryable = getattr(error, "is_retryable", None)
+    if isinstance(retryable, bool):
+        kind = ModelUnavailableError if retryable else ModelRefusedError
+        return kind(f"The model's provider failed ({said}). {_KEPT}")
     if isinstance(error, JSONDecodeError):
         return ModelReplyError(f"The model's server sent broken JSON ({said}). {_KEPT}")
     return None
