@@ -17,15 +17,16 @@ Else the answers are taken to be good, and are corrupted in ways that must be se
 - `good_under_half`: share of them that score under 0.5, decided or not.
 """
 
-import argparse
 import json
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from report import Figure, Figures, run
 
 from unsay.judging.prejudge import prejudge
 from unsay.types import Exchange
@@ -80,19 +81,7 @@ class Case:
     """Annotators who said fine, possible breakdown, breakdown; `None` without labels."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One measured value."""
-
-    value: float | None
-    """`None` where there was nothing to measure."""
-
-    items: int
-    """How many answers it rests on."""
-
-
 Corruption = Callable[[Sequence[Case], int], str | None]
-Figures = dict[str, Figure]
 
 
 def cases(path: Path) -> Iterator[Case]:
@@ -279,17 +268,6 @@ def measure(path: Path) -> Figures:
     return against_votes(labelled) if labelled else against_corruption(found)
 
 
-def overall(files: Iterable[Figures]) -> Figures:
-    """Give the mean of each figure over the files that have it, and the sum of its items."""
-    rows = list(files)
-    means = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        having = [row[name] for row in rows if name in row]
-        values = [figure.value for figure in having if figure.value is not None]
-        means[name] = Figure(value=mean(values), items=sum(figure.items for figure in having))
-    return means
-
-
 def table(rows: Mapping[str, Figures]) -> str:
     """Give the figures as a table for people, a line for each figure of each file."""
     lines = []
@@ -301,49 +279,16 @@ def table(rows: Mapping[str, Figures]) -> str:
     return "\n".join(lines)
 
 
-def plain(figures: Figures) -> dict[str, Any]:
-    """Give figures as JSON values, rounded."""
-    return {
-        name: {
-            "value": None if figure.value is None else round(figure.value, 4),
-            "items": figure.items,
-        }
-        for name, figure in figures.items()
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the files and print; give the exit status."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return run(
+        measure,
+        table,
+        description=__doc__ or "",
+        wanted='Give one or more files of conversations, one JSON object a line with "utts", and '
+        '"otx" where annotators judged',
+        arguments=arguments,
     )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
-    if not options.files:
-        print(
-            "Give one or more files of conversations, one JSON object a line with"
-            ' "utts", and "otx" where annotators judged; see --help.',
-            file=sys.stderr,
-        )
-        return 2
-    return _report(options.files, as_json=options.json)
-
-
-def _report(paths: Sequence[Path], *, as_json: bool) -> int:
-    """Measure and print."""
-    try:
-        files = {str(path): measure(path) for path in paths}
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    total = overall(files.values())
-    if as_json:
-        by_file = {name: plain(figures) for name, figures in files.items()}
-        print(json.dumps({**plain(total), "files": by_file}, ensure_ascii=False))
-    else:
-        print(table({**files, "overall": total}))
-    return 0
 
 
 if __name__ == "__main__":

@@ -14,14 +14,15 @@ the detector's own answers, not the labels, decide what its topics hold. `back` 
 - `cpu_ms_per_decision`: processor time of a decision.
 """
 
-import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from report import Figure, Figures, run
 
 from unsay.judging.topics import LexicalDetector
 from unsay.types import TopicDetector, TopicMemory, TopicShift
@@ -78,17 +79,6 @@ class Decision:
 
     seconds: float
     """Processor time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One measured value."""
-
-    value: float | None
-    """`None` where there was nothing to measure."""
-
-    items: int
-    """How many labels, answers or files' labels it rests on."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,21 +188,7 @@ def ratio(part: float, whole: int) -> Figure:
     return Figure(value=part / whole if whole else None, items=whole)
 
 
-def overall(files: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
-    """Give the mean of each figure over the files that have it, and the sum of its items."""
-    rows = list(files)
-    means = {}
-    for name in FIGURES:
-        values = [row[name].value for row in rows]
-        known = [value for value in values if value is not None]
-        means[name] = Figure(
-            value=sum(known) / len(known) if known else None,
-            items=sum(row[name].items for row in rows),
-        )
-    return means
-
-
-def table(rows: dict[str, dict[str, Figure]]) -> str:
+def table(rows: Mapping[str, Figures]) -> str:
     """Give the figures as a table for people."""
     width = max(len(name) for name in rows)
     lines = [" " * width + "".join(f"  {name:>19}" for name in FIGURES)]
@@ -227,55 +203,22 @@ def _cell(figure: Figure) -> str:
     return "-" if figure.value is None else f"{figure.value:.3f} ({figure.items})"
 
 
-def plain(figures: dict[str, Figure]) -> dict[str, Any]:
-    """Give figures as JSON values, rounded."""
-    return {
-        name: {
-            "value": None if figure.value is None else round(figure.value, 4),
-            "items": figure.items,
-        }
-        for name, figure in figures.items()
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the files and print; give the exit status."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return run(
+        _figures,
+        table,
+        description=__doc__ or "",
+        wanted='Give one or more files of labelled conversations, one JSON object a line with "utts" '
+        'and "shift"',
+        arguments=arguments,
     )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
-    if not options.files:
-        print(
-            "Give one or more files of labelled conversations, one JSON object a line with"
-            ' "utts" and "shift"; see --help.',
-            file=sys.stderr,
-        )
-        return 2
-    return _report(options.files, as_json=options.json)
 
 
-def _report(paths: Sequence[Path], *, as_json: bool) -> int:
-    """Measure and print."""
+def _figures(path: Path) -> dict[str, Figure]:
+    """A file's figures."""
     detector = LexicalDetector()
-    try:
-        files = {
-            str(path): measure(
-                [d for said in conversations(path) for d in decisions(said, detector)]
-            )
-            for path in paths
-        }
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    total = overall(files.values())
-    if as_json:
-        by_file = {name: plain(figures) for name, figures in files.items()}
-        print(json.dumps({**plain(total), "files": by_file}, ensure_ascii=False))
-    else:
-        print(table({**files, "overall": total}))
-    return 0
+    return measure([d for said in conversations(path) for d in decisions(said, detector)])
 
 
 if __name__ == "__main__":

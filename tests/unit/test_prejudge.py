@@ -1,8 +1,7 @@
 """What the pre-judge decides, what it never decides, and what it thinks of the rest."""
 
-import importlib.util
+import importlib
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from unsay.judging.prejudge import prejudge
 from unsay.types import Exchange
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "judging.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 LIST_QUESTION = "Please tell me about Python list comprehensions."
 LIST_ANSWER = (
@@ -429,16 +428,11 @@ def test_reads_an_endless_answer(answer: str) -> None:
     assert found.score < 0.8
 
 
-@pytest.fixture(scope="module")
-def benchmark_judging() -> ModuleType:
+@pytest.fixture
+def benchmark_judging(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The benchmark as a module."""
-    spec = importlib.util.spec_from_file_location("benchmark_judging", BENCHMARK)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("judging")
 
 
 def _talk(number: int, said: list[str]) -> dict[str, object]:

@@ -1,8 +1,7 @@
 """Where a question stands among the topics of a thread."""
 
-import importlib.util
+import importlib
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from unsay.judging.topics import CUES, WEIGHTS, LexicalDetector
 from unsay.types import ShiftKind, TopicDetector, TopicMemory, TopicShift
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "topics.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,16 +288,11 @@ def test_nothing_said_changes_nothing(question: str, others: list[tuple[str, ...
     assert shift.kind == "same"
 
 
-@pytest.fixture(scope="module")
-def benchmark_topics() -> ModuleType:
+@pytest.fixture
+def benchmark_topics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The benchmark as a module."""
-    spec = importlib.util.spec_from_file_location("benchmark_topics", BENCHMARK)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("topics")
 
 
 @pytest.fixture
