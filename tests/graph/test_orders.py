@@ -177,6 +177,23 @@ def test_a_host_orders_a_rollback_without_a_question() -> None:
     assert (state["should_rollback"], state["rollback_checkpoint_id"]) == (False, None)
 
 
+def test_a_host_orders_a_rollback_behind_the_answer() -> None:
+    """The flag written as `process_message`'s own leads to the rollback, and to a notice."""
+    graph = make(Numbered())
+    first = say(graph, "q1")["checkpoints"][0]["id"]
+    say(graph, "q2")
+
+    order = {"should_rollback": True, "rollback_checkpoint_id": first}
+    graph.update_state(config(), order, as_node="process_message")
+    state = graph.invoke(None, config())
+
+    assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(state["messages"])[
+        :2
+    ]
+    assert first in last(state)
+    assert (state["should_rollback"], state["rollback_checkpoint_id"]) == (False, None)
+
+
 def test_a_host_orders_a_rollback_with_a_question() -> None:
     """With a question pending the record goes back and the question is answered there."""
     model = Numbered()

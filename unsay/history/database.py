@@ -166,14 +166,13 @@ def open_database(path_or_url: str | os.PathLike[str]) -> Database:
 
 
 def _path_of(location: str) -> str:
-    if location.startswith("sqlite:///"):
-        return location.removeprefix("sqlite:///")
-    if "://" in location:
+    plain = location.removeprefix("sqlite:///")
+    if "://" in plain:
         raise ConfigurationError(
             f"{location!r} is no SQLite file: give a path or sqlite:///path. For another "
             "database compile build_graph(…) with its checkpointer and store"
         )
-    return location
+    return plain if plain == MEMORY else os.path.abspath(plain)
 
 
 def _make_file(path: Path) -> None:

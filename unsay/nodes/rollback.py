@@ -14,6 +14,7 @@ from unsay.nodes.moves import (
     go_back,
     keep_cut,
     landing_of_drafts,
+    landing_of_person,
     line_of,
     note,
     place_name,
@@ -29,8 +30,7 @@ from unsay.types import Turn
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
     """Make the rollback that is due; afterwards none is."""
-    move = state["move"]
-    assert move is not None  # noqa: S101 - the route leads here only when one is due
+    move = state.get("move") or _order_of_host(state)
     makers = {
         "draft": _draft_rejected,
         "context": _context_rejected,
@@ -40,8 +40,22 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     }
     update = yield from makers[move["kind"]](state, scope, move)
     update["should_rollback"] = False
+    update["rollback_checkpoint_id"] = None
     update["move"] = None
     return update
+
+
+def _order_of_host(state: State) -> Move:
+    """The rollback that a host orders by writing the flag behind the answer.
+
+    Raises:
+        UnknownCheckpointError: No checkpoint answers to `rollback_checkpoint_id`.
+        AmbiguousCheckpointError: Several do.
+    """
+    target = state.get("rollback_checkpoint_id")
+    pending = () if state["turn"]["done"] else state["turn"]["pending"]
+    base = landing_of_person(line_of(state), target, pending)
+    return Move(kind="person", to=base, reason=target or "the host's order")
 
 
 def _draft_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
