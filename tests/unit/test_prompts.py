@@ -5,12 +5,14 @@ import inspect
 import re
 from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 from string import Formatter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unsay import judging
 from unsay.nodes.commands import VERBS
 from unsay.prompts.catalogue import Fence, texts
 from unsay.prompts.en import ENGLISH
@@ -18,8 +20,9 @@ from unsay.prompts.ja import JAPANESE
 from unsay.prompts.texts import Texts
 from unsay.transcript.text import language_of
 
+JUDGING = Path(judging.__file__).parent
 TAGS = ["earlier", "question", "answer", "conversation", "document", "reason", "summary"]
-NAMES = [field.name for field in fields(Texts)]
+NAMES = [field.name for field in fields(Texts) if field.name != "rules"]
 RAW = {name for name in NAMES if name.endswith("_system")}
 """Fields that are sent as they are; their braces are JSON."""
 
@@ -57,6 +60,19 @@ def test_each_catalogue_is_in_its_language(name: str) -> None:
     assert "en" == language_of(getattr(ENGLISH, name))
     if name not in {"timeline_line", "at_message"}:
         assert "ja" == language_of(getattr(JAPANESE, name))
+
+
+@pytest.mark.parametrize("source", ["signals.py", "prejudge.py", "verdicts.py"])
+def test_every_sentence_of_the_local_rules_is_translated(source: str) -> None:
+    """What the rules say in English, Japanese says too."""
+    tree = ast.parse((JUDGING / source).read_text(encoding="utf-8"))
+    prose = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    constants = [each for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+    strings = [each.value for each in constants if id(each) not in prose]
+    said = [s for s in strings if isinstance(s, str) and re.fullmatch(r"The [^\n]+\.", s)]
+
+    assert said
+    assert [] == [sentence for sentence in said if language_of(JAPANESE.rules[sentence]) != "ja"]
 
 
 @pytest.mark.parametrize("catalogue", [ENGLISH, JAPANESE], ids=["english", "japanese"])

@@ -168,7 +168,7 @@ def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reas
     )
     assert Verdict(
         outcome=outcome, score=score, reason=reason, source="prejudge"
-    ) == verdict_of_rules(found, quality_threshold=threshold)
+    ) == verdict_of_rules(found, texts("ja"), quality_threshold=threshold)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -194,23 +194,25 @@ def test_a_document_is_judged_inside_its_fence(
             "How do spiders spin webs?",
             "Spiders spin webs of silk.",
             1.0,
-            "It has 100% of the question's telling words.",
+            "The document shares words with the question.",
             id="all words",
         ),
         pytest.param(
             "spider web",
             "A web browser.",
             0.75,
-            "It has 50% of the question's telling words.",
+            "The document shares words with the question.",
             id="half",
         ),
         pytest.param(
-            "spider web", "Bread.", 0.2, "It has 0% of the question's telling words.", id="none"
+            "spider web", "Bread.", 0.2, "The document shares no word with the question.", id="none"
         ),
         pytest.param(
             "How are you?", "Bread.", 0.5, "The question has no telling words.", id="nothing asked"
         ),
-        pytest.param("spider", "", 0.2, "It has 0% of the question's telling words.", id="empty"),
+        pytest.param(
+            "spider", "", 0.2, "The document shares no word with the question.", id="empty"
+        ),
     ],
 )
 def test_shared_words_tell_relevance(

@@ -68,8 +68,11 @@ def relevance(question: str, document: str) -> PreVerdict:
     if not asked:
         return PreVerdict(score=0.5, decided=False, reason="The question has no telling words.")
     share = len(asked & vocabulary(document)) / len(asked)
-    reason = f"It has {share:.0%} of the question's telling words."
-    return PreVerdict(score=0.5 + share / 2 if share else 0.2, decided=False, reason=reason)
+    if not share:
+        reason = "The document shares no word with the question."
+        return PreVerdict(score=0.2, decided=False, reason=reason)
+    reason = "The document shares words with the question."
+    return PreVerdict(score=0.5 + share / 2, decided=False, reason=reason)
 
 
 def _middle_out(text: str) -> str:
@@ -107,11 +110,11 @@ def unscored(reason: str) -> Verdict:
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")
 
 
-def verdict_of_rules(found: PreVerdict, *, quality_threshold: float) -> Verdict:
-    """The pre-judge's finding as a verdict."""
+def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
+    """The pre-judge's finding as a verdict, its reason in the conversation's language."""
     return Verdict(
         outcome="failed" if found.score < quality_threshold else "passed",
         score=found.score,
-        reason=found.reason,
+        reason=texts.rules.get(found.reason, found.reason),
         source="prejudge",
     )

@@ -21,6 +21,7 @@ from unsay.nodes.commands import answered_turns
 from unsay.prompts.catalogue import texts
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
+from unsay.settings import Settings
 from unsay.transcript.text import has_other_content, language_of, text_of
 from unsay.types import Exchange, Verdict
 
@@ -62,10 +63,10 @@ def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Step
         return _verdict_without_words(answer)
     if settings.judging == "off":
         return unscored("judging is off")
-    found = prejudge(exchange)
+    found, words = prejudge(exchange), exchange.question or exchange.answer
     if found.decided or settings.judging == "local":
-        return verdict_of_rules(found, quality_threshold=settings.quality_threshold)
-    words = exchange.question or exchange.answer
+        spoken = _texts(words, settings)
+        return verdict_of_rules(found, spoken, quality_threshold=settings.quality_threshold)
     return (yield from _ask_judge(partial(judge_request, exchange), words, scope))
 
 
@@ -75,7 +76,8 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
     asked, found = text_of(question), text_of(document)
     if settings.judging == "local":
         rules = relevance(asked, found)
-        return verdict_of_rules(rules, quality_threshold=settings.quality_threshold)
+        spoken = _texts(asked, settings)
+        return verdict_of_rules(rules, spoken, quality_threshold=settings.quality_threshold)
     return (yield from _ask_judge(partial(document_request, asked, found), asked, scope))
 
 
@@ -87,6 +89,11 @@ def _verdict_without_words(answer: AnyMessage) -> Verdict:
     )
 
 
+def _texts(words: str, settings: Settings) -> Texts:
+    """The catalogue in the language of these words, unless another is set."""
+    return texts(language_of(words) if settings.language == "auto" else settings.language)
+
+
 def _ask_judge(
     make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope
 ) -> Steps[Verdict]:
@@ -95,8 +102,7 @@ def _ask_judge(
         judge = yield scope.resolve("judge")
         if judge is None:
             return unscored("no judge is configured and the agent that answers is no chat model")
-        chosen = settings.language
-        request = make_request(texts(language_of(words) if chosen == "auto" else chosen))
+        request = make_request(_texts(words, settings))
         reply = yield from _reply(judge, request, scope)
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except TimeoutError:

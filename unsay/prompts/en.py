@@ -69,5 +69,6 @@ ENGLISH = Texts(
         "/help  show this list"
     ),
     no_answer="No answer was delivered; the question was set aside.",
+    rules={},
     ask_person="Every draft was rejected. Deliver the best one, edit it, ask for another, or reject it? {reasons}",
 )

@@ -1,5 +1,6 @@
 """The fields of a catalogue; each language fills in all of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -87,6 +88,9 @@ class Texts:
 
     no_answer: str
     """Notice when a person rejected every draft."""
+
+    rules: Mapping[str, str]
+    """What the local rules say, by their English sentence; a sentence that is missing stays."""
 
     ask_person: str
     """Describes the drafts to the person who decides; `{reasons}`."""
