@@ -69,7 +69,12 @@ def test_every_sentence_of_the_local_rules_is_translated(source: str) -> None:
     prose = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
     constants = [each for each in ast.walk(tree) if isinstance(each, ast.Constant)]
     strings = [each.value for each in constants if id(each) not in prose]
-    said = [s for s in strings if isinstance(s, str) and re.fullmatch(r"The (?:answer|provider|document|question)\b[^\n]+\.", s)]
+    said = [
+        s
+        for s in strings
+        if isinstance(s, str)
+        and re.fullmatch(r"The (?:answer|provider|document|question)\b[^\n]+\.", s)
+    ]
 
     assert said
     assert [] == [sentence for sentence in said if language_of(JAPANESE.rules[sentence]) != "ja"]
