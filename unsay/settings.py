@@ -52,10 +52,10 @@ class Settings(BaseSettings):
     """`auto` asks for structured output first; `text` reads the judge's words alone."""
 
     quality_threshold: Share = 0.5
-    """An answer that scores under it fails and is taken back. Source: seed article's judge."""
+    """An answer that scores under it fails and is taken back. Source: LayerX's article on forgetting (2025)."""
 
     checkpoint_threshold: Share = 0.8
-    """An answer that scores it or more becomes a checkpoint. Source: seed article, `>= 0.8`."""
+    """An answer that scores it or more becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
 
     max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2
     """How often one turn may be taken back before it ends as `on_exhausted` says."""

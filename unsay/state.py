@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from unsay.types import Checkpoint, CutRef, Note, Operation, Segment, Topic, Turn
 
 SNAPSHOT_FLOOR = 64
-"""Fewest updates between two snapshots. Source: own measurement, persistence notes 2."""
+"""Fewest updates between two snapshots. Source: own measurement."""
 
 
 def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:

@@ -1,6 +1,6 @@
 """The demo's script: what is asked, and what the stand-in for a model answers.
 
-Source: the seed article's sample run (list comprehensions, the weather,
+Source: LayerX's article on forgetting (2025), its sample run (list comprehensions, the weather,
 decorators, then an inserted exchange of low quality). Only words are scripted:
 scores, topics, folds and rollbacks are what unsay makes of them.
 """

@@ -13,7 +13,7 @@ THREADS = ("unsay", "threads")
 
 PAGE = 200
 TITLE_CHARS = 50
-"""Longest title. Source: the leveret seed's title rule."""
+"""Longest title. Source: leveret, day 07."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
