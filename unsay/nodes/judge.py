@@ -117,7 +117,7 @@ def _reply(judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope) -
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
             found = yield scope.ask(structured, request, quiet=True, timeout_seconds=timeout)
-        except Exception as error:
+        except Exception as error:  # raised again unless the server only refuses the structure
             if not _refuses_structure(error):
                 raise
             scope.services.learned.add(_NO_STRUCTURE)

@@ -88,7 +88,7 @@ def _draft(state: State, scope: Scope, view: View) -> Steps[list[AnyMessage]]:
             sent = list(view.messages)
             value = {"messages": sent} if scope.services.is_graph else sent
             reply = yield scope.ask(model, value, quiet=quiet)
-    except Exception as error:
+    except Exception as error:  # any client may raise anything; what has no name goes on as it is
         explained = explain(error)
         if explained is None or explained is error:
             raise
