@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 Outcome = Literal["passed", "failed", "unscored"]
+Judge = Literal["model", "prejudge", "person"]
 Language = Literal["en", "ja"]
 ShiftKind = Literal["same", "new", "back"]
 CutKind = Literal["draft", "context", "document", "person", "undo", "interrupted", "rejected"]
@@ -46,7 +47,7 @@ class Verdict:
     reason: str
     """Why, in one sentence; for unscored, what went wrong with the judge."""
 
-    source: Literal["model", "prejudge", "person"]
+    source: Judge
     """Who judged."""
 
 
@@ -194,6 +195,7 @@ class Rejection(TypedDict):
     messages: list[Any]
     score: float | None
     reason: str
+    source: Judge
 
 
 class Turn(TypedDict):

@@ -2,8 +2,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import Numbered, config, make, record, said, say, scores
-from unsay.errors import ModelUnavailableError
+from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.builder import Graph
 from unsay.transcript.marks import mark_of
 
@@ -146,15 +146,54 @@ def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
     assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
 
 
-def test_undo_behind_a_failed_turn_restores_what_it_had_cut() -> None:
-    """A question that was set aside leaves nothing of its retries behind once undone."""
+def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
+    """What the retries of a turn cut away returns when its question is set aside."""
     graph = interrupted()
-    say(graph, "q4")
-    assert ["human: q1", "human: q4"] == record(graph)[::2]
 
-    say(graph, "/undo", "/undo")
+    say(graph, "q4")
+    assert ["human: q1", "human: q2", "human: q4"] == record(graph)[::2]
+    say(graph, "/undo")
 
     assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
+
+
+def test_a_failed_turn_whose_cut_is_lost_still_leaves_a_usable_thread() -> None:
+    """A store that forgot a cut keeps nobody from talking on."""
+    graph = interrupted()
+    for ref in graph.get_state(config()).values["cuts"]:
+        graph.store.delete(("unsay", "cuts", "t"), ref["id"])  # type: ignore[union-attr]
+
+    say(graph, "q4")
+
+    assert ["human: q1", "human: q4"] == record(graph)[::2]
+
+
+def test_a_model_that_returns_nothing_costs_no_earlier_turn() -> None:
+    """After empty drafts only the question goes; a turn between the thresholds stays."""
+    replies = [GOOD, "Another answer, to the second question.", "", "", "", "And a fourth one."]
+    graph = make(lambda _: AIMessage(replies.pop(0)), scores(0.9, 0.6))
+    say(graph, "q1", "q2")
+    with pytest.raises(EmptyAnswerError):
+        say(graph, "q3")
+
+    say(graph, "q4")
+
+    assert ["human: q1", "human: q2", "human: q4"] == record(graph)[::2]
+
+
+def test_a_context_rollback_of_a_failed_turn_can_be_undone() -> None:
+    """An exchange that was rejected stays away when the turn fails, until a person undoes it."""
+    pushed = [HumanMessage("bad?"), AIMessage("An answer that was put in."), HumanMessage("q4")]
+    graph = make(Failing(), scores(0.9, 0.9, 0.9, 0.1))
+    say(graph, "q1", "q2", "q3")
+    with pytest.raises(ModelUnavailableError):
+        graph.invoke({"messages": pushed}, config())
+
+    say(graph, "q5")
+    assert ["q1", "q2", "q3", "q5"] == [t[7:] for t in record(graph) if t.startswith("human")]
+    say(graph, "/undo", "/undo")
+
+    assert "human: bad?" in record(graph)
 
 
 def test_a_host_orders_a_rollback_without_a_question() -> None:
@@ -337,6 +376,16 @@ def test_a_person_rejects_every_draft() -> None:
     assert model.texts() == ["q2"]
     assert last(after) == "This is draft 3, about what was asked."
     assert len(after["cuts"]) == 2
+
+
+def test_rejecting_every_draft_costs_no_earlier_turn() -> None:
+    """What the retries cut away is back on the record once a person has decided."""
+    graph = make(Numbered(), scores(0.9, 0.6, 0.2, 0.2), **ASK)
+    say(graph, "q1", "q2", "q3")
+
+    graph.invoke(Command(resume="reject"), config())
+
+    assert ["human: q1", "human: q2", "human: q3"] == record(graph)[::2]
 
 
 def test_nonsense_as_a_decision_asks_again() -> None:

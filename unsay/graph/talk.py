@@ -310,8 +310,8 @@ class Talk:
 def _waiting_text(state: Mapping[str, Any]) -> str:
     """The words of the question at the end of a record, for comparing with what is said again."""
     messages: Sequence[AnyMessage] = state.get("messages", [])
-    asked = [m for m in messages[-3:] if is_question(m)]
-    return text_of(asked[-1]) if asked else ""
+    asked = next((m for m in reversed(messages) if is_question(m)), None)
+    return "" if asked is None else text_of(asked)
 
 
 def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:

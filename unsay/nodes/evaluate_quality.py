@@ -7,13 +7,14 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import (
+    ConflictError,
     EmptyMessageError,
     MessageTooLongError,
     UnknownCheckpointError,
     UnsayError,
 )
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
-from unsay.history.line import Label
+from unsay.history.line import Change, Label, take_back
 from unsay.judging.verdicts import unscored
 from unsay.nodes.commands import checkpoints_text, parse_command, timeline_text
 from unsay.nodes.documents import judge_documents
@@ -21,13 +22,15 @@ from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
 from unsay.nodes.judge import exchange_of, judge_exchange
 from unsay.nodes.moves import (
     OPERATIONS,
-    go_back,
+    keep_cut,
     landing_of_context,
     landing_of_person,
     last_operation,
     line_of,
     note,
+    settle,
     turns_left,
+    without_retries,
 )
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
@@ -82,18 +85,33 @@ def _repair(state: State, scope: Scope, found: Entry, command: Command | None) -
     """Set aside the question of a turn that never ended; an undo does that by itself."""
     if not found.interrupted:
         return Update()
+    turn, operations = state["turn"], state.get("operations", [])
     base = line_of(state).id_at(found.interrupted.start - 1)
-    cuts, update = state["turn"]["cuts"], Update()
-    undoes = command is not None and command["verb"] == "undo"
-    if not undoes:
-        kept = [m.id or "" for m in state["messages"][found.start :]]
-        cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
-        update = yield from go_back(state, scope, base, cause, kept)
-        scope.tell("set_aside", reason=cause.reason)
-    if undoes or cuts:
-        step = Operation(kind="turn", base=base, cuts=cuts)
-        update["operations"] = [*state.get("operations", []), step][-OPERATIONS:]
+    if command is not None and command["verb"] == "undo":
+        step = Operation(kind="turn", base=base, cuts=turn["cuts"])
+        return Update(operations=[*operations, step][-OPERATIONS:])
+    kept = [m.id or "" for m in state["messages"][found.start :]]
+    cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
+    change = yield from _restored(state, scope, base, cause, kept)
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    update = settle(state, change, refs)
+    scope.tell("set_aside", reason=cause.reason)
+    rejected = [name for name in turn["cuts"] if name not in turn["draft_cuts"]]
+    if rejected:
+        end = change.line.id_at(len(change.line.messages) - len(kept) - 1)
+        step = Operation(kind="rollback", base=end, cuts=rejected)
+        update["operations"] = [*operations, step][-OPERATIONS:]
     return update
+
+
+def _restored(
+    state: State, scope: Scope, base: str | None, cause: Label, kept: Sequence[str]
+) -> Steps[Change]:
+    """The record as the interrupted turn began, as far as what it cut is still kept."""
+    try:
+        return (yield from without_retries(state, scope, base, cause, kept))
+    except ConflictError:
+        return take_back(line_of(state), base, label=cause, keep=kept)
 
 
 def _open_turn(messages: Sequence[AnyMessage], entry: Entry) -> Turn:

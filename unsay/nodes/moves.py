@@ -202,6 +202,26 @@ def go_back(
     return update
 
 
+def without_retries(
+    state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
+) -> Steps[Change]:
+    """The record as its turn began: what the turn's rejected drafts had cut is back.
+
+    Args:
+        state: With the turn under way.
+        scope: Of the run.
+        base: Id of the last message before the turn.
+        cause: Why.
+        keep: Ids after the base that stay.
+
+    Raises:
+        ConflictError: What was cut is no longer kept.
+    """
+    names = state["turn"]["draft_cuts"][::-1]
+    cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
+    return put_back(line_of(state), base, cuts, label=cause, keep=keep)
+
+
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Take back the newest step: a turn goes, what a rollback cut returns.
 

@@ -9,10 +9,10 @@ from unsay.context.view import Hints, View, plan_view
 from unsay.effects import Steps
 from unsay.errors import EmptyAnswerError
 from unsay.history.checkpoints import make_checkpoint
-from unsay.history.line import Label, put_back, take_back
+from unsay.history.line import Label, take_back
 from unsay.nodes.faults import explain
 from unsay.nodes.judge import exchange_of, judge_exchange
-from unsay.nodes.moves import OPERATIONS, fetch_cuts, keep_cut, line_of, note, settle
+from unsay.nodes.moves import OPERATIONS, keep_cut, line_of, note, settle, without_retries
 from unsay.nodes.replies import messages_of, with_fresh_ids
 from unsay.nodes.tool_loop import ATTEMPT_KEY, Attempt
 from unsay.services import Scope
@@ -104,7 +104,9 @@ def _take_back(
 ) -> Steps[Update]:
     """Reject a draft: another attempt, or the turn's end when there were enough."""
     turn = state["turn"]
-    rejection = Rejection(messages=draft, score=verdict.score, reason=verdict.reason)
+    rejection = Rejection(
+        messages=draft, score=verdict.score, reason=verdict.reason, source=verdict.source
+    )
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
     scope.tell(
@@ -150,10 +152,12 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
             f"The model returned nothing in {len(turn['rejections'])} attempts. Say it again, "
             "in other words perhaps, or choose another model"
         )
-    restored, update = yield from _as_it_began(state, scope)
+    restored, update = yield from as_it_began(state, scope)
     others = [each for each in turn["rejections"][-1:] if words is not None or each is not best]
     refs = yield from _keep_rejected(restored, scope, others)
-    verdict = Verdict(outcome="failed", score=best["score"], reason=best["reason"], source="model")
+    verdict = Verdict(
+        outcome="failed", score=best["score"], reason=best["reason"], source=best["source"]
+    )
     draft = [words] if words is not None else best["messages"]
     if words is not None:
         verdict = Verdict(
@@ -173,14 +177,17 @@ def _has_content(message: AnyMessage) -> bool:
     return bool(text_of(message).strip()) or has_other_content(message)
 
 
-def _as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """The record as it stood when the turn began, and the update that leads there."""
+def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
+    """The state as the turn began, its question pending, and the update that leads there.
+
+    Raises:
+        ConflictError: What the turn's rollbacks cut is no longer kept.
+    """
     turn = state["turn"]
     if not turn["draft_cuts"]:
         return state, Update()
-    cuts = yield from fetch_cuts(turn["draft_cuts"][::-1], scope, state.get("cuts", []))
     cause = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
-    change = put_back(line_of(state), turn["base"], cuts, label=cause, keep=turn["pending"])
+    change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
     update = settle(state, change, list(state.get("cuts", [])))
     place = len(change.line.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["cuts"] if each not in turn["draft_cuts"]]

@@ -22,7 +22,7 @@ from unsay.nodes.moves import (
     turns_left,
     undo_last,
 )
-from unsay.nodes.process_message import deliver_best
+from unsay.nodes.process_message import as_it_began, deliver_best
 from unsay.services import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages
 from unsay.types import Turn
@@ -204,19 +204,19 @@ def _once_more(state: State, decision: Decision) -> Update:
 
 
 def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    turn = state["turn"]
-    last = turn["rejections"][-1]
+    """Deliver nothing, on the record as the turn began."""
+    last = state["turn"]["rejections"][-1]
+    restored, update = yield from as_it_began(state, scope)
+    turn = restored["turn"]
     cause = Label(
         kind="rejected",
         reason=move["reason"],
         created_at=scope.now(),
         drafts=tuple(last["messages"]),
     )
-    change = take_back(line_of(state), state["messages"][-1].id, label=cause)
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
-    texts = scope.texts(state["messages"])
-    return Update(
-        cuts=refs,
-        notice=NoticeDue(text=texts.no_answer, answers=turn["pending"]),
-        turn={**turn, "rejections": []},
-    )
+    change = take_back(line_of(restored), restored["messages"][-1].id, label=cause)
+    update["cuts"] = yield from keep_cut(change, scope, restored.get("cuts", []))
+    texts = scope.texts(restored["messages"])
+    update["notice"] = NoticeDue(text=texts.no_answer, answers=turn["pending"])
+    update["turn"] = {**turn, "rejections": []}
+    return update
