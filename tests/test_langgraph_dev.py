@@ -16,7 +16,7 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from llmock.pytest_plugin import LLMock
-from llmock.scenarios import Fail
+from llmock.scenarios import Delay, Fail
 from llmock.testing import LLMockServer
 
 from tests.http.replies import ANSWERER, answers, bodies, grades
@@ -340,6 +340,124 @@ async def test_failed_run_goes_on_where_it_stopped(thread: Thread, llmock: LLMoc
     llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
     await thread.say(QUESTION, raise_error=False)
     assert TURN == record(await thread.run())
+
+
+async def items(thread: Thread, kind: str, **options: Any) -> list[Any]:
+    """What the server's store holds of one kind for the thread, oldest first."""
+    place = ("unsay", kind, thread.thread_id)
+    found = await thread.client.store.search_items(place, limit=100, **options)
+    return sorted(found["items"], key=lambda item: str(item["created_at"]))
+
+
+async def server_runs(thread: Thread) -> list[str]:
+    """The server's own ids of the thread's runs, oldest first."""
+    runs = await thread.client.runs.list(thread.thread_id)
+    return [run["run_id"] for run in sorted(runs, key=lambda run: str(run["created_at"]))]
+
+
+async def test_runs_are_listed_under_the_servers_ids(thread: Thread, llmock: LLMock) -> None:
+    """Each run of the server is one completed line, with the labels of its context."""
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
+    await thread.say(QUESTION, context={"labels": {"tenant": "a"}})
+    await thread.say(OTHER)
+
+    lines = await items(thread, "runs")
+    assert await server_runs(thread) == [line["key"] for line in lines]
+    assert [("completed", {"tenant": "a"}), ("completed", {})] == [
+        (line["value"]["status"], line["value"]["labels"]) for line in lines
+    ]
+    everywhere = await thread.client.store.search_items(("unsay", "runs"), limit=1_000)
+    assert {line["key"] for line in lines} <= {line["key"] for line in everywhere["items"]}
+
+
+async def test_runs_are_found_by_their_status(thread: Thread, llmock: LLMock) -> None:
+    """A run that failed says why, is found as failed, and is completed once its turn went on."""
+    llmock.add(answers(GOOD, times=1), grades(0.9))
+    await thread.say(QUESTION)
+    llmock.add(Fail(401, match=ANSWERER), answers(OTHER_ANSWER))
+    await thread.say(OTHER, raise_error=False)
+    (failed,) = await items(thread, "runs", filter={"status": "failed"})
+    (completed,) = await items(thread, "runs", filter={"status": "completed"})
+    (kept,) = await items(thread, "requests")
+    await thread.run()
+
+    assert (await server_runs(thread))[:2] == [completed["key"], failed["key"]]
+    assert failed["value"]["error"].startswith("ModelRefusedError: The provider refused")
+    assert (failed["key"], OTHER) == (kept["value"]["run_id"], kept["value"]["question"])
+    assert [] == await items(thread, "runs", filter={"status": "failed"})
+    (again,) = [line for line in await items(thread, "runs") if line["key"] == failed["key"]]
+    assert ("completed", 2) == (again["value"]["status"], again["value"]["attempt"])
+
+
+async def test_a_run_that_the_server_cancels(thread: Thread, llmock: LLMock) -> None:
+    """A run stopped in the middle of the model call is canceled, and the question kept."""
+    llmock.add(Delay(20.0, match=ANSWERER), answers(GOOD), grades(0.9))
+    value = {"messages": [{"role": "user", "content": QUESTION}]}
+    run = await thread.client.runs.create(
+        thread.thread_id, "unsay", input=value, stream_mode="custom", stream_resumable=True
+    )
+    heard = thread.client.runs.join_stream(thread.thread_id, run["run_id"], stream_mode="custom")
+    while (await anext(heard)).event != "custom":
+        """Until it plans."""
+    await heard.aclose()
+    await thread.client.runs.cancel(thread.thread_id, run["run_id"], wait=True)
+
+    (line,) = await items(thread, "runs")
+    assert (run["run_id"], "canceled", "the host stopped it") == (
+        line["key"],
+        line["value"]["status"],
+        line["value"]["error"],
+    )
+    assert TURN == record(await thread.run())
+
+
+async def test_a_paused_run_says_what_it_waits_for(thread: Thread, llmock: LLMock) -> None:
+    """It is paused under the interrupt's id until a person decides, and completed then."""
+    llmock.add(answers(BAD), grades(0.1, REASON))
+    asking = {"on_exhausted": "ask", "max_rollbacks": 0}
+    await thread.say(QUESTION, context=asking)
+    waiting = (await thread.client.threads.get_state(thread.thread_id))["tasks"][0]["interrupts"]
+    (paused,) = await items(thread, "runs", filter={"status": "paused"})
+    await thread.run(command={"resume": "approve"}, context=asking)
+
+    assert waiting[0]["id"] == paused["value"]["suspension"]["suspension_id"]
+    (line,) = await items(thread, "runs")
+    assert (paused["key"], "completed") == (line["key"], line["value"]["status"])
+
+
+async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
+    thread: Thread, llmock: LLMock
+) -> None:
+    """A page for the draft that failed and one for the answer, chained to the state's end."""
+    llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
+    await thread.say(QUESTION)
+    head = (await thread.state())["ledger"]
+    pages = {page["key"]: page["value"] for page in await items(thread, "ledger")}
+    (cut,) = await items(thread, "cuts")
+
+    newest = pages[head["page_id"]]
+    first = pages[newest["previous"]]
+    assert (2, None, 0) == (len(pages), first["previous"], first["first"])
+    assert head["count"] == newest["first"] + newest["count"]
+    assert [cut["key"]] == [ref["id"] for ref in (await thread.state())["cuts"]]
+
+
+async def test_an_ended_thread_refuses_the_next_run(thread: Thread, llmock: LLMock) -> None:
+    """A line in the catalogue ends a thread on a server too; the server names the error.
+
+    It shows no words of an error, of whatever kind.
+    """
+    llmock.add(answers(GOOD), grades(0.9))
+    await thread.say(QUESTION)
+    now = "2026-01-01T00:00:00.000+00:00"
+    line = {"title": "Spiders", "turns": 1, "created_at": now, "updated_at": now}
+    ended = {**line, "status": "ended", "ended_at": now, "labels": {}}
+    await thread.client.store.put_item(("unsay", "threads"), thread.thread_id, ended)
+    asked = len(llmock.requests)
+    refused = await thread.say(OTHER, raise_error=False)
+
+    assert "SessionEndedError" == refused["__error__"]["error"]
+    assert (asked, 1) == (len(llmock.requests), len(await items(thread, "runs")))
 
 
 async def test_server_publishes_nodes_and_context(client: LangGraphClient) -> None:

@@ -8,18 +8,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unsay.context.reminders import Reminder
+    from unsay.graph.async_conversation import AsyncConversation
     from unsay.graph.builder import build_graph
-    from unsay.graph.conversation import AsyncConversation, Conversation
+    from unsay.graph.conversation import Conversation
+    from unsay.graph.registry import AsyncRegistry, Registry
     from unsay.settings import Context, Settings
+    from unsay.tools import reversible
 
-__all__ = ["AsyncConversation", "Context", "Conversation", "Settings", "build_graph"]
+__all__ = [
+    "AsyncConversation",
+    "AsyncRegistry",
+    "Context",
+    "Conversation",
+    "Registry",
+    "Reminder",
+    "Settings",
+    "build_graph",
+    "reversible",
+]
 
 _HOMES = {
-    "AsyncConversation": "unsay.graph.conversation",
+    "AsyncConversation": "unsay.graph.async_conversation",
+    "AsyncRegistry": "unsay.graph.registry",
     "Context": "unsay.settings",
     "Conversation": "unsay.graph.conversation",
+    "Registry": "unsay.graph.registry",
+    "Reminder": "unsay.context.reminders",
     "Settings": "unsay.settings",
     "build_graph": "unsay.graph.builder",
+    "reversible": "unsay.tools",
 }
 
 

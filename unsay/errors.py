@@ -7,18 +7,28 @@ UnsayError
 ├── InputError                    the caller gave something that cannot be used
 │   ├── EmptyMessageError
 │   ├── MessageTooLongError
-│   └── InvalidNameError
+│   ├── InvalidNameError
+│   └── TranscriptError           no provider would accept these messages
 ├── NotFoundError                 what was asked for does not exist
 │   ├── UnknownThreadError
 │   ├── UnknownCheckpointError
-│   └── NothingToUndoError
+│   ├── UnknownRunError
+│   ├── UnknownToolResultError
+│   ├── UnknownBranchError
+│   ├── NothingToUndoError
+│   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
 │   ├── AmbiguousCheckpointError
-│   └── CheckpointExistsError
+│   ├── CheckpointExistsError
+│   ├── EventConflictError        another event has this id
+│   ├── RunConflictError          the run is not in a state that allows this
+│   ├── SessionEndedError         the thread was ended for good
+│   └── ThreadBusyError           another turn of the thread is under way
 ├── StorageError                  the operator must look at the file or the database
 │   ├── DatabaseLockedError
 │   ├── DatabaseCorruptError
-│   └── DatabaseTooNewError
+│   ├── DatabaseTooNewError
+│   └── LedgerGapError            an event is missing or was changed
 └── ModelError                    the model, or the way to it, failed; the question is kept
     ├── ContextOverflowError      the prompt is longer than the model's window
     ├── ModelUnavailableError     rate limit, server error, timeout, broken connection
@@ -61,6 +71,10 @@ class InvalidNameError(InputError):
     """A checkpoint's or thread's name cannot be used as one."""
 
 
+class TranscriptError(InputError):
+    """A provider would refuse these messages; the text names the index and the rule."""
+
+
 class NotFoundError(UnsayError):
     """What was asked for does not exist; nothing was changed."""
 
@@ -73,8 +87,24 @@ class UnknownCheckpointError(NotFoundError):
     """No checkpoint of this thread has this name or id."""
 
 
+class UnknownRunError(NotFoundError):
+    """No run of this thread has this id."""
+
+
+class UnknownToolResultError(NotFoundError):
+    """No tool call of this thread has this id."""
+
+
+class UnknownBranchError(NotFoundError):
+    """Nothing that was said or cut, and no thread, has this name or id."""
+
+
 class NothingToUndoError(NotFoundError):
     """The thread has no operation left that could be undone."""
+
+
+class NothingToRedoError(NotFoundError):
+    """Nothing was undone since the last turn or rollback."""
 
 
 class ConflictError(UnsayError):
@@ -87,6 +117,22 @@ class AmbiguousCheckpointError(ConflictError):
 
 class CheckpointExistsError(ConflictError):
     """Another checkpoint of this thread already has this name."""
+
+
+class EventConflictError(ConflictError):
+    """An event with this id and another body is in the ledger already."""
+
+
+class RunConflictError(ConflictError):
+    """The run's status does not allow this, or it was suspended otherwise before."""
+
+
+class SessionEndedError(ConflictError):
+    """The thread was ended; it can be read, and no new run may start in it."""
+
+
+class ThreadBusyError(ConflictError):
+    """Another writer has the thread, or took it over from one that gave no sign of life."""
 
 
 class StorageError(UnsayError):
@@ -103,6 +149,10 @@ class DatabaseCorruptError(StorageError):
 
 class DatabaseTooNewError(StorageError):
     """A newer version of unsay wrote this database."""
+
+
+class LedgerGapError(StorageError):
+    """The ledger lacks an event that a later one builds on, or one was changed."""
 
 
 class ModelError(UnsayError):

@@ -1,7 +1,10 @@
 """The live objects that nodes are given, and the models behind names."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -9,28 +12,50 @@ from importlib import import_module
 from os import environ
 from typing import Any, Literal
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 from langgraph.pregel import Pregel
-from langgraph.runtime import get_runtime
+from langgraph.runtime import ExecutionInfo, get_runtime
 from langgraph.store.base import BaseStore
 
+from unsay.context.reminders import Reminder
 from unsay.effects import Call
 from unsay.errors import ConfigurationError, MissingModelError
-from unsay.history.cuts import cuts_namespace, pack, unpack
+from unsay.history.compensations import Compensation
+from unsay.history.cuts import cuts_namespace, pack
+from unsay.history.items import get_item, put_item
+from unsay.history.line import Change
+from unsay.history.paging import check_labels
 from unsay.judging.verdicts import REPLY_SCHEMA
 from unsay.prompts.catalogue import texts
 from unsay.prompts.texts import Texts
 from unsay.settings import Context, Settings, context_of
+from unsay.transcript.events import Stamp
 from unsay.transcript.text import newest_language
-from unsay.types import Cut, TopicDetector
+from unsay.types import Cut, Event, Owed, Provider, TopicDetector
 
 ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
 """A chat model, an agent that takes and gives messages, a function, or a model's name."""
 
 Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler"]
 """The models of a graph, by what they do."""
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "bedrock_converse": "bedrock",
+    "google-generative-ai": "gemini",
+    "vertexai": "gemini",
+}
+"""Providers by a part of LangChain's name for the kind of model. Source: `_llm_type` of each."""
+
+PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
+"""The run that is calling a model or a tool: an agent of ours inside is started by it."""
+
+ASIDE = "unsay:aside"
+"""Tag of calls beside the answer: judges, summaries, titles."""
 
 QUIET = "nostream"
 """Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
@@ -116,6 +141,9 @@ class Services:
     tool_loop: Runnable[Any, Any] | None = None
     """The graph in which model and tools take turns; `None` without tools."""
 
+    reminders: Sequence[Reminder] = ()
+    """What views are reminded of."""
+
     learned: set[str] = field(default_factory=set, compare=False)
     """What calls taught about the models, for example that the judge refuses structure."""
 
@@ -146,6 +174,12 @@ class Services:
                 "tools=… needs a chat model with bind_tools; give an agent its tools itself"
             )
         return self.model.bind_tools(list(self.tools))
+
+    @cached_property
+    def provider(self) -> Provider | None:
+        """Whose rules the answering model's requests must keep; `None` where nobody knows."""
+        kind = getattr(self.model, "_llm_type", "")
+        return next((name for part, name in PROVIDERS.items() if part in kind), None)
 
     @property
     def is_graph(self) -> bool:
@@ -183,16 +217,60 @@ class Services:
         return None if chosen is None else resolve_model(chosen, self.settings)
 
 
+Happening = Callable[[Stamp], Sequence[Event]]
+"""Makes the events of one thing that happened, once their place in the ledger is known."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """What one step did, in order."""
+
+    happenings: list[Happening] = field(default_factory=list)
+    """What the ledger must tell of the record that the step began with."""
+
+    afterwards: list[Happening] = field(default_factory=list)
+    """What it must tell once the step's own messages are on the record."""
+
+    returned: set[str] = field(default_factory=set)
+    """Ids of messages that the step put back: the ledger has their words."""
+
+    changes: list[Change] = field(default_factory=list)
+    """What the step did to the record: calls of tools may have to be taken back for it."""
+
+    owed: list[Owed] = field(default_factory=list)
+    """The calls that the step took off the record or put back, once they are in their journal."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a node may use during one run."""
+    """What one step may use: a node during a run, or an order from outside."""
 
     services: Services
     settings: Settings
     config: RunnableConfig
     store: BaseStore | None
+    """`None` also where no thread could be named in it."""
+
     thread_id: str | None
     emit: Callable[[dict[str, Any]], None]
+    run_id: str | None = None
+    """Of the run under way; `None` for an order from outside."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The host's words, kept with the run and its events."""
+
+    parent_run_id: str | None = None
+    """The run that started this one."""
+
+    journal: Journal = field(default_factory=Journal)
+    """What this step did, for the ledger; written when the step returns."""
+
+    in_graph: bool = False
+    """Whether a node runs: it may stop and ask a person."""
+
+    confirm: Callable[[Compensation], bool] | None = None
+    """Says for an order from outside whether a call may be taken back that a person must confirm;
+    `None` refuses the order."""
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
@@ -200,16 +278,22 @@ class Scope:
 
         Raises:
             ConfigurationError: The run's context overrides a setting impossibly.
+            InputError: A label of the run cannot be kept.
         """
         runtime = get_runtime(Context)
+        context = context_of(runtime.context) or Context()
         thread_id = config.get("configurable", {}).get("thread_id")
         return cls(
             services=services,
-            settings=services.settings.for_run(context_of(runtime.context)),
+            settings=services.settings.for_run(context),
             config=config,
             store=runtime.store if thread_id else None,
             thread_id=None if thread_id is None else str(thread_id),
             emit=runtime.stream_writer,
+            run_id=_run_id(runtime.execution_info),
+            labels=check_labels(context.labels),
+            parent_run_id=context.parent_run_id or PARENT_RUN.get(),
+            in_graph=True,
         )
 
     def now(self) -> str:
@@ -226,11 +310,12 @@ class Scope:
         self.emit({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:
-        """A call that makes a model on first use, off the event loop: that reads files."""
-        return Call(
-            blocking=lambda: getattr(self.services, part),
-            awaitable=lambda: asyncio.to_thread(getattr, self.services, part),
-        )
+        """A call that makes a model on first use."""
+        return self.off_loop(lambda: getattr(self.services, part))
+
+    def off_loop(self, work: Callable[[], Any]) -> Call:
+        """A call of our own that may read files, as making a model does."""
+        return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
     def ask(
         self,
@@ -238,47 +323,78 @@ class Scope:
         value: Any,
         *,
         quiet: bool,
+        aside: bool = False,
         timeout_seconds: float | None = None,
         configurable: dict[str, Any] | None = None,
+        witness: BaseCallbackHandler | None = None,
     ) -> Call:
-        """A call of a model, judge, agent or graph."""
+        """A call of a model, judge, agent or graph.
+
+        Args:
+            runnable: What is called.
+            value: What it is given.
+            quiet: Whether its tokens must not reach the user.
+            aside: Whether it is a call beside the answer, such as a judge's.
+            timeout_seconds: After it a `TimeoutError`; `None` waits for ever.
+            configurable: More for the call's configuration.
+            witness: Sees everything inside the call.
+        """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.
         config: RunnableConfig = {**self.config}
-        if quiet:
-            config["tags"] = [*(config.get("tags") or []), QUIET]
+        tags = [*([QUIET] if quiet else []), *([ASIDE] if aside else [])]
+        config["tags"] = [*(config.get("tags") or []), *tags]
         if configurable:
             config["configurable"] = {**config.get("configurable", {}), **configurable}
-        return Call(
-            blocking=lambda: runnable.invoke(value, config),
-            awaitable=lambda: runnable.ainvoke(value, config),
-            timeout_seconds=timeout_seconds,
-        )
+        if witness is not None:
+            config["callbacks"] = _with_witness(config.get("callbacks"), witness)
+
+        def blocking() -> Any:
+            with self._calling():
+                return runnable.invoke(value, config)
+
+        async def awaiting() -> Any:
+            with self._calling():
+                return await runnable.ainvoke(value, config)
+
+        return Call(blocking=blocking, awaitable=awaiting, timeout_seconds=timeout_seconds)
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Whatever runs inside knows that this run started it."""
+        token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
+        try:
+            yield
+        finally:
+            PARENT_RUN.reset(token)
 
     def keep_cut(self, cut: Cut) -> Call | None:
         """A call that puts a cut into the store; `None` where there is no store."""
         if self.store is None or self.thread_id is None:
             return None
-        store, place = self.store, cuts_namespace(self.thread_id)
-        return Call(
-            blocking=lambda: store.put(place, cut["id"], pack(cut), index=False),
-            awaitable=lambda: store.aput(place, cut["id"], pack(cut), index=False),
-        )
+        return put_item(self.store, cuts_namespace(self.thread_id), cut["id"], pack(cut))
 
     def fetch_cut(self, cut_id: str) -> Call | None:
-        """A call that gets a cut from the store; `None` where there is no store."""
+        """A call that gets a cut's `Item` from the store; `None` where there is no store."""
         if self.store is None or self.thread_id is None:
             return None
-        store, place = self.store, cuts_namespace(self.thread_id)
-        return Call(
-            blocking=lambda: _cut_in(store.get(place, cut_id)),
-            awaitable=lambda: _aget_cut(store, place, cut_id),
-        )
+        return get_item(self.store, cuts_namespace(self.thread_id), cut_id)
 
 
-async def _aget_cut(store: BaseStore, place: tuple[str, ...], cut_id: str) -> Cut | None:
-    return _cut_in(await store.aget(place, cut_id))
+def _run_id(info: ExecutionInfo | None) -> str | None:
+    """The host's name for the run, else one that a step run twice makes again."""
+    if info is None:
+        return None
+    if info.run_id:
+        return str(info.run_id)
+    seed = f"{info.thread_id}\x00{info.checkpoint_id}"
+    return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def _cut_in(item: Any) -> Cut | None:
-    return None if item is None else unpack(item.value)
+def _with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
+    """The callbacks with one more, which sees everything inside the call as well."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [*(callbacks or []), witness]
+    manager = callbacks.copy()
+    manager.add_handler(witness, inherit=True)
+    return manager

@@ -67,7 +67,9 @@ class Settings(BaseSettings):
     """`live` streams drafts as they are written; `held` sends an answer once it has passed."""
 
     checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
-    """What makes an automatic checkpoint; a person's order always does."""
+    """What makes a checkpoint: an answer's `score`, a `task_start`, an `instruction` that lasts, a
+    turn with a `tool_step`, an `error` (the last good point before it). A person's `order` always
+    does."""
 
     topics: Literal["fold", "off"] = "fold"
     """`fold` leaves finished topics out of the model's view; `off` shows the whole record."""
@@ -84,8 +86,19 @@ class Settings(BaseSettings):
     model_timeout_seconds: Seconds = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
 
+    thread_wait_seconds: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 30.0
+    """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
+
+    lease_seconds: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 20.0
+    """After so long without a sign of life a writer has lost its thread. Shorter than
+    `thread_wait_seconds`, so that whoever waits outlasts a writer that died elsewhere."""
+
     max_tool_steps: Annotated[int, Field(ge=1, le=100)] = 8
     """How many times one draft may go from the model to its tools and back."""
+
+    max_tool_result_bytes: Annotated[int, Field(ge=1_000)] = 65_536
+    """A larger tool result is shown to the model as a record with its beginning; the record of
+    the thread keeps it whole. Source: Goa-AI, MaxToolResultContentBytes."""
 
     max_message_chars: Annotated[int, Field(ge=1)] = 200_000
     """Longest accepted message, in characters."""
@@ -100,7 +113,8 @@ class Settings(BaseSettings):
     """How many lines of `state_history` are kept."""
 
     checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
-    """How many unnamed checkpoints are kept; named ones are kept until 200."""
+    """How many unnamed checkpoints are kept: the newest half all, older ones ever sparser; named
+    ones are kept until 200."""
 
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Self:
@@ -130,7 +144,8 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: An override is impossible.
         """
-        overrides = {k: v for k, v in asdict(context).items() if v is not None} if context else {}
+        given = asdict(context) if context else {}
+        overrides = {k: v for k, v in given.items() if v is not None and k in Settings.model_fields}
         return _made(_RunSettings, {**self.model_dump(), **overrides}) if overrides else self
 
 
@@ -183,6 +198,12 @@ class Context:
 
     system_prompt: str | None = None
     """See `Settings.system_prompt`."""
+
+    labels: dict[str, str] | None = None
+    """Words of the host's own, kept with the run and its events, to search by."""
+
+    parent_run_id: str | None = None
+    """The run that started this one; `None` where a person did."""
 
 
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:

@@ -18,7 +18,19 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.types import Checkpoint, CutRef, Note, Operation, Segment, Topic, Turn
+from unsay.history.runlog import Head
+from unsay.types import (
+    Checkpoint,
+    CutRef,
+    Note,
+    Operation,
+    Owed,
+    Segment,
+    Topic,
+    Turn,
+    Undone,
+    Unfolded,
+)
 
 SNAPSHOT_FLOOR = 64
 """Fewest updates between two snapshots. Source: own measurement."""
@@ -144,6 +156,13 @@ class NoticeDue(TypedDict):
     answers: list[str]
 
 
+class LedgerHead(Head):
+    """The ledger's end, and the record that it leads to."""
+
+    length: int
+    digest: int
+
+
 class Working(TypedDict, total=False):
     """Everything in the state but the record, in all variants of the schema."""
 
@@ -158,9 +177,14 @@ class Working(TypedDict, total=False):
     topics: list[Topic]
     cuts: list[CutRef]
     operations: list[Operation]
+    redo: list[Undone]
+    unfolded: list[Unfolded]
     turn: Turn
     move: Move | None
     notice: NoticeDue | None
+    ledger: LedgerHead
+    reminders: dict[str, Any]
+    owed: list[Owed]
 
 
 class State(Working, total=False):

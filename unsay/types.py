@@ -12,9 +12,49 @@ Outcome = Literal["passed", "failed", "unscored"]
 Judge = Literal["model", "prejudge", "person"]
 Language = Literal["en", "ja"]
 ShiftKind = Literal["same", "new", "back"]
-CutKind = Literal["draft", "context", "document", "person", "undo", "interrupted", "rejected"]
-CheckpointReason = Literal["score", "task_start", "order"]
-OperationKind = Literal["turn", "rollback"]
+CutKind = Literal[
+    "draft",
+    "context",
+    "document",
+    "person",
+    "undo",
+    "redo",
+    "restore",
+    "retry",
+    "order",
+    "interrupted",
+    "rejected",
+]
+CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
+OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold"]
+EventType = Literal[
+    "user_message",
+    "assistant_message",
+    "tool_call",
+    "tool_result",
+    "planner_note",
+    "thinking",
+    "verdict",
+    "checkpoint",
+    "rollback",
+    "fold",
+    "unfold",
+    "recall",
+    "restore",
+    "edit",
+    "fork",
+]
+RunStatus = Literal["pending", "running", "completed", "failed", "canceled", "paused"]
+RunPhase = Literal[
+    "prompted",
+    "planning",
+    "executing_tools",
+    "synthesizing",
+    "completed",
+    "failed",
+    "canceled",
+]
+Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +196,7 @@ class Cut(TypedDict):
     drafts: list[Any]
     checkpoints: list[Checkpoint]
     segments: list[Segment]
+    topics: NotRequired[list[Topic]]
 
 
 class CutRef(TypedDict):
@@ -171,11 +212,44 @@ class CutRef(TypedDict):
 
 
 class Operation(TypedDict):
-    """One step that can be undone: what stands after `base` replaced the cuts."""
+    """One step that can be undone: what stands after `base` replaced the cuts.
+
+    `ids`, of an `insert`, are all that it brought: the rest after the base stays. `topic`, of an
+    `unfold`, is the topic whose words views show again; its base is no place.
+    """
 
     kind: OperationKind
     base: str | None
     cuts: list[str]
+    ids: NotRequired[list[str]]
+    topic: NotRequired[str]
+
+
+class Undone(Operation):
+    """A step that was undone: the cuts hold what it had made. `at` is where the talk then ended."""
+
+    at: str | None
+
+
+class Unfolded(TypedDict):
+    """A topic whose words views show although the talk is elsewhere.
+
+    It counts while the stretch under way is the one that began at `at`.
+    """
+
+    topic_id: str
+    at: str
+
+
+class Owed(TypedDict):
+    """A tool's call that left the record, or returned to it, and of which a person is to be told.
+
+    `key` is its entry in the journal of compensations; `body` that entry where no store keeps it.
+    """
+
+    key: str
+    returned: bool
+    body: NotRequired[dict[str, Any]]
 
 
 class Note(TypedDict):
@@ -202,6 +276,7 @@ class Turn(TypedDict):
     """The turn under way or, when done, the last one."""
 
     number: int
+    run_id: str
     question_id: str | None
     pending: list[str]
     base: str | None
@@ -215,3 +290,16 @@ class Turn(TypedDict):
     guidance: str | None
     new_topic: bool
     checkpoints_due: list[Checkpoint]
+
+
+class Event(TypedDict):
+    """One thing that happened, as the ledger keeps it for good."""
+
+    id: str
+    type: EventType
+    thread_id: str
+    run_id: str | None
+    turn_id: str | None
+    at: str
+    labels: dict[str, str]
+    data: dict[str, Any]

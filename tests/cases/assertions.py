@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from tests.cases.seen import Seen
+from tests.cases.sessions import SESSION_CLAIMS
+from tests.cases.snapshots import SNAPSHOT_CLAIMS
+from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
 from unsay.history.catalogue import list_threads
 from unsay.transcript.marks import is_answer, mark_of
@@ -49,6 +53,7 @@ def _no_late_system(world: World, index: int) -> bool:
 
 
 CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
+    **SNAPSHOT_CLAIMS,
     "answer_returned": lambda w, c: bool(text_of(_last_answer(w))),
     "checkpoints_eq": lambda w, c: w.counters()["checkpoints"] == c["value"],
     "final_messages_roles": lambda w, c: _roles(w) == c["value"],
@@ -74,20 +79,24 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
 }
 
 
-def holds(claim: Claim, world: World | None, worlds: dict[str, World] | None) -> bool:
+def holds(claim: Claim, seen: Seen) -> bool:
     """Whether an assertion of a case is true.
 
     Raises:
         NotBoundError: No binding knows it.
     """
     name = claim["op"]
-    if name == "thread_not_contains" and worlds is not None:
-        seen = worlds[claim["thread"]]
-        told = [text_of(m) for call in seen.model_inputs for m in call] + seen.judge_inputs
-        return not any(claim["value"] in text for text in [*told, *_record_texts(seen)])
-    if world is None or name not in CLAIMS:
+    if name == "thread_not_contains" and seen.worlds is not None:
+        other = seen.worlds[claim["thread"]]
+        told = [text_of(m) for call in other.model_inputs for m in call] + other.judge_inputs
+        return not any(claim["value"] in text for text in [*told, *_record_texts(other)])
+    if name in SESSION_CLAIMS:
+        return SESSION_CLAIMS[name](seen.value, claim)
+    if seen.messages is not None and name in MESSAGE_CLAIMS:
+        return MESSAGE_CLAIMS[name](seen.messages, claim)
+    if seen.world is None or name not in CLAIMS:
         raise NotBoundError(f"assertion {name}")
-    return CLAIMS[name](world, claim)
+    return CLAIMS[name](seen.world, claim)
 
 
 def _record_texts(world: World) -> list[str]:

@@ -1,27 +1,16 @@
 """The operations that cases name, each bound to the library."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cases import ledgers, reminders, sessions, snapshots, transcripts
+from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import REJECTED, NotBoundError, World
 from unsay.errors import UnknownCheckpointError
 from unsay.judging.scores import parse_score
 from unsay.nodes.faults import is_context_overflow
-
-Case = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What an operation led to."""
-
-    value: Any = None
-    world: World | None = None
-    worlds: dict[str, World] | None = None
 
 
 def judge_parse_score(case: Case, folder: Path) -> Seen:
@@ -131,10 +120,13 @@ def rollback_manual(case: Case, folder: Path) -> Seen:
 def rollback_undo(case: Case, folder: Path) -> Seen:
     """A rollback, and its undo."""
     world = _turns(case, folder)
+    given = case["given"]
     with world.open() as talk:
-        talk.rollback(talk.checkpoints()[case["given"]["rollback_to"] - 1]["id"])
-        if case["given"].get("undo"):
+        talk.rollback(talk.checkpoints()[given["rollback_to"] - 1]["id"])
+        if given.get("undo"):
             talk.undo()
+        if given.get("redo"):
+            talk.redo()
     return Seen(world=world)
 
 
@@ -149,7 +141,12 @@ def checkpoint_restore(case: Case, folder: Path) -> Seen:
     return Seen(world=world)
 
 
-OPERATIONS: dict[str, Callable[[Case, Path], Seen]] = {
+OPERATIONS: dict[str, Operation] = {
+    **transcripts.OPERATIONS,
+    **ledgers.OPERATIONS,
+    **sessions.OPERATIONS,
+    **reminders.OPERATIONS,
+    **snapshots.OPERATIONS,
     "judge.parse_score": judge_parse_score,
     "errors.is_context_overflow": is_overflow,
     "turn.run": turn_run,

@@ -7,11 +7,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from langchain_core.messages.utils import convert_to_messages
+
 from tests.cases.assertions import holds
-from tests.cases.operations import OPERATIONS, Case, Seen
+from tests.cases.operations import OPERATIONS
+from tests.cases.seen import Case, Seen
+from tests.cases.transcripts import plain
 from tests.cases.world import NotBoundError
 
-ALIASES = {"ContextOverflow": "ContextOverflowError"}
+ALIASES = {"ContextOverflow": "ContextOverflowError", "SessionEnded": "SessionEndedError"}
 
 
 def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
@@ -58,10 +62,12 @@ def _differences(expected: Case, seen: Seen) -> Iterator[str]:
     for key, value in expected.items():
         if key == "assertions":
             for claim in value:
-                if not holds(claim, seen.world, seen.worlds):
+                if not holds(claim, seen):
                     yield f"expected {claim}, got {_summary(seen)}"
         elif key == "state":
             yield from _state_differences(value, seen)
+        elif key in ("unchanged", "messages"):
+            yield from _message_differences(key, value, seen)
         elif key.startswith("returns"):
             if not _returned(key, value, seen.value):
                 yield f"expected {key} {value!r}, got {seen.value!r}"
@@ -69,8 +75,17 @@ def _differences(expected: Case, seen: Seen) -> Iterator[str]:
             raise NotBoundError(f"expected {key}")
 
 
+def _message_differences(key: str, wanted: Any, seen: Seen) -> Iterator[str]:
+    """Whether the messages are those that were wanted, or those that were given."""
+    if seen.messages is None or wanted is False or (key == "unchanged" and seen.given is None):
+        raise NotBoundError(f"expected {key}")
+    expected = seen.given if key == "unchanged" else convert_to_messages(wanted)
+    if [plain(m) for m in expected or ()] != [plain(m) for m in seen.messages]:
+        yield f"expected {key} {wanted!r}, got {_summary(seen)}"
+
+
 def _state_differences(wanted: Case, seen: Seen) -> Iterator[str]:
-    counters = seen.world.counters() if seen.world else {}
+    counters = seen.state or (seen.world.counters() if seen.world else {})
     for name, value in wanted.items():
         if name not in counters:
             raise NotBoundError(f"state {name}")
@@ -94,7 +109,9 @@ def _same(wanted: Any, got: Any) -> bool:
 
 
 def _summary(seen: Seen) -> str:
+    if seen.messages is not None:
+        return f"{[f'{m.type}: {m.content}'[:200] for m in seen.messages]}"
     if seen.world is None:
-        return "another thread's words"
+        return f"{seen.value!r}"
     record = [f"{m.type}: {m.content}" for m in seen.world.messages()]
     return f"{record} {seen.world.counters()}"

@@ -8,7 +8,20 @@ from tests.cases.run import failure, read_cases
 
 FOLDER = Path(os.environ.get("UNSAY_CASES", Path(__file__).parents[3] / "shared" / "cases"))
 FILE = FOLDER / "cases.json"
-AREAS = {"judge", "rollback", "checkpoint", "reducer", "topic", "turn"}
+AREAS = {
+    "checkpoint",
+    "judge",
+    "reducer",
+    "reminder",
+    "repair",
+    "rollback",
+    "run",
+    "session",
+    "topic",
+    "turn",
+    "turns",
+    "validate",
+}
 
 
 def _bound() -> list[dict]:

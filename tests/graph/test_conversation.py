@@ -21,7 +21,8 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownThreadError,
 )
-from unsay.graph.conversation import AsyncConversation, Conversation
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
 from unsay.history import database
 from unsay.history.catalogue import list_threads
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -254,10 +255,12 @@ def test_the_stream_of_a_turn(tmp_path: Path) -> None:
     order = [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
     assert order == [
         "topic",
+        "phase",
         "token",
         "verdict",
         "taken_back",
         "rollback",
+        "phase",
         "token",
         "verdict",
         "checkpoint",

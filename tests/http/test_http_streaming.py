@@ -53,7 +53,7 @@ def test_tokens_arrive_one_by_one(serve: Serve, seed_talk: SeedTalk, tmp_path: P
     pieces = [event.text for event in events if event.kind == "token"]
     assert seed_talk.answers[question] == "".join(pieces) == events[-1].text
     assert len(pieces) > 5
-    assert ["topic", "verdict", "checkpoint", "reply"] == [
+    assert ["topic", "phase", "verdict", "checkpoint", "reply"] == [
         event.kind for event in events if event.kind != "token"
     ]
 

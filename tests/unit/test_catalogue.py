@@ -7,7 +7,6 @@ from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.history.catalogue import (
-    PAGE,
     THREADS,
     ThreadEntry,
     entry_of,
@@ -69,11 +68,9 @@ async def test_a_thread_is_listed_under_its_own_id(thread_id: str, tmp_path: Pat
 
 
 def test_the_thread_spoken_in_last_comes_first() -> None:
-    """More threads than one page holds are all listed, by the time of their last turn."""
+    """Many threads are all listed, by the time of their last turn."""
     store = InMemoryStore()
-    days = [
-        f"2026-01-01T00:{index // 60:02}:{index % 60:02}+00:00" for index in range(PAGE * 2 + 1)
-    ]
+    days = [f"2026-01-01T00:{index // 60:02}:{index % 60:02}+00:00" for index in range(401)]
     for index in range(len(days)):
         place = (index * 7) % len(days)
         drive(steps(put_entry(store, f"t{place}", {**VALUE, "updated_at": days[place]})))
@@ -83,6 +80,40 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
 
     assert days[::-1] == [each.updated_at for each in listed]
     assert [f"t{index}" for index in range(len(days))][::-1] == [each.thread_id for each in listed]
+
+
+def test_a_line_of_earlier_days_is_an_active_session() -> None:
+    """What a line lacks has its default, and what a newer unsay added is left out."""
+    store = InMemoryStore()
+    drive(steps(put_entry(store, "t", {**VALUE, "mood": "fine"})))
+
+    assert [entry("t")] == list_threads(store)
+    assert ("active", {}, None) == (entry("t").status, entry("t").labels, entry("t").ended_at)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"title": "no times"},
+        {**VALUE, "created_at": "yesterday"},
+        {**VALUE, "created_at": None},
+        {**VALUE, "updated_at": 1},
+        {**VALUE, "turns": "two"},
+        {**VALUE, "status": "asleep"},
+        {**VALUE, "status": ["active"]},
+        {**VALUE, "labels": ["a"]},
+        {**VALUE, "labels": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_what_is_no_line_of_ours_is_left_out(value: dict[str, object]) -> None:
+    """Foreign and damaged lines hide themselves, and nothing else."""
+    store = InMemoryStore()
+    drive(steps(put_entry(store, "bad", value), put_entry(store, "t", VALUE)))
+    store.put((*THREADS, "deeper"), "foreign", VALUE)
+
+    assert ["t"] == [each.thread_id for each in list_threads(store)]
 
 
 def test_an_empty_store_lists_nothing() -> None:

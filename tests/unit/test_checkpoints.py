@@ -1,5 +1,6 @@
 """The checkpoints of a thread."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,15 +21,18 @@ from unsay.history.checkpoints import (
     check_name,
     find_checkpoint,
     make_checkpoint,
+    thin,
 )
 from unsay.types import Checkpoint
 
 
-def made(message_id: str, *, name: str | None = None, score: float | None = 0.9) -> Checkpoint:
+def made(
+    message_id: str, *, name: str | None = None, score: float | None = 0.9, turn: int = 1
+) -> Checkpoint:
     """A checkpoint as it is made."""
     return make_checkpoint(
         message_id=message_id,
-        turn=1,
+        turn=turn,
         score=score,
         topic="Kyoto",
         reason="score",
@@ -109,14 +113,77 @@ def test_a_name_taken_is_taken_again(name: str) -> None:
     taken.encode()
 
 
-def test_automatic_checkpoints_are_thinned_oldest_first() -> None:
-    """Past the limit the oldest unnamed ones go; named ones stay."""
+def test_checkpoints_of_one_turn_are_thinned_oldest_first() -> None:
+    """Past the limit the oldest of those that lie no turn apart go; named ones stay."""
     kept: list[Checkpoint] = []
     for index in range(6):
         new = made(f"m{index}", name="kept" if index == 1 else None)
         kept = add_checkpoint(kept, new, limit=3)
 
     assert ["m1", "m3", "m4", "m5"] == [each["message_id"] for each in kept]
+
+
+TURNS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([None, None, None, "named"])), max_size=60
+)
+"""How many turns lie between one checkpoint and the next, and whether it has a name."""
+
+
+def along(steps: list[tuple[int, str | None]]) -> list[Checkpoint]:
+    """Checkpoints of a thread, oldest first."""
+    turn, found = 1, []
+    for index, (step, name) in enumerate(steps):
+        turn += step
+        found.append(made(f"m{index}", turn=turn, name=name and f"{name} {index}"))
+    return found
+
+
+@given(steps=TURNS, cut=st.integers(0, 60), limit=st.integers(1, 9))
+def test_thinning_gives_the_same_whenever_it_runs(
+    steps: list[tuple[int, str | None]], cut: int, limit: int
+) -> None:
+    """At once, in two parts or after each checkpoint: the same ones stay, and none returns."""
+    marks = along(steps)
+    whole = thin(marks, limit=limit)
+    grown: list[Checkpoint] = []
+    gone: set[str] = set()
+    for each in marks:
+        before, grown = grown, add_checkpoint(grown, each, limit=limit)
+        gone |= {c["id"] for c in before} - {c["id"] for c in grown}
+        assert not gone & {c["id"] for c in grown}
+
+    assert whole == grown
+    assert whole == thin([*thin(marks[:cut], limit=limit), *marks[cut:]], limit=limit)
+    assert whole == thin(whole, limit=limit)
+
+
+@given(steps=TURNS, limit=st.integers(1, 9))
+def test_what_has_a_name_and_what_is_recent_stays(
+    steps: list[tuple[int, str | None]], limit: int
+) -> None:
+    """No named checkpoint goes, none of the newest half, and none at all before it must."""
+    marks = along(steps)
+    kept = thin(marks, limit=limit)
+    unnamed = [each for each in marks if each["name"] is None]
+
+    assert [each for each in marks if each["name"]] == [each for each in kept if each["name"]]
+    assert (
+        unnamed[-((limit + 1) // 2) :] == [c for c in kept if not c["name"]][-((limit + 1) // 2) :]
+    )
+    assert min(limit, len(unnamed)) == sum(each["name"] is None for each in kept)
+    assert kept == [each for each in marks if each in kept]
+
+
+def test_older_checkpoints_lie_ever_farther_apart() -> None:
+    """After a thousand turns half of them are the newest, the others reach back hundreds of turns."""
+    kept = thin([made(f"m{turn}", turn=turn) for turn in range(1, 1001)], limit=32)
+    ages = [1000 - each["turn"] for each in kept]
+    gaps = [older - newer for older, newer in pairwise(ages)]
+
+    assert list(range(15, -1, -1)) == ages[16:]
+    assert ages[0] > 500
+    assert all(gap <= 1 + age for gap, age in zip(gaps, ages[1:], strict=True))
+    assert sum(gaps[:4]) > 4 * sum(gaps[8:12])
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.history.line import Label, Line, put_back, take_back
+from unsay.history.line import Label, Line, put_back, take_back, with_returned
 from unsay.state import merge_message_update, merge_messages
-from unsay.types import Checkpoint, Cut, Segment
+from unsay.types import Checkpoint, Cut, Segment, Topic
 
 PERSON = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
 UNDO = Label(kind="undo", reason="undo", created_at="2026-01-02T00:00:00+00:00")
@@ -222,3 +222,53 @@ def test_places_have_names_and_back() -> None:
     assert [-1, 0, 1, 2] == [here.index_of(each) for each in (None, "m0", "m1", "m2")]
     assert [None, "m0", "m1", "m2"] == [here.id_at(each) for each in range(-1, 3)]
     assert {"m0": 0, "m1": 1, "m2": 2} == here.positions()
+
+
+def test_what_stands_already_is_not_put_back_twice() -> None:
+    """A message that a host sent again stays where it is; the rest of the cut returns."""
+    back = take_back(line(6, marks=("m5",)), "m1", label=PERSON)
+    again = Line(messages=(*back.line.messages, record(6)[3]))
+
+    change = put_back(again, "m3", [back.cut], label=UNDO)
+
+    assert ["m0", "m1", "m3", "m2", "m4", "m5"] == [m.id for m in change.line.messages]
+    assert ("m2", "m4", "m5") == change.only
+    assert (mark("m5"),) == change.line.checkpoints
+    assert list(change.line.messages) == merge_messages(again.messages, change.writes)
+
+
+def test_a_part_of_a_cut_returns_among_what_stays() -> None:
+    """One message is put in its place, with its checkpoint; what was there stands behind it."""
+    back = take_back(line(6, marks=("m3", "m5")), "m1", label=PERSON)
+    here = Line(messages=(*back.line.messages, *record(2, "n")))
+
+    change = put_back(here, "m1", [back.cut], label=UNDO, keep=["n0", "n1"], only=["m3"])
+
+    assert ["m0", "m1", "m3", "n0", "n1"] == [m.id for m in change.line.messages]
+    assert ([], ("m3",)) == (change.cut["messages"], change.only)
+    assert (mark("m3"),) == change.line.checkpoints
+    assert list(change.line.messages) == merge_messages(here.messages, change.writes)
+
+
+def test_a_name_stays_with_the_checkpoint_that_has_it() -> None:
+    """Of several checkpoints with one name the first keeps it."""
+    named = [Checkpoint(**{**mark(each), "name": "home"}) for each in ("m1", "m3", "m5")]
+    nameless = [Checkpoint(**{**each, "name": None}) for each in named]
+
+    assert [named[0], *nameless[1:]] == with_returned(named[:1], named[1:], {"m3", "m5"})
+    assert [named[1], nameless[2]] == with_returned([], named[1:], {"m3", "m5"})
+    assert [named[2]] == with_returned([], named, {"m5"})
+
+
+def test_a_summary_goes_and_returns_with_its_words() -> None:
+    """A fold tells of messages; without the last of them it tells nothing."""
+    told = Topic(id="t", label="Kyoto", summary="Of Kyoto.", summarized_through="m3")
+    silent = Topic(id="t", label="Kyoto", summary=None, summarized_through=None)
+    here = Line(messages=tuple(record(6)), topics=(told,))
+
+    kept = take_back(here, "m3", label=PERSON)
+    gone = take_back(here, "m1", label=PERSON)
+    again = put_back(gone.line, "m1", [gone.cut], label=UNDO)
+
+    assert ((told,), (silent,), (told,)) == (kept.line.topics, gone.line.topics, again.line.topics)
+    assert ("topics" not in kept.cut, [told]) == (True, gone.cut["topics"])

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+)
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -15,6 +21,8 @@ from unsay.effects import drive
 from unsay.errors import (
     AmbiguousCheckpointError,
     ConflictError,
+    InputError,
+    NothingToRedoError,
     NothingToUndoError,
     UnknownCheckpointError,
 )
@@ -22,18 +30,26 @@ from unsay.history.checkpoints import make_checkpoint
 from unsay.history.cuts import cuts_namespace, unpack
 from unsay.history.line import Label, Line
 from unsay.judging.topics import LexicalDetector
+from unsay.nodes.landings import (
+    landing_of,
+    landing_of_context,
+    landing_of_drafts,
+    landing_of_order,
+    landing_of_person,
+    landing_of_turns,
+)
 from unsay.nodes.moves import (
     OPERATIONS,
     counts,
     fetch_cuts,
     go_back,
-    landing_of_context,
-    landing_of_drafts,
-    landing_of_person,
     last_operation,
+    last_undone,
     line_of,
     note,
     place_name,
+    redo_last,
+    redoable,
     turns_left,
     undo_last,
 )
@@ -42,7 +58,7 @@ from unsay.services import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import State, Update, merge_messages
 from unsay.transcript.marks import DOCUMENT, notice
-from unsay.types import Checkpoint, Note, Operation, Segment, Topic
+from unsay.types import Checkpoint, Note, Operation, Segment, Topic, Undone
 
 NOW = "2026-01-01T12:00:00+00:00"
 PERSON = Label(kind="person", reason="/rollback", created_at=NOW)
@@ -226,6 +242,69 @@ def test_there_may_be_nothing_to_go_back_from(record: list[AnyMessage], pending:
     """An empty conversation is told so."""
     with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
         landing_of_person(line(record), None, pending)
+
+
+@pytest.mark.parametrize(
+    ("record", "turns", "pending", "landing"),
+    [
+        pytest.param(talk(3), 1, [], "a2", id="one"),
+        pytest.param(talk(3), 3, [], None, id="all"),
+        pytest.param(talk(3, pending=True), 2, ["p"], "a1", id="a question that waits is none"),
+        pytest.param(talk(3, pending=True), 1, [], "a2", id="an unanswered one goes along"),
+        pytest.param(DOCUMENTED, 1, [], "a1", id="documents go with their question"),
+        pytest.param(TWICE, 1, [], "a1", id="a question of two messages goes whole"),
+        pytest.param([*COMMANDED, *talk(2)[2:]], 1, [], "n", id="commands stay"),
+        pytest.param([*COMMANDED, *talk(2)[2:]], 2, [], None, id="commands between go"),
+        pytest.param([SystemMessage("Hi", id="s"), *talk(1)], 1, [], "s", id="the preamble stays"),
+        pytest.param([AIMessage("Hi!", id="g"), *talk(1)], 2, [], None, id="a greeting is a turn"),
+    ],
+)
+def test_so_many_turns_back(
+    record: list[AnyMessage], turns: int, pending: list[str], landing: str | None
+) -> None:
+    """To before the question of the first turn that goes."""
+    assert landing == landing_of_turns(line(record), turns, pending)
+
+
+@pytest.mark.parametrize(
+    ("turns", "error"),
+    [
+        pytest.param(3, NothingToUndoError, id="too many"),
+        pytest.param(0, InputError, id="none"),
+        pytest.param(1.0, InputError, id="no whole number"),
+    ],
+)
+def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
+    """The error says how many were asked for."""
+    with pytest.raises(error, match=f"turns={turns!r}"):
+        landing_of_turns(line(talk(2)), turns, [])
+
+
+@pytest.mark.parametrize(
+    ("argument", "landing"),
+    [
+        pytest.param("", "a2", id="nothing"),
+        pytest.param("2", "a1", id="a number"),
+        pytest.param("２", "a1", id="a wide number"),
+        pytest.param("3", "a2", id="a checkpoint's name"),
+        pytest.param("lunch", "a1", id="another name"),
+    ],
+)
+def test_what_is_typed_behind_a_rollback(argument: str, landing: str) -> None:
+    """A number is turns, unless a checkpoint is named so."""
+    marks = (mark("a1", name="lunch"), mark("a2", name="3"))
+    here = Line(messages=tuple(talk(3)), checkpoints=marks)
+
+    assert landing == landing_of_order(here, argument, [])
+
+
+def test_one_place_is_ordered() -> None:
+    """A host gives a checkpoint or a number of turns, not both."""
+    here = line(talk(3), "a1")
+
+    assert ["a1", "a2"] == [landing_of(here, None, None), landing_of(here, None, 1)]
+    with pytest.raises(InputError, match="'x' and turns=1 are two places"):
+        landing_of(here, "x", 1)
 
 
 def test_an_undo_takes_the_newest_step() -> None:
@@ -454,3 +533,62 @@ def test_cuts_are_fetched_in_the_order_asked_for() -> None:
 
     assert names[::-1] == [cut["id"] for cut in found]
     assert [4, 2] == [len(cut["messages"]) for cut in found]
+
+
+@STORES
+@given(
+    places=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5),
+    back=st.integers(min_value=1, max_value=5),
+)
+def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: bool) -> None:
+    """So many undos and as many redos give exactly what was there, bounded."""
+    here = scope(InMemoryStore() if stored else None)
+    state = full(pending=True)
+    for place in places:
+        base = line_of(state).id_at(min(place, len(state["messages"]) - 1) - 1)
+        state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
+    before, steps = state, min(back, len(state["operations"]))
+    for _ in range(steps):
+        state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
+    assert steps == len(redoable(state, ["p"]))
+    for _ in range(steps):
+        state = after(state, drive(redo_last(state, here, ["p"], "/redo")))
+
+    for key in ("messages", "checkpoints", "segments", "topics", "current_topic"):
+        assert before[key] == state[key]  # type: ignore[literal-required]
+    assert (len(before["operations"]), []) == (len(state["operations"]), state["redo"])
+    with pytest.raises(NothingToRedoError, match="nothing to redo"):
+        drive(redo_last(state, here, ["p"], "/redo"))
+
+
+def test_what_was_undone_is_redone_only_where_it_was() -> None:
+    """Once the record ends elsewhere nothing is redone, and the next undo begins anew."""
+    here = scope(InMemoryStore())
+    state = full()
+    undone = after(state, drive(undo_last(state, here, [], "undo")))
+    went_on: State = {**undone, "messages": [*undone["messages"], AIMessage("Put in.", id="x")]}
+
+    assert (1, 0) == (len(redoable(undone, [])), len(redoable(went_on, [])))
+    with pytest.raises(NothingToRedoError):
+        last_undone(went_on, [])
+
+
+def test_steps_that_were_undone_are_bounded() -> None:
+    """As many as can be undone, the newest."""
+    here = scope(InMemoryStore())
+    state = full()
+    state["redo"] = [Undone(kind="turn", base=f"b{i}", cuts=[], at="a3") for i in range(OPERATIONS)]
+    undone = drive(undo_last(state, here, [], "undo"))
+
+    assert (OPERATIONS, "b1") == (len(undone["redo"]), undone["redo"][0]["base"])
+
+
+def test_an_unanswered_turn_is_not_redone() -> None:
+    """Its words are said again instead."""
+    here = scope(InMemoryStore())
+    state = full(pending=True)
+    state["operations"] = [Operation(kind="turn", base="a3", cuts=[])]
+
+    undone = drive(undo_last(state, here, [], "undo"))
+
+    assert ([], []) == (undone["redo"], undone["operations"])

@@ -32,7 +32,10 @@ OTHER: dict[str, Any] = {
     "language": "ja",
     "system_prompt": "Be brief.",
     "judge_timeout_seconds": 1.5,
+    "max_tool_result_bytes": 2_000,
     "model_timeout_seconds": 2.5,
+    "thread_wait_seconds": 0.0,
+    "lease_seconds": 7.5,
     "max_tool_steps": 3,
     "max_message_chars": 10,
     "max_judged_entries": 7,
@@ -66,6 +69,10 @@ def value_of(settings: Settings, name: str) -> Any:
 def variable(value: Any) -> str:
     """A value as the environment has it."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+OVERRIDES = [each.name for each in fields(Context) if each.name in OTHER]
+"""What a context may say of the settings; the rest of it is about the run itself."""
 
 
 def test_every_setting_has_a_case() -> None:
@@ -224,7 +231,7 @@ def test_a_run_without_overrides_has_the_settings(context: Context | None) -> No
     assert settings is settings.for_run(context)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Context)])
+@pytest.mark.parametrize("name", OVERRIDES)
 def test_every_override_is_a_setting(name: str) -> None:
     """A context has the settings' own names, and none has a default of its own."""
     run = load_settings().for_run(context_of({name: OTHER[name]}))
@@ -301,11 +308,7 @@ def test_a_context_comes_in_any_form(value: object, context: Context | None) -> 
     assert context == context_of(value)
 
 
-@given(
-    st.fixed_dictionaries(
-        {}, optional={each.name: st.just(OTHER[each.name]) for each in fields(Context)}
-    )
-)
+@given(st.fixed_dictionaries({}, optional={name: st.just(OTHER[name]) for name in OVERRIDES}))
 def test_a_dict_is_worth_the_dataclass(overrides: dict[str, Any]) -> None:
     """Any choice of overrides gives the same settings in both forms."""
     settings = load_settings()

@@ -11,7 +11,7 @@ from unsay.context.topics import by_topic
 from unsay.context.view import Hints, View, plan_view
 from unsay.prompts.catalogue import Fence, texts
 from unsay.transcript.marks import DOCUMENT, notice
-from unsay.types import Segment, Topic
+from unsay.types import Segment, Topic, Unfolded
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
 PLAIN = Hints()
@@ -342,3 +342,31 @@ def test_the_next_turn_begins_with_the_same_bytes(
 
 def _renamed(talk: list[AnyMessage]) -> list[AnyMessage]:
     return [m.model_copy(update={"id": f"later-{m.id}"}) for m in talk]
+
+
+@pytest.mark.parametrize(
+    ("unfolded", "words"),
+    [
+        pytest.param([], ["b1", "b2"], id="folded"),
+        pytest.param([("kyoto", "b1")], ["k1", "k2", "b1", "b2"], id="unfolded"),
+        pytest.param([("kyoto", "x")], ["b1", "b2"], id="unfolded elsewhere"),
+        pytest.param([("rice", "b1")], ["b1", "b2"], id="a topic that is gone"),
+    ],
+)
+def test_an_unfolded_topic_is_shown_while_the_talk_stays(
+    unfolded: list[tuple[str, str]], words: list[str]
+) -> None:
+    """Its words stand where they stood, and no summary stands for them."""
+    opened = [Unfolded(topic_id=topic_id, at=at) for topic_id, at in unfolded]
+    found = plan_view(
+        [*KYOTO, *BREAD],
+        LEFT,
+        [topic("kyoto", SUMMED), topic("bread")],
+        system_prompt=None,
+        texts=texts("en"),
+        hints=PLAIN,
+        unfolded=opened,
+    )
+
+    assert words == [m.id for m in found.messages if m.type != "system"]
+    assert (len(words) == 2) == any(SUMMED in str(m.content) for m in found.messages)

@@ -16,10 +16,12 @@ from unsay.cli.place import location
 from unsay.cli.screen import Screen
 from unsay.cli.speaking import Cast, Speaker, readable
 from unsay.cli.turns import reply_event
-from unsay.errors import InputError, UnknownThreadError
+from unsay.effects import drive
+from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.graph.conversation import Conversation
 from unsay.graph.reply import Event
-from unsay.history.database import open_database
+from unsay.history.database import open_database, translated
+from unsay.history.sessions import find_session, refuse_ended
 from unsay.nodes.commands import parse_command
 from unsay.transcript.marks import spoken
 from unsay.transcript.text import preview, text_of
@@ -44,6 +46,8 @@ def chat(
         closing(open_database(location(db))) as database,
         cast.speaker(database, thread) as speaker,
     ):
+        with translated(database.path):
+            refuse_ended(drive(find_session(database.store, speaker.conversation.thread_id)))
         Chat(speaker, as_json=as_json).run()
 
 
@@ -73,6 +77,8 @@ class Chat:
                     raise
                 self._screen.end_line()
                 self._screen.note(self._screen.labels.stopped)
+            except SessionEndedError:
+                raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
                 show(error, as_json=self._as_json)

@@ -1,16 +1,19 @@
 """The commands of `unsay`: their options and help, without what carries them out.
 
-Only Click is imported here, so that `--help`, `--version` and completion are
-instant; a command's module is imported when the command runs.
+Only Click and our fixed words are imported here, so that `--help`, `--version` and completion
+are instant; a command's module is imported when the command runs.
 """
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, get_args
 
 import click
+
+from unsay.cli.options import begun, labelled, models, paged, pairs, place, shared, thread
+from unsay.types import EventType, RunPhase, RunStatus
 
 HOMES = {
     "chat": "unsay.cli.chat",
@@ -21,14 +24,26 @@ HOMES = {
     "checkpoint": "unsay.cli.moving",
     "rollback": "unsay.cli.moving",
     "undo": "unsay.cli.moving",
+    "redo": "unsay.cli.moving",
+    "retry": "unsay.cli.say",
+    "fork": "unsay.cli.branching",
+    "branches": "unsay.cli.branching",
+    "diff": "unsay.cli.branching",
+    "restore": "unsay.cli.moving",
+    "pick": "unsay.cli.moving",
+    "spent": "unsay.cli.branching",
+    "runs": "unsay.cli.running",
+    "events": "unsay.cli.ledger",
+    "replay": "unsay.cli.replaying",
+    "label": "unsay.cli.sessions",
+    "end": "unsay.cli.sessions",
+    "purge": "unsay.cli.sessions",
     "demo": "unsay.cli.demo",
 }
 """The module that has each command's function, which bears the command's name."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LazyGroup(click.Group):
@@ -70,25 +85,6 @@ def _run(name: str, options: dict[str, Any]) -> None:
     getattr(import_module(HOMES[name]), name)(**options)
 
 
-def _shared(command: F) -> F:
-    """The options of every command."""
-    db = click.option("--db", metavar="PATH", help="Database file, instead of unsay's own.")
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-    return db(as_json(command))
-
-
-def _thread(note: str) -> Callable[[F], F]:
-    return click.option("--thread", metavar="ID", help=f"The conversation; {note}.")
-
-
-def _models(command: F) -> F:
-    model = click.option("--model", metavar="NAME", help="Answers; default $UNSAY_MODEL.")
-    judge = click.option(
-        "--judge-model", metavar="NAME", help="Judges the answers; default the answering model."
-    )
-    return model(judge(command))
-
-
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="unsay", message="unsay %(version)s")
 @click.pass_context
@@ -104,9 +100,9 @@ def cli(context: click.Context) -> None:
 
 
 @cli.command()
-@_thread("a new one by default")
-@_models
-@_shared
+@thread("a new one by default")
+@models
+@shared
 def chat(**options: Any) -> None:
     """Talk; /help lists what can be taken back."""
     _run("chat", options)
@@ -114,8 +110,8 @@ def chat(**options: Any) -> None:
 
 @cli.command()
 @click.argument("text", required=False)
-@_thread("a new one by default, the last one for --resume and --decide")
-@_models
+@thread("a new one by default, the last one for --resume and --decide")
+@models
 @click.option("--resume", is_flag=True, help="Go on with a turn that was interrupted.")
 @click.option(
     "--decide",
@@ -123,30 +119,37 @@ def chat(**options: Any) -> None:
     help="Decide about rejected drafts: approve, reject, edit:YOUR WORDS, or what the next "
     "attempt should do.",
 )
-@_shared
+@shared
 def say(**options: Any) -> None:
     """Say TEXT, or standard input for -; print the answer."""
     _run("say", options)
 
 
 @cli.command()
-@_shared
+@click.option("--status", type=click.Choice(["active", "ended"]), help="Only these.")
+@labelled("threads")
+@begun("threads")
+@paged
+@shared
 def threads(**options: Any) -> None:
-    """List the conversations, the newest first."""
+    """List the conversations, the newest first.
+
+    Without filters the one spoken in last comes first, with them the one begun last.
+    """
     _run("threads", options)
 
 
 @cli.command()
-@_thread("the last one by default")
-@_shared
+@thread("the last one by default")
+@shared
 def timeline(**options: Any) -> None:
     """Show the turns, the scores and what was taken back."""
     _run("timeline", options)
 
 
 @cli.command()
-@_thread("the last one by default")
-@_shared
+@thread("the last one by default")
+@shared
 def checkpoints(**options: Any) -> None:
     """List the checkpoints."""
     _run("checkpoints", options)
@@ -154,33 +157,207 @@ def checkpoints(**options: Any) -> None:
 
 @cli.command()
 @click.argument("name", required=False)
-@_thread("the last one by default")
-@_shared
+@thread("the last one by default")
+@shared
 def checkpoint(**options: Any) -> None:
     """Mark this point as good, with or without a name."""
     _run("checkpoint", options)
 
 
 @cli.command()
-@click.argument("to", metavar="[CHECKPOINT]", required=False)
-@_thread("the last one by default")
-@_shared
+@place
+@click.option("--preview", is_flag=True, help="Only tell what would go; nothing is changed.")
+@thread("the last one by default")
+@shared
 def rollback(**options: Any) -> None:
     """Go back to a checkpoint, by default the last good one."""
     _run("rollback", options)
 
 
 @cli.command()
-@_thread("the last one by default")
-@_shared
+@thread("the last one by default")
+@shared
 def undo(**options: Any) -> None:
     """Take back the last step, a turn or a rollback."""
     _run("undo", options)
 
 
 @cli.command()
+@thread("the last one by default")
+@shared
+def redo(**options: Any) -> None:
+    """Make the step again that was undone last."""
+    _run("redo", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@models
+@shared
+def retry(**options: Any) -> None:
+    """Ask the last question again; print the new answer.
+
+    `unsay undo` brings the old answer back.
+    """
+    _run("retry", options)
+
+
+@cli.command()
+@place
+@click.option("--as", "name", metavar="ID", help="The new conversation; a new id by default.")
+@thread("the last one by default")
+@shared
+def fork(**options: Any) -> None:
+    """Begin a conversation as this one was; print its id."""
+    _run("fork", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@shared
+def branches(**options: Any) -> None:
+    """List the live line, what was left, and the forks.
+
+    Each with its id, the turn after which it begins, its own turns and what they cost.
+    """
+    _run("branches", options)
+
+
+@cli.command()
+@click.argument("a")
+@click.argument("b", required=False, default="live")
+@thread("the last one by default")
+@shared
+def diff(**options: Any) -> None:
+    """Show how two lines differ, B by default the live one.
+
+    A line is `live`, a checkpoint, a cut's id or a conversation's; `unsay branches` lists them.
+    """
+    _run("diff", options)
+
+
+@cli.command()
+@click.argument("what")
+@thread("the last one by default")
+@shared
+def restore(**options: Any) -> None:
+    """Bring back a cut, one message of it, or a folded topic.
+
+    WHAT is the id of a cut or a message, or a topic's id or label.
+    """
+    _run("restore", options)
+
+
+@cli.command()
+@click.argument("message_ids", metavar="ID...", nargs=-1, required=True)
+@click.option(
+    "--from", "branch", metavar="BRANCH", required=True, help="A cut's id, or a conversation's."
+)
+@thread("the last one by default")
+@shared
+def pick(**options: Any) -> None:
+    """Put messages of another line at the end of this one.
+
+    `unsay diff BRANCH --json` has the messages' ids.
+    """
+    _run("pick", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@shared
+def spent(**options: Any) -> None:
+    """Show the tokens of what stands and what was taken back."""
+    _run("spent", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@click.option("--all", "everywhere", is_flag=True, help="The runs of all conversations.")
+@click.option(
+    "--status",
+    type=click.Choice(get_args(RunStatus)),
+    multiple=True,
+    help="Only these; may be given several times.",
+)
+@click.option("--phase", type=click.Choice(get_args(RunPhase)), help="Only those at this work.")
+@labelled("runs")
+@begun("runs")
+@paged
+@shared
+def runs(**options: Any) -> None:
+    """List what ran, the first run first, and how it ended."""
+    _run("runs", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@click.option(
+    "--type",
+    "types",
+    type=click.Choice(get_args(EventType)),
+    multiple=True,
+    help="Only these; may be given several times.",
+)
+@click.option("--run", metavar="ID", help="Only those of this run.")
+@labelled("events")
+@paged
+@click.option(
+    "--verify", is_flag=True, help="Only check that none is missing and all make the record."
+)
+@shared
+def events(**options: Any) -> None:
+    """List everything that happened, oldest first."""
+    _run("events", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@click.option("--turn", metavar="N", type=int, help="Of this turn.")
+@click.option("--run", metavar="ID", help="Of this run, which failed or took a draft back.")
+@click.option("--attempt", metavar="N", type=int, help="This failed attempt, from 1.")
+@click.option("--model", metavar="NAME", help="Asks this model the same; nothing is recorded.")
+@click.option("--judge-model", metavar="NAME", help="Judges its answer; default as configured.")
+@click.option("--payload", is_flag=True, help="Print the request's body alone, as JSON.")
+@shared
+def replay(**options: Any) -> None:
+    """Show what a model was sent, and ask another the same.
+
+    By default the newest attempt that failed; without one, the last turn.
+    """
+    _run("replay", options)
+
+
+@cli.command()
+@pairs
+@thread("the last one by default")
+@click.option("--remove", metavar="NAME", multiple=True, help="Take this label off.")
+@shared
+def label(**options: Any) -> None:
+    """Set labels to find a conversation by, and list them."""
+    _run("label", options)
+
+
+@cli.command()
+@thread("it can be read ever after", required=True)
+@shared
+def end(**options: Any) -> None:
+    """End a conversation for good."""
+    _run("end", options)
+
+
+@cli.command()
+@thread("nothing brings it back", required=True)
+@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@shared
+def purge(**options: Any) -> None:
+    """Remove a conversation, to the last byte."""
+    _run("purge", options)
+
+
+@cli.command()
 @click.option("--lang", type=click.Choice(["en", "ja"]), default="en", help="Default en.")
-@_shared
+@shared
 def demo(**options: Any) -> None:
     """Show it all on a scripted conversation; no key needed."""
     _run("demo", options)

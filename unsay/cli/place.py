@@ -13,6 +13,7 @@ from unsay.errors import UnknownThreadError
 from unsay.graph.conversation import Conversation
 from unsay.history.catalogue import list_threads
 from unsay.history.database import Database, open_database, translated
+from unsay.history.urls import is_postgres
 
 FILE = "unsay.db"
 """Name of the database in unsay's folder."""
@@ -30,7 +31,8 @@ def location(db: str | None) -> str:
 
 def exists(db: str | None) -> bool:
     """Whether the database is there, so that reading need not make one."""
-    return Path(location(db).removeprefix("sqlite:///")).exists()
+    place = location(db)
+    return is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists()
 
 
 def newest_thread(database: Database) -> str:

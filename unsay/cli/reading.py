@@ -1,34 +1,44 @@
 """`unsay threads`, `timeline` and `checkpoints`: looking without changing anything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
+from typing import Any
 
 import click
+from langgraph.store.base import BaseStore
 
 from unsay.cli.output import note, print_json, versioned
+from unsay.cli.pages import gathered, tell_more
 from unsay.cli.place import existing_thread, exists, location
+from unsay.effects import drive
 from unsay.graph.pictures import tree_text
 from unsay.history.catalogue import ThreadEntry, list_threads
 from unsay.history.database import open_database, translated
+from unsay.history.paging import Slice
+from unsay.history.sessions import search_sessions
 from unsay.nodes.commands import checkpoints_text
 from unsay.prompts.catalogue import texts
 from unsay.transcript.text import newest_language
 
 
-def threads(*, db: str | None, as_json: bool) -> None:
-    """Print the threads, the one spoken in last first."""
-    entries: Sequence[ThreadEntry] = ()
+def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
+    """Print the threads: all, the one spoken in last first, or those that are asked for."""
+    asked = {name: given for name, given in filters.items() if given not in (None, {})}
+    found: Slice[ThreadEntry] = Slice(lines=(), cursor=None)
     if exists(db):
         with closing(open_database(location(db))) as database, translated(database.path):
-            entries = list_threads(database.store)
+            found = _searched(database.store, asked) if asked else _all(database.store)
     if as_json:
-        print_json(versioned(threads=[asdict(each) for each in entries]))
+        entries = [asdict(each) for each in found.lines]
+        print_json(versioned(threads=entries, **({"cursor": found.cursor} if asked else {})))
         return
-    for each in entries:
+    for each in found.lines:
         click.echo(_line(each))
-    if not entries:
-        note(f"There is no thread in {location(db)!r} yet; `unsay chat` begins one.")
+    tell_more(found.cursor)
+    if not found.lines:
+        begin = f"There is no thread in {location(db)!r} yet; `unsay chat` begins one."
+        note("No thread fits." if asked else begin)
 
 
 def timeline(*, thread: str | None, db: str | None, as_json: bool) -> None:
@@ -51,6 +61,18 @@ def checkpoints(*, thread: str | None, db: str | None, as_json: bool) -> None:
         else:
             language = newest_language(conversation.messages())
             click.echo(checkpoints_text(marks, texts(language)))
+
+
+def _all(store: BaseStore) -> Slice[ThreadEntry]:
+    return Slice(lines=tuple(list_threads(store)), cursor=None)
+
+
+def _searched(store: BaseStore, asked: Mapping[str, Any]) -> Slice[ThreadEntry]:
+    def read(cursor: str | None, limit: int) -> Slice[ThreadEntry]:
+        page = drive(search_sessions(store, **{**asked, "cursor": cursor, "limit": limit}))
+        return Slice(lines=page.sessions, cursor=page.cursor)
+
+    return gathered(read, limit=asked.get("limit"), cursor=asked.get("cursor"))
 
 
 def _line(entry: ThreadEntry) -> str:

@@ -1,7 +1,7 @@
-"""`unsay say`: one message, one answer."""
+"""`unsay say` and `retry`: one message, one answer."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
@@ -12,6 +12,7 @@ from unsay.cli.output import note, print_json, versioned
 from unsay.cli.place import existing_thread, location
 from unsay.cli.screen import Screen
 from unsay.cli.speaking import Cast, Speaker, readable
+from unsay.cli.turns import Show
 from unsay.errors import InputError
 from unsay.graph.reply import Event
 from unsay.history.database import open_database
@@ -35,16 +36,38 @@ def say(
     cast = Cast.named(model=model, judge_model=judge_model)
     words = None if text is None else readable(_from_stdin() if text == "-" else text)
     with _speaker(cast, db, thread, begins=text is not None) as speaker:
-        name = speaker.conversation.thread_id
-        show = _Objects(name) if as_json else _Words(_screen(speaker, words), name)
-        try:
-            if words is not None:
-                speaker.turns.say(words, show)
-            else:
-                speaker.turns.resume(None if decide is None else decision_of(decide), show)
-        except KeyboardInterrupt:
-            note(f"stopped; unsay say --thread {name} --resume goes on")
-            raise
+        turns = speaker.turns
+        if words is not None:
+            _shown(speaker, words, lambda show: turns.say(words, show), as_json=as_json)
+        else:
+            due = None if decide is None else decision_of(decide)
+            _shown(speaker, None, lambda show: turns.resume(due, show), as_json=as_json)
+
+
+def retry(
+    *,
+    thread: str | None,
+    model: str | None,
+    judge_model: str | None,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Ask the last question again and print the reply."""
+    cast = Cast.named(model=model, judge_model=judge_model)
+    with _speaker(cast, db, thread, begins=False) as speaker:
+        _shown(speaker, None, speaker.turns.retry, as_json=as_json)
+
+
+def _shown(
+    speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
+) -> None:
+    """Show a turn; one that Ctrl-C stops can be gone on with."""
+    name = speaker.conversation.thread_id
+    try:
+        turn(_Objects(name) if as_json else _Words(_screen(speaker, words), name))
+    except KeyboardInterrupt:
+        note(f"stopped; unsay say --thread {name} --resume goes on")
+        raise
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from unsay.cli.labels import Labels, labels
 from unsay.cli.turns import Turns, turns_of
 from unsay.errors import InputError
+from unsay.graph.async_conversation import AsyncConversation
 from unsay.graph.builder import make_services
-from unsay.graph.conversation import AsyncConversation, Conversation
+from unsay.graph.conversation import Conversation
 from unsay.graph.reply import Reply, reply_of
 from unsay.history.database import Database
 from unsay.settings import Settings, load_settings

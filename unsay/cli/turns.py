@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from unsay.graph.conversation import AsyncConversation
+from unsay.graph.async_conversation import AsyncConversation
 from unsay.graph.reply import Event, Reply
 
 Show = Callable[[Event], None]
@@ -42,6 +42,15 @@ class Turns:
         """
         reply = self._runner.run(self._conversation.resume(decision))
         show(reply_event(reply))
+
+    def retry(self, show: Show) -> None:
+        """Have the last question answered anew; shows the reply.
+
+        Raises:
+            UnsayError: As `Conversation.retry`.
+            KeyboardInterrupt: As `say`.
+        """
+        show(reply_event(self._runner.run(self._conversation.retry())))
 
     async def _streamed(self, words: str, show: Show) -> None:
         async for event in self._conversation.stream(words):

@@ -23,6 +23,13 @@ def current_topic_id(segments: Sequence[Segment]) -> str | None:
     return segments[-1]["topic_id"] if segments else None
 
 
+def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
+    """The segments whose start is still on the record, in the record's order."""
+    places = {message.id: index for index, message in enumerate(messages)}
+    there = [each for each in segments if each["start"] in places]
+    return sorted(there, key=lambda each: places[each["start"]])
+
+
 def by_topic(
     messages: Sequence[AnyMessage], segments: Sequence[Segment]
 ) -> dict[str, list[AnyMessage]]:

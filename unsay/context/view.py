@@ -1,16 +1,18 @@
 """The view: what the model is sent for one call, computed from the record."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
-from unsay.context.topics import by_topic, current_topic_id
+from unsay.context.topics import by_topic, current_topic_id, standing
 from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
 from unsay.transcript.marks import is_document, is_question, spoken
+from unsay.transcript.omission import present
+from unsay.transcript.repair import conform
 from unsay.transcript.text import text_of
-from unsay.types import Segment, Topic
+from unsay.types import Provider, Segment, Topic, Unfolded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ def plan_view(
     system_prompt: str | None,
     texts: Texts,
     hints: Hints,
+    unfolded: Sequence[Unfolded] = (),
 ) -> View:
     """Choose what the model sees: the current topic word for word, the others folded.
 
@@ -59,24 +62,55 @@ def plan_view(
         system_prompt: The first words of the view.
         texts: Of the conversation's language.
         hints: For this attempt.
+        unfolded: Topics that are shown as well while the talk stays where it is.
 
     Returns:
         A view whose system message, if any, holds the system prompt, the
         record's own system messages, the folded topics' summaries and the
         hints, in this order: what changes least comes first.
     """
+    segments = standing(record, segments)
     current = current_topic_id(segments)
-    shown = by_topic(record, segments).get(current or "", []) if current else spoken(record)
+    opened = _opened(segments, unfolded)
+    shown = _of_topics(record, segments, opened) if current else spoken(record)
     said = _presented([message for message in shown if message.type != "system"], texts)
     instructions = [text_of(m) for m in record if m.type == "system" and text_of(m).strip()]
     parts = [
         *([system_prompt] if system_prompt else []),
         *instructions,
-        *_summaries(topics, current, texts),
+        *_summaries(topics, opened, texts),
         *_hints(hints, texts),
     ]
     head: list[AnyMessage] = [SystemMessage("\n\n".join(parts))] if parts else []
     return View(messages=(*head, *said), left_out=len(record) - len(said) - len(instructions))
+
+
+def sendable(
+    view: Sequence[AnyMessage],
+    *,
+    texts: Texts,
+    provider: Provider | None,
+    max_tool_result_bytes: int,
+) -> list[AnyMessage]:
+    """A view as a provider may be sent it: whole, in order, and no tool result too large.
+
+    Args:
+        view: Its messages, followed by those of the draft under way.
+        texts: Of the conversation's language.
+        provider: Who answers; thinking of others is left out. `None` where nobody knows.
+        max_tool_result_bytes: A larger one is shown as a record with its beginning.
+
+    Returns:
+        What is longer begins with what was sent before it, so that a provider's
+        cache stays good.
+    """
+    shown = [
+        present(each, max_tool_result_bytes) if isinstance(each, ToolMessage) else each
+        for each in view
+    ]
+    return conform(
+        shown, opening=texts.opening, provider=provider, interrupted=texts.interrupted_tool
+    )
 
 
 def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
@@ -101,8 +135,30 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     return document.model_copy(update={"content": content})
 
 
-def _summaries(topics: Sequence[Topic], current: str | None, texts: Texts) -> list[str]:
-    folded = [t for t in topics if t["id"] != current and t["summary"]]
+def _opened(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
+    """The topics that are shown word for word: the current one, and those that were unfolded."""
+    if not segments:
+        return set()
+    here = segments[-1]
+    return {
+        here["topic_id"],
+        *(each["topic_id"] for each in unfolded if each["at"] == here["start"]),
+    }
+
+
+def _of_topics(
+    record: Sequence[AnyMessage], segments: Sequence[Segment], opened: Collection[str]
+) -> list[AnyMessage]:
+    """The messages of some topics, in the record's order."""
+    grouped = by_topic(record, segments)
+    if len(opened) == 1:
+        return grouped.get(next(iter(opened)), [])
+    shown = {m.id for topic in opened for m in grouped.get(topic, [])}
+    return [message for message in record if message.id in shown]
+
+
+def _summaries(topics: Sequence[Topic], opened: Collection[str], texts: Texts) -> list[str]:
+    folded = [t for t in topics if t["id"] not in opened and t["summary"]]
     fence = Fence.around(*(each["summary"] or "" for each in folded))
     lines = [fence.mark("summary", each["summary"] or "") for each in folded]
     return ["\n".join([texts.summary_heading, *lines])] if lines else []

@@ -1,5 +1,6 @@
 """The graph: five nodes, their edges, and what they work with."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,10 +12,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
-from unsay.effects import Steps, adrive, drive
+from unsay.context.reminders import Reminder, ordered
+from unsay.effects import adrive, drive
 from unsay.graph.probe import can_replay_deltas
 from unsay.graph.routing import after_process_message
 from unsay.judging.topics import LexicalDetector
+from unsay.nodes.bookkeeping import Node, canceled, kept
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
@@ -27,7 +30,6 @@ from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
-Node = Callable[[State, Scope], Steps[Update]]
 
 NODES: dict[str, Node] = {
     "evaluate_quality": evaluate_quality,
@@ -46,6 +48,7 @@ def build_graph(
     summarizer: ModelLike | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
+    reminders: Sequence[Reminder] = (),
     settings: Settings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
@@ -64,6 +67,7 @@ def build_graph(
             `UNSAY_SUMMARIZER_MODEL`, else a local summary is made.
         tools: What the model may call while it answers.
         detector: Follows the topics; `None` takes the local one.
+        reminders: What views are reminded of, and how often.
         settings: Override the environment and the settings file.
         checkpointer: Keeps the state; `None` leaves it to the host, or to one
             run alone.
@@ -89,6 +93,7 @@ def build_graph(
         summarizer=summarizer,
         tools=tools,
         detector=detector,
+        reminders=reminders,
         settings=settings,
         clock=clock,
     )
@@ -104,6 +109,7 @@ def make_services(
     title: ModelLike | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
+    reminders: Sequence[Reminder] = (),
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
@@ -123,6 +129,7 @@ def make_services(
         clock=clock or _utc_now,
         tools=kit,
         tool_loop=build_tool_loop(kit) if kit else None,
+        reminders=ordered(reminders),
     )
 
 
@@ -161,12 +168,18 @@ def compile_graph(
 
 
 def lift(name: str, node: Node, services: Services) -> RunnableLambda[State, Update]:
-    """A node in the two forms that LangGraph calls."""
+    """A node in the two forms that LangGraph calls, with its books kept."""
+    whole = kept(name, node)
 
     def blocking(state: State, config: RunnableConfig) -> Update:
-        return drive(node(state, Scope.of(services, config)))
+        return drive(whole(state, Scope.of(services, config)))
 
     async def awaiting(state: State, config: RunnableConfig) -> Update:
-        return await adrive(node(state, Scope.of(services, config)))
+        scope = Scope.of(services, config)
+        try:
+            return await adrive(whole(state, scope))
+        except asyncio.CancelledError:
+            await asyncio.shield(adrive(canceled(state, scope)))
+            raise
 
     return RunnableLambda(blocking, afunc=awaiting, name=name)

@@ -1,110 +1,38 @@
-"""The conversation: one thread of one file, for scripts and for async code."""
+"""The conversation: one thread of one file, for scripts and notebooks."""
 
-import os
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Self
-from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
-from langchain_core.tools import BaseTool
 
-from unsay.effects import adrive, drive
-from unsay.errors import InvalidNameError
-from unsay.graph.builder import Graph, compile_graph, make_services
+from unsay.effects import drive
 from unsay.graph.pictures import mimebundle
-from unsay.graph.reply import Event, Moved, Reply, event_of
+from unsay.graph.records import (
+    end_session,
+    events,
+    label_session,
+    note,
+    purge,
+    replay_request,
+    runs,
+    tool_result,
+)
+from unsay.graph.replay import Replay
+from unsay.graph.reply import Event as StreamEvent
+from unsay.graph.reply import Reply, event_of
 from unsay.graph.talk import Talk
 from unsay.graph.timeline import Timeline
-from unsay.history.database import Database, open_database, translated
+from unsay.graph.verbs import Moving
+from unsay.history.catalogue import ThreadEntry
+from unsay.history.database import translated
+from unsay.history.purge import Purged
+from unsay.history.runs import RunPage
 from unsay.services import ModelLike
-from unsay.settings import Context, Settings
-from unsay.types import Checkpoint, TopicDetector
-
-THREAD_CHARS = 200
-"""Longest thread id."""
+from unsay.types import Event
 
 
-def _open_talk(
-    path_or_url: str | os.PathLike[str] | Database,
-    thread: str | None,
-    model: ModelLike | None,
-    context: Context | None,
-    options: Mapping[str, Any],
-) -> Talk:
-    name = str(uuid4()) if thread is None else thread
-    if not name.strip() or len(name) > THREAD_CHARS or not name.isprintable():
-        raise InvalidNameError(
-            f"{name!r} cannot name a thread: use 1 to {THREAD_CHARS} printable characters"
-        )
-    services = make_services(model, **options)
-    database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
-    graph = compile_graph(services, deltas=True, checkpointer=database.saver, store=database.store)
-    return Talk(graph=graph, services=services, database=database, thread_id=name, context=context)
-
-
-class _Opened:
-    """What both forms of a conversation share."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-
-    @classmethod
-    def open(
-        cls,
-        path_or_url: str | os.PathLike[str] | Database,
-        *,
-        thread: str | None = None,
-        model: ModelLike | None = None,
-        judge: ModelLike | None = None,
-        summarizer: ModelLike | None = None,
-        title: ModelLike | None = None,
-        tools: Sequence[BaseTool | Callable[..., Any]] = (),
-        detector: TopicDetector | None = None,
-        settings: Settings | Mapping[str, Any] | None = None,
-        context: Context | None = None,
-    ) -> Self:
-        """A conversation in a file, made if there is none.
-
-        Args:
-            path_or_url: A path, `sqlite:///path`, `:memory:`, or an open database.
-            thread: Its id; `None` begins a new one.
-            model: Answers; see `build_graph`. Reading and going back need none.
-            judge: See `build_graph`.
-            summarizer: See `build_graph`.
-            title: Names the thread; `None` takes `UNSAY_TITLE_MODEL`, else the
-                first question's words.
-            tools: See `build_graph`.
-            detector: See `build_graph`.
-            settings: See `build_graph`.
-            context: Overrides settings for this conversation's runs.
-
-        Raises:
-            StorageError: The file cannot be used; the message says why.
-            ConfigurationError: A setting is impossible.
-            InvalidNameError: The thread's id cannot be one.
-        """
-        options = {
-            "judge": judge,
-            "summarizer": summarizer,
-            "title": title,
-            "tools": tools,
-            "detector": detector,
-            "settings": settings,
-        }
-        return cls(_open_talk(path_or_url, thread, model, context, options))
-
-    @property
-    def thread_id(self) -> str:
-        """This conversation's thread."""
-        return self._talk.thread_id
-
-    @property
-    def graph(self) -> Graph:
-        """The compiled graph, with this file's checkpointer and store."""
-        return self._talk.graph
-
-
-class Conversation(_Opened):
+class Conversation(Moving):
     """A conversation for scripts and notebooks.
 
     Example:
@@ -148,7 +76,9 @@ class Conversation(_Opened):
         """
         return drive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
-    def stream(self, text: str, *, documents: Sequence[str] = ()) -> Generator[Event, None, None]:
+    def stream(
+        self, text: str, *, documents: Sequence[str] = ()
+    ) -> Generator[StreamEvent, None, None]:
         """What happens while a message is answered: tokens, verdicts, rollbacks, the reply.
 
         Args:
@@ -163,16 +93,17 @@ class Conversation(_Opened):
         try:
             with translated(talk.database.path):
                 value = drive(talk.opening(text, documents))
-                chunks = talk.graph.stream(
+                chunks: Any = talk.graph.stream(
                     value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
                 )
-                for mode, chunk in chunks:
-                    if (event := event_of(mode, chunk)) is not None:
-                        yield event
+                with closing(chunks):  # left early, the graph stops before the lock is free
+                    for mode, chunk in chunks:
+                        if (event := event_of(mode, chunk)) is not None:
+                            yield event
                 reply = drive(talk.closing())
         finally:
             talk.lock.release()
-        yield Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
+        yield StreamEvent(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
 
     def add(self, messages: Iterable[Any]) -> None:
         """Put messages on the record without a model call.
@@ -184,58 +115,110 @@ class Conversation(_Opened):
         """
         drive(self._talk.alone(self._talk.add(messages)))
 
-    def checkpoint(self, name: str | None = None) -> Checkpoint:
-        """A checkpoint at the newest message.
-
-        Raises:
-            UnknownThreadError: Nothing was ever said.
-            CheckpointExistsError: Another checkpoint has this name.
-        """
-        return drive(self._talk.alone(self._talk.mark(name)))
-
-    def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints of the current branch, oldest first.
-
-        Raises:
-            UnknownThreadError: Nothing was ever said.
-        """
-        return self.timeline().checkpoints
-
-    def rollback(self, to: str | None = None) -> Moved:
-        """Go back; what is taken off the record is kept, and `undo` brings it back.
-
-        Args:
-            to: A checkpoint's name, its id or the beginning of it; `None` is the
-                last checkpoint before the newest answer, without one the
-                beginning of the last turn.
-
-        Raises:
-            UnknownThreadError: Nothing was ever said.
-            UnknownCheckpointError: No checkpoint answers to it.
-            AmbiguousCheckpointError: Several do.
-        """
-        return drive(self._talk.alone(self._talk.roll_back(to)))
-
-    def undo(self) -> Moved:
-        """Take back the newest step: a turn goes, what a rollback took returns.
-
-        Raises:
-            NothingToUndoError: No step is left.
-        """
-        return drive(self._talk.alone(self._talk.undo()))
-
     def timeline(self) -> Timeline:
         """The turns, their scores and topics, the checkpoints and the cuts.
 
         Raises:
             UnknownThreadError: Nothing was ever said.
         """
-        return drive(self._talk.alone(self._talk.timeline()))
+        return drive(self._talk.reading(Talk.timeline))
 
     def messages(self) -> list[AnyMessage]:
         """The record: the whole current branch, oldest first; empty for a new thread."""
-        snapshot = drive(self._talk.alone(self._talk.snapshot()))
+        snapshot = drive(self._talk.reading(Talk.snapshot))
         return list(snapshot.values.get("messages", []))
+
+    def events(self) -> list[Event]:
+        """The ledger: everything that happened in the thread, oldest first, verified.
+
+        `unsay.transcript.replay.replay` makes the record of it again, byte for byte.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said.
+            LedgerGapError: An event is missing or was changed.
+        """
+        return drive(self._talk.reading(events))
+
+    def note(
+        self, text: str, *, event_id: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> bool:
+        """Write a remark of the host's own into the ledger; no model is sent it.
+
+        Args:
+            text: The remark.
+            event_id: Of the host's own: the same note twice is one event.
+            labels: To find it by.
+
+        Returns:
+            Whether it was new.
+
+        Raises:
+            EventConflictError: Another event has this id.
+            ConflictError: A turn is under way.
+        """
+        return drive(self._talk.alone(note(self._talk, text, event_id, labels)))
+
+    def runs(self, **asked: Any) -> RunPage:
+        """The thread's runs, the one opened first first.
+
+        Args:
+            **asked: `status`, `phase`, `labels`, `parent_run_id`, `since`, `until`, `cursor`,
+                `limit`: see `unsay.history.runs.list_runs`.
+        """
+        return drive(self._talk.reading(lambda talk: runs(talk, **asked)))
+
+    def end(self) -> ThreadEntry:
+        """End the thread for good: it can be read, and no new run may start in it.
+
+        Raises:
+            ConflictError: A turn is under way.
+        """
+        return drive(self._talk.alone(end_session(self._talk)))
+
+    def label(self, /, **labels: str | None) -> ThreadEntry:
+        """Set labels of the thread, to find it by; `None` takes one off."""
+        return drive(self._talk.alone(label_session(self._talk, labels)))
+
+    def purge(self) -> Purged:
+        """Remove the thread everywhere, and its words from the file's bytes; nothing undoes it."""
+        return drive(self._talk.alone(purge(self._talk)))
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """The words of a tool's result, whole, also where views show only their beginning.
+
+        Raises:
+            UnknownToolResultError: No tool call of the record has this id.
+        """
+        return drive(self._talk.reading(lambda talk: tool_result(talk, tool_call_id)))
+
+    def replay(
+        self,
+        *,
+        turn: int | None = None,
+        run_id: str | None = None,
+        attempt: int | None = None,
+        model: ModelLike | None = None,
+    ) -> Replay:
+        """What a turn's model was sent, and what another model makes of it.
+
+        Args:
+            turn: Its number; `None` is the newest attempt that failed, without one the
+                last turn.
+            run_id: Of the failed attempt.
+            attempt: Of the failed attempt, from 1.
+            model: Is asked the same; `None` asks none. Nothing enters the record.
+
+        Raises:
+            UnknownRunError: No failed attempt fits.
+            NothingToUndoError: No turn fits.
+        """
+        return drive(
+            self._talk.reading(
+                lambda talk: replay_request(
+                    talk, turn=turn, run_id=run_id, attempt=attempt, model=model
+                )
+            )
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -250,90 +233,6 @@ class Conversation(_Opened):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """How a notebook shows it: the scores and the tree as a picture, and as text."""
         del include, exclude
-        state = drive(self._talk.alone(self._talk.snapshot())).values
+        state = drive(self._talk.reading(Talk.snapshot)).values
         bundle: dict[str, str] = mimebundle(self._talk.timeline_now(state))
         return bundle
-
-
-class AsyncConversation(_Opened):
-    """The same conversation for async code; every verb means what it means there.
-
-    Example:
-        >>> import asyncio
-        >>> from unsay.testing import ScriptedChat, ScriptedJudge
-        >>> async def main() -> str:
-        ...     model = ScriptedChat(default="Hello!")
-        ...     async with AsyncConversation.open(
-        ...         ":memory:", model=model, judge=ScriptedJudge()
-        ...     ) as talk:
-        ...         return (await talk.say("Hi there")).text
-        >>> asyncio.run(main())
-        'Hello!'
-    """
-
-    async def say(self, text: str, *, documents: Sequence[str] = ()) -> Reply:
-        """See `Conversation.say`."""
-        return await adrive(self._talk.alone(self._talk.answer(text, documents=documents)))
-
-    async def resume(self, decision: Any = None) -> Reply:
-        """See `Conversation.resume`."""
-        return await adrive(self._talk.alone(self._talk.answer(None, decision=decision)))
-
-    async def stream(
-        self, text: str, *, documents: Sequence[str] = ()
-    ) -> AsyncGenerator[Event, None]:
-        """See `Conversation.stream`."""
-        talk = self._talk
-        await talk.waiting().awaitable()
-        try:
-            with translated(talk.database.path):
-                value = await adrive(talk.opening(text, documents))
-                chunks = talk.graph.astream(
-                    value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
-                )
-                async for mode, chunk in chunks:
-                    if (event := event_of(mode, chunk)) is not None:
-                        yield event
-                reply = await adrive(talk.closing())
-        finally:
-            talk.lock.release()
-        yield Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
-
-    async def add(self, messages: Iterable[Any]) -> None:
-        """See `Conversation.add`."""
-        await adrive(self._talk.alone(self._talk.add(messages)))
-
-    async def checkpoint(self, name: str | None = None) -> Checkpoint:
-        """See `Conversation.checkpoint`."""
-        return await adrive(self._talk.alone(self._talk.mark(name)))
-
-    async def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """See `Conversation.checkpoints`."""
-        return (await self.timeline()).checkpoints
-
-    async def rollback(self, to: str | None = None) -> Moved:
-        """See `Conversation.rollback`."""
-        return await adrive(self._talk.alone(self._talk.roll_back(to)))
-
-    async def undo(self) -> Moved:
-        """See `Conversation.undo`."""
-        return await adrive(self._talk.alone(self._talk.undo()))
-
-    async def timeline(self) -> Timeline:
-        """See `Conversation.timeline`."""
-        return await adrive(self._talk.alone(self._talk.timeline()))
-
-    async def messages(self) -> list[AnyMessage]:
-        """See `Conversation.messages`."""
-        snapshot = await adrive(self._talk.alone(self._talk.snapshot()))
-        return list(snapshot.values.get("messages", []))
-
-    async def close(self) -> None:
-        """See `Conversation.close`."""
-        self._talk.database.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()

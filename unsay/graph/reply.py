@@ -6,18 +6,24 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
+from unsay.graph.tokens import Tokens
+from unsay.history.compensations import Compensation, Report
 from unsay.transcript.marks import is_notice, mark_of
 from unsay.transcript.text import text_of
+from unsay.types import Checkpoint
 
 EventKind = Literal[
     "token",
     "taken_back",
     "verdict",
+    "phase",
     "topic",
     "fold",
     "rollback",
     "undone",
+    "redone",
     "checkpoint",
+    "compensation",
     "notice",
     "set_aside",
     "summary_failed",
@@ -86,6 +92,38 @@ class Moved:
     question: str
     """The user's words that were taken back last, to be said again; empty when there were none."""
 
+    report: Report = field(default_factory=Report)
+    """What became of the tool calls that left the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a rollback would take off the record."""
+
+    at: str
+    """The place that it would lead to, in words."""
+
+    turns: int
+    """Answered questions that would go."""
+
+    questions: tuple[str, ...]
+    """The user's words that would go, oldest first."""
+
+    message_ids: tuple[str, ...]
+    """Of all messages that would go, oldest first."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    """Those that would go with them."""
+
+    tool_calls: tuple[str, ...]
+    """Names of the tools that were called among them."""
+
+    compensations: tuple[Compensation, ...]
+    """What would become of what those calls did."""
+
+    tokens: Tokens
+    """What those messages cost."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -135,11 +173,23 @@ def event_of(mode: str, chunk: Any) -> Event | None:
     return Event(kind="token", text=text, message_id=message.id) if text else None
 
 
+def _best_draft(request: Any) -> Mapping[str, Any] | None:
+    """The draft that a person is asked about; `None` where a tool or an agent asks of its own."""
+    try:
+        args = request["action_requests"][0]["args"]
+        return args if {"answer", "score"} <= set(args) else None
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
     """What the turn that left this state ended in."""
     if interrupts:
         request = interrupts[0].value
-        best = request["action_requests"][0]["args"]
+        best = _best_draft(request)
+        if best is None:
+            asked = request if isinstance(request, Mapping) else {"value": request}
+            return Reply(kind="decision", text="", message_id=None, request=asked)
         return Reply(
             kind="decision",
             text=best["answer"],

@@ -10,9 +10,9 @@ Next = Literal["rollback", "create_checkpoint", "__end__"]
 
 
 def after_process_message(state: Working) -> Next:
-    """Back when a rollback is due, on to a checkpoint when one was earned, else the end."""
+    """Back when a rollback is due, on when a checkpoint was earned or a call is owed, else the end."""
     if state.get("should_rollback"):
         return "rollback"
-    if state["turn"]["checkpoints_due"]:
+    if state["turn"]["checkpoints_due"] or state.get("owed"):
         return "create_checkpoint"
     return END  # type: ignore[return-value]

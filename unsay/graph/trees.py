@@ -23,6 +23,10 @@ CUT_WORDS: dict[CutKind, str] = {
     "context": "context taken back",
     "person": "rolled back",
     "undo": "undone",
+    "redo": "left again",
+    "restore": "made way",
+    "retry": "answered anew",
+    "order": "an order",
     "interrupted": "never finished",
     "rejected": "draft rejected",
 }

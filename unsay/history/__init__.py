@@ -1,1 +1,1 @@
-"""What outlives a run: checkpoints, cuts, the catalogue, the database."""
+"""What outlives a run: checkpoints, cuts, the ledger, runs, the catalogue, the database."""

@@ -73,7 +73,7 @@ def check_name(name: str) -> str:
 def add_checkpoint(
     checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
 ) -> list[Checkpoint]:
-    """The list with one more checkpoint, oldest unnamed ones let go past the limit.
+    """The list with one more checkpoint, thinned past the limit.
 
     A second checkpoint at the same message is the first one, with the newer name if it has one.
 
@@ -90,9 +90,7 @@ def add_checkpoint(
     merged = [*others, new] if same is None else _merged(checkpoints, same, new)
     if sum(each["name"] is not None for each in merged) > NAMED_LIMIT:
         raise ConflictError(f"A thread keeps at most {NAMED_LIMIT} named checkpoints")
-    surplus = sum(each["name"] is None for each in merged) - limit
-    dropped = [each["id"] for each in merged if each["name"] is None][: max(0, surplus)]
-    return [each for each in merged if each["id"] not in dropped]
+    return thin(merged, limit=limit)
 
 
 def _merged(
@@ -102,6 +100,42 @@ def _merged(
     if same["score"] is None:
         both["score"] = new["score"]
     return [both if each["id"] == same["id"] else each for each in checkpoints]
+
+
+def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
+    """The checkpoints that are kept: all with a name, all recent ones, older ones ever sparser.
+
+    As long as there are more unnamed ones than the limit, the one goes that leaves the smallest
+    gap for its age, so that what is kept lies ever farther apart the older it is. The newest half
+    of the limit never goes. One checkpoint is decided about after the other: thinning a list at
+    once, or as it grows, gives the same, and nothing that went returns.
+
+    Args:
+        checkpoints: Oldest first.
+        limit: Most unnamed ones.
+    """
+    kept: list[Checkpoint] = []
+    unnamed = 0
+    for each in checkpoints:
+        kept.append(each)
+        unnamed += each["name"] is None
+        if unnamed > limit:
+            del kept[_least_missed(kept, (limit + 1) // 2)]
+            unnamed -= 1
+    return kept
+
+
+def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
+    """Index of the unnamed checkpoint, older than the recent ones, that is missed least."""
+    unnamed = [index for index, each in enumerate(kept) if each["name"] is None]
+    turns = [1, *(each["turn"] for each in kept)]
+    now = max(turns)
+
+    def missed(index: int) -> float:
+        gap = turns[index + 2] - turns[index]
+        return gap / (now - turns[index + 1] + 1)
+
+    return min(unnamed[: len(unnamed) - recent], key=missed)
 
 
 def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkpoint:

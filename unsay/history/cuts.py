@@ -1,13 +1,14 @@
 """Where cuts are kept: whole in the store, by reference in the state."""
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import Any, cast
-from urllib.parse import quote
+from typing import Any, Literal, cast
 
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.store.base import BaseStore
 
+from unsay.effects import Steps
+from unsay.history.frozen import freeze_messages, thaw_messages
+from unsay.history.items import thread_namespace
+from unsay.history.paging import scan
 from unsay.types import Cut, CutRef
 
 CUT_REFS = 20
@@ -16,12 +17,12 @@ CUT_REFS = 20
 INLINE_CUTS = 20
 """How many whole cuts the state carries where no store is given."""
 
-_SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
+_MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
 
 def cuts_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for a thread's cuts, safe for any thread id."""
-    return ("unsay", "cuts", quote(thread_id, safe="").replace(".", "%2E"))
+    """The store's namespace for a thread's cuts."""
+    return thread_namespace("cuts", thread_id)
 
 
 def reference(cut: Cut, *, inline: bool) -> CutRef:
@@ -44,24 +45,20 @@ def add_reference(refs: Sequence[CutRef], new: CutRef) -> list[CutRef]:
 
 
 def pack(cut: Cut) -> dict[str, Any]:
-    """A cut as plain JSON for the store.
-
-    Its messages become text made of the bytes that a checkpoint would hold:
-    JSON has no bytes, no NaN and no half surrogate pairs, and a message may.
-    """
-    return {**cut, "messages": _frozen(cut["messages"]), "drafts": _frozen(cut["drafts"])}
+    """A cut as plain JSON for the store."""
+    return {**cut, **{str(key): freeze_messages(cut[key]) for key in _MESSAGES}}
 
 
 def unpack(value: dict[str, Any]) -> Cut:
     """A cut from the store, its messages as they were."""
-    whole = {key: _thawed(value[key]) for key in ("messages", "drafts")}
+    whole = {key: thaw_messages(value[key]) for key in _MESSAGES}
     return cast("Cut", {**value, **whole})
 
 
-def _frozen(messages: Sequence[BaseMessage]) -> str:
-    _, data = _SERIALIZER.dumps_typed([message_to_dict(each) for each in messages])
-    return b64encode(data).decode("ascii")
-
-
-def _thawed(text: str) -> list[BaseMessage]:
-    return messages_from_dict(_SERIALIZER.loads_typed(("msgpack", b64decode(text))))
+def list_cuts(store: BaseStore, thread_id: str) -> Steps[list[Cut]]:
+    """All cuts of a thread that a store keeps, the oldest first."""
+    place = cuts_namespace(thread_id)
+    found = yield from scan(
+        store, place, lambda item: unpack(item.value) if tuple(item.namespace) == place else None
+    )
+    return sorted(found, key=lambda cut: (cut["created_at"], cut["id"]))

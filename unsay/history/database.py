@@ -4,16 +4,16 @@ import asyncio
 import os
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.store.base import Op, Result
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from unsay.errors import (
@@ -22,7 +22,15 @@ from unsay.errors import (
     DatabaseLockedError,
     DatabaseTooNewError,
     StorageError,
+    ThreadBusyError,
+    UnsayError,
 )
+from unsay.history.leases import LOST, TABLE, FileLeases, Leases, NoLeases, thread_of_item
+from unsay.history.saver import CompressedSerializer, FileSaver
+from unsay.history.urls import is_postgres, masked
+
+if TYPE_CHECKING:
+    from unsay.history.purge import Purged
 
 APPLICATION_ID = 0x756E7379
 """Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68."""
@@ -35,75 +43,11 @@ BUSY_SECONDS = 30.0
 
 MEMORY = ":memory:"
 
-COMPRESSED = "+z"
-"""Marks the type of a compressed value."""
-
-COMPRESSED_FROM = 256
-"""Smallest value that is worth compressing, in bytes. Source: own measurement."""
-
 _DAMAGED = (
     "{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give another "
     "path. unsay changed nothing in it"
 )
-_TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations"})
-
-
-class CompressedSerializer(JsonPlusSerializer):
-    """LangGraph's strict serializer, its larger values compressed.
-
-    Only messages and plain values are read back: nothing in a file can name code to run.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """The value's type, marked when it is compressed, and its bytes."""
-        kind, data = super().dumps_typed(obj)
-        if len(data) < COMPRESSED_FROM:
-            return kind, data
-        return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
-
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value, whether it was compressed or not."""
-        kind, packed = data
-        if kind.endswith(COMPRESSED):
-            kind, packed = kind.removesuffix(COMPRESSED), zlib.decompress(packed)
-        return super().loads_typed((kind, packed))
-
-
-class FileSaver(SqliteSaver):
-    """LangGraph's SQLite checkpointer, usable from an event loop as well.
-
-    Its calls are moved to a thread there: the file is local and the calls short.
-    """
-
-    async def aget_tuple(self, config: Any) -> Any:
-        """`get_tuple`, off the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
-        """`list`, off the event loop."""
-        for found in await asyncio.to_thread(lambda: list(self.list(config, **options))):
-            yield found
-
-    async def aput(self, *args: Any, **options: Any) -> Any:
-        """`put`, off the event loop."""
-        return await asyncio.to_thread(self.put, *args, **options)
-
-    async def aput_writes(self, *args: Any, **options: Any) -> None:
-        """`put_writes`, off the event loop."""
-        await asyncio.to_thread(self.put_writes, *args, **options)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """`delete_thread`, off the event loop."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-    async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
-        """`get_delta_channel_history`, off the event loop."""
-        return await asyncio.to_thread(
-            lambda: self.get_delta_channel_history(config=config, channels=channels)
-        )
+_TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE})
 
 
 class FileStore(SqliteStore):
@@ -116,10 +60,36 @@ class FileStore(SqliteStore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """An open file: a checkpointer and a store on two connections."""
+    """An open database: a checkpointer and a store."""
 
     path: str
-    """Of the file, or `:memory:`."""
+    """Of the file, `:memory:`, or a URL without its secrets."""
+
+    saver: BaseCheckpointSaver[Any]
+    """Keeps the threads' states."""
+
+    store: BaseStore
+    """Keeps cuts and the catalogue."""
+
+    leases: Leases = field(default_factory=NoLeases)
+    """Keep other processes from writing to a thread at the same time."""
+
+    def close(self) -> None:
+        """Close its connections; nothing is pending on them."""
+        raise NotImplementedError
+
+    def erase(self, thread_id: str) -> "Purged":
+        """Delete a thread's rows, whatever they hold, and count them."""
+        raise NotImplementedError
+
+    def scrub(self) -> None:
+        """Clean the bytes of what was deleted, as far as this kind of database can."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDatabase(Database):
+    """An open file: a checkpointer, a store and leases on a connection each."""
 
     saver: FileSaver
     """Keeps the threads' states."""
@@ -128,25 +98,32 @@ class Database:
     """Keeps cuts and the catalogue."""
 
     def close(self) -> None:
-        """Close both connections; nothing is pending on them."""
+        """Close the connections; nothing is pending on them."""
+        self.leases.close()
         self.saver.conn.close()
         self.store.conn.close()
 
 
 def open_database(path_or_url: str | os.PathLike[str]) -> Database:
-    """Open a file, making it if there is none.
+    """Open a file, making it if there is none, or a Postgres database.
 
     Args:
-        path_or_url: A path, `sqlite:///path`, or `:memory:`.
+        path_or_url: A path, `sqlite:///path`, `:memory:`, or
+            `postgresql://user:password@host:port/name`.
 
     Raises:
         ConfigurationError: It is the URL of something else.
-        StorageError: The file cannot be made, read or written.
+        MissingExtraError: It is Postgres' and the extra is not installed.
+        StorageError: The file cannot be made, read or written; the server refuses.
         DatabaseCorruptError: It is no SQLite file, or another program's.
         DatabaseTooNewError: A newer unsay wrote it.
         DatabaseLockedError: Another process holds it.
     """
-    path = _path_of(os.fspath(path_or_url))
+    location = os.fspath(path_or_url)
+    if is_postgres(location):
+        opened: Database = import_module("unsay.history.postgres").open_postgres(location)
+        return opened
+    path = _path_of(location)
     if path != MEMORY:
         _make_file(Path(path))
     with translated(path), ExitStack() as failed:
@@ -159,18 +136,43 @@ def open_database(path_or_url: str | os.PathLike[str]) -> Database:
         second = _connect(path, isolation_level=None)
         failed.callback(second.close)
         store = FileStore(second)
-        store.setup()
+        _set_up(store)
         second.execute("PRAGMA synchronous=NORMAL")
+        leases = NoLeases() if path == MEMORY else _open_leases(path, saver, store, failed)
         failed.pop_all()
-    return Database(path=path, saver=saver, store=store)
+    return FileDatabase(path=path, saver=saver, store=store, leases=leases)
+
+
+def _set_up(store: FileStore) -> None:
+    """Make the store's tables, step by step with other processes that begin at the same time."""
+    for _ in store.MIGRATIONS:
+        try:
+            return store.setup()
+        except (sqlite3.IntegrityError, sqlite3.OperationalError) as error:
+            if not isinstance(error, sqlite3.IntegrityError) and "duplicate" not in str(error):
+                raise
+    return store.setup()
+
+
+def _open_leases(path: str, saver: FileSaver, store: FileStore, failed: ExitStack) -> FileLeases:
+    """The file's leases, on a connection that neither long reads nor long writes of ours keep."""
+    connection = _connect(path, isolation_level=None)
+    failed.callback(connection.close)
+    connection.execute("PRAGMA synchronous=NORMAL")
+    leases = FileLeases(connection)
+    for table in ("checkpoints", "writes"):
+        leases.guard(saver.conn, table, ("thread_id",), str)
+    leases.guard(store.conn, "store", ("prefix", "key"), thread_of_item)
+    return leases
 
 
 def _path_of(location: str) -> str:
     plain = location.removeprefix("sqlite:///")
     if "://" in plain:
         raise ConfigurationError(
-            f"{location!r} is no SQLite file: give a path or sqlite:///path. For another "
-            "database compile build_graph(…) with its checkpointer and store"
+            f"{masked(plain)!r} is no database: give a path, sqlite:///path, or "
+            "postgresql://user:password@host:port/name. For another compile build_graph(…) with "
+            "its checkpointer and store"
         )
     return plain if plain == MEMORY else os.path.abspath(plain)
 
@@ -226,6 +228,7 @@ def translated(path: str) -> Iterator[None]:
     Raises:
         DatabaseLockedError: Another process held the file for too long.
         DatabaseCorruptError: The file is damaged or no SQLite file.
+        ThreadBusyError: This process has lost its lease to another.
         StorageError: Anything else about the file.
     """
     try:
@@ -236,8 +239,14 @@ def translated(path: str) -> Iterator[None]:
         raise DatabaseCorruptError(_DAMAGED.format(path=path, error=error)) from error
 
 
-def _explained(error: sqlite3.Error, path: str) -> StorageError:
+def _explained(error: sqlite3.Error, path: str) -> UnsayError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if str(error) == LOST:
+        return ThreadBusyError(
+            "This process gave no sign of life for longer than UNSAY_LEASE_SECONDS, and another "
+            "writer took the thread over: look at its timeline, then say this again. Nothing that "
+            "was stored is lost"
+        )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return DatabaseLockedError(
             f"{path!r} was locked by another process for {BUSY_SECONDS:g} s; try again when it "

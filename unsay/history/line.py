@@ -1,14 +1,14 @@
 """Taking a tail off the record and putting it back: pure arithmetic on one line."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AnyMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.types import Checkpoint, Cut, CutKind, Segment
+from unsay.types import Checkpoint, Cut, CutKind, Segment, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,9 @@ class Line:
 
     segments: tuple[Segment, ...] = ()
     """Each starts at a message of the record."""
+
+    topics: tuple[Topic, ...] = ()
+    """All of the thread's; only their summaries move, with the messages that they tell of."""
 
     def positions(self) -> dict[str | None, int]:
         """Index of each message id."""
@@ -62,6 +65,15 @@ class Change:
     cut: Cut
     """What was taken off; its lists are empty when nothing was."""
 
+    keep: tuple[str, ...] = ()
+    """Ids after the cut's base that stayed, in their order."""
+
+    restored: tuple[str, ...] = ()
+    """Ids of the cuts whose messages came back, in the order of their messages."""
+
+    only: tuple[str, ...] | None = None
+    """Ids of what came back, where it is not all that the cuts hold; else `None`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
@@ -96,9 +108,17 @@ def take_back(line: Line, base: str | None, *, label: Label, keep: Sequence[str]
 
 
 def put_back(
-    line: Line, base: str | None, cuts: Sequence[Cut], *, label: Label, keep: Sequence[str] = ()
+    line: Line,
+    base: str | None,
+    cuts: Sequence[Cut],
+    *,
+    label: Label,
+    keep: Sequence[str] = (),
+    only: Collection[str] | None = None,
 ) -> Change:
     """Replace everything after a message by what earlier cuts took from there.
+
+    A message that stands on what stays is not put back a second time.
 
     Args:
         line: As it is.
@@ -106,6 +126,7 @@ def put_back(
         cuts: In the order in which their messages stood on the record.
         label: Of the cut that takes what is replaced.
         keep: Ids after the base that stay, behind what is put back.
+        only: Ids of what is put back; `None` is all that the cuts hold.
 
     Raises:
         ConflictError: The base is not on the record.
@@ -113,7 +134,23 @@ def put_back(
     start = line.index_of(base) + 1
     kept = [m for m in line.messages[start:] if m.id in keep]
     removed = [m for m in line.messages[start:] if m.id not in keep]
-    restored = [m for cut in cuts for m in cut["messages"]]
+    stays = {m.id for m in (*line.messages[:start], *kept)}
+    held = {m.id: m for cut in cuts for m in cut["messages"]}
+    back = [m for m in held.values() if m.id not in stays and (only is None or m.id in only)]
+    after = _line_after(line, start, cuts, back, kept)
+    moved = kept if back else []
+    return Change(
+        line=after,
+        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + back + moved,
+        cut=_cut(line, after, base, removed, label),
+        keep=tuple(m.id or "" for m in kept),
+        restored=tuple(each["id"] for each in cuts),
+        only=None if len(back) == len(held) else tuple(m.id or "" for m in back),
+    )
+
+
+def _cut(line: Line, after: Line, base: str | None, removed: list[AnyMessage], label: Label) -> Cut:
+    """What a change took off, with the summaries that were of it."""
     gone = {m.id for m in removed}
     cut = Cut(
         id=_cut_id(label, base, removed),
@@ -126,12 +163,9 @@ def put_back(
         checkpoints=[each for each in line.checkpoints if each["message_id"] in gone],
         segments=[each for each in line.segments if each["start"] in gone],
     )
-    moved = kept if restored else []
-    return Change(
-        line=_line_after(line, start, cuts, (restored, kept), gone),
-        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + restored + moved,
-        cut=cut,
-    )
+    left = {each["id"] for each in after.topics if each["summary"] is not None}
+    told = [each for each in line.topics if each["summary"] is not None and each["id"] not in left]
+    return {**cut, "topics": told} if told else cut
 
 
 def _cut_id(label: Label, base: str | None, removed: Sequence[AnyMessage]) -> str:
@@ -145,18 +179,63 @@ def _line_after(
     line: Line,
     start: int,
     cuts: Sequence[Cut],
-    tail: tuple[list[AnyMessage], list[AnyMessage]],
-    gone: set[str | None],
+    back: Sequence[AnyMessage],
+    kept: Sequence[AnyMessage],
 ) -> Line:
-    restored, kept = tail
-    kept_ids = {m.id for m in kept}
-    staying = [each for each in line.segments if each["start"] not in gone | kept_ids]
-    pending = [each for each in line.segments if each["start"] in kept_ids]
+    messages = (*line.messages[:start], *back, *kept)
+    before, came = {m.id for m in line.messages[:start]}, {m.id for m in back}
+    waiting = {m.id for m in kept}
+    stays = {None, *before, *waiting}
+    marks = [each for each in line.checkpoints if each["message_id"] in stays]
+    returning = [each for cut in cuts for each in cut["segments"] if each["start"] in came]
     return Line(
-        messages=(*line.messages[:start], *restored, *kept),
-        checkpoints=(
-            *(each for each in line.checkpoints if each["message_id"] not in gone),
-            *(each for cut in cuts for each in cut["checkpoints"]),
+        messages=messages,
+        checkpoints=tuple(
+            with_returned(marks, [m for cut in cuts for m in cut["checkpoints"]], came)
         ),
-        segments=(*staying, *(each for cut in cuts for each in cut["segments"]), *pending),
+        segments=(
+            *(each for each in line.segments if each["start"] in before),
+            *returning,
+            *(each for each in line.segments if each["start"] in waiting),
+        ),
+        topics=_topics_after(line, cuts, before | came | waiting),
     )
+
+
+def with_returned(
+    marks: Sequence[Checkpoint], returning: Sequence[Checkpoint], messages: Collection[str | None]
+) -> list[Checkpoint]:
+    """Checkpoints, and those that come back with their messages, in the order they were made.
+
+    A name stays with the one that has it.
+
+    Args:
+        marks: As they are.
+        returning: Of the cuts.
+        messages: Ids of the messages that come back.
+    """
+    names = {each["name"] for each in marks}
+    back = {each["id"]: each for each in returning if each["message_id"] in messages}
+    named: list[Checkpoint] = []
+    for each in back.values():
+        named.append({**each, "name": None} if each["name"] in names else each)
+        names.add(each["name"])
+    return sorted([*marks, *named], key=lambda each: each["created_at"]) if named else list(marks)
+
+
+def _topics_after(
+    line: Line, cuts: Sequence[Cut], known: Collection[str | None]
+) -> tuple[Topic, ...]:
+    """The topics without summaries of what left, and with those of what came back."""
+    told = {topic["id"]: topic for cut in cuts for topic in cut.get("topics", [])}
+    topics = []
+    for topic in line.topics:
+        found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
+        of_known = found["summarized_through"] in known
+        topics.append(found if of_known else _without_summary(topic))
+    return tuple(topics)
+
+
+def _without_summary(topic: Topic) -> Topic:
+    """A topic whose summary may tell of messages that were taken back."""
+    return {**topic, "summary": None, "summarized_through": None}

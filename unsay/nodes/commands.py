@@ -12,6 +12,8 @@ from unsay.types import Checkpoint
 
 VERBS = {
     "undo": False,
+    "redo": False,
+    "retry": False,
     "rollback": True,
     "checkpoint": True,
     "checkpoints": False,

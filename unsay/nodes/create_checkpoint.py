@@ -1,15 +1,24 @@
-"""create_checkpoint: mark the good points that the turn has earned."""
+"""create_checkpoint: mark the good points that the turn has earned, and settle what it owes."""
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
+from unsay.nodes.compensation import finish
 from unsay.nodes.moves import note
 from unsay.services import Scope
 from unsay.state import State, Update
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
-    """Add the checkpoints that are due to the thread's own, bounded."""
-    yield from ()
+    """Add the checkpoints that are due to the thread's own, bounded.
+
+    What the drafts did that the turn ended without is taken back here: by now they are off for good.
+    """
+    yield from finish(state, scope)
+    settled = Update(owed=[]) if state.get("owed") else Update()
+    return {**settled, **_marked(state, scope)} if state["turn"]["checkpoints_due"] else settled
+
+
+def _marked(state: State, scope: Scope) -> Update:
     turn = state["turn"]
     checkpoints = list(state.get("checkpoints", []))
     for mark in turn["checkpoints_due"]:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
-from unsay.context.topics import by_topic, current_topic_id, memories
+from unsay.context.topics import by_topic, current_topic_id, memories, standing
 from unsay.effects import Steps
 from unsay.history.line import Line
 from unsay.judging.labels import label_of
+from unsay.nodes.logbook import log_fold
 from unsay.nodes.moves import line_of, note
 from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
@@ -80,7 +81,8 @@ def _change(
             Topic(id=topic_id, label=label_of(question), summary=None, summarized_through=None)
         )
     start = Segment(topic_id=topic_id, start=turn["pending"][0])
-    segments = [*(state.get("segments", [])), start][-SEGMENTS:]
+    before = [*state["messages"][: line_of(state).index_of(turn["pending"][0])]]
+    segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
     shown = Line(messages=line.messages, segments=(*line.segments, start))
     topics = yield from _fold(shown, topics, scope)
     labels = {each["id"]: each["label"] for each in topics}
@@ -109,6 +111,7 @@ def _fold(line: Line, topics: Sequence[Topic], scope: Scope) -> Steps[list[Topic
             continue
         summary = yield from _summary(said, scope)
         folded.append({**topic, "summary": summary, "summarized_through": said[-1].id})
+        log_fold(scope, folded[-1])
         scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
     return folded
 
@@ -128,7 +131,7 @@ def _summary(messages: list[AnyMessage], scope: Scope) -> Steps[str]:
             HumanMessage(texts.summary_request.format(material=material)),
         ]
         limit = scope.settings.judge_timeout_seconds
-        reply = yield scope.ask(summarizer, request, quiet=True, timeout_seconds=limit)
+        reply = yield scope.ask(summarizer, request, quiet=True, aside=True, timeout_seconds=limit)
     except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
         scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
         return local

@@ -6,9 +6,10 @@ from unsay.effects import Steps
 from unsay.history.line import Label, take_back
 from unsay.nodes.entry import unjudged_documents
 from unsay.nodes.judge import judge_document
+from unsay.nodes.logbook import log_verdict
 from unsay.nodes.moves import keep_cut, line_of, note
 from unsay.services import Scope
-from unsay.state import State, Update
+from unsay.state import State, Update, merge_messages
 from unsay.transcript.marks import with_verdict
 from unsay.types import Turn
 
@@ -32,13 +33,15 @@ def judge_documents(state: State, scope: Scope, turn: Turn, update: Update) -> S
         scope.tell("verdict", of="document", message_id=document.id, **asdict(verdict))
         topic = state.get("current_topic", "")
         stamped.append(with_verdict(document, verdict, turn=turn["number"], topic=topic))
+        log_verdict(scope, stamped[-1])
         if verdict.outcome == "failed":
             failed.append(document.id or "")
             reasons.append(verdict.reason)
     result = Update(messages=[*update.get("messages", []), *stamped])
     result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
-        result.update((yield from _set_aside(state, scope, turn, failed, " / ".join(reasons))))
+        judged: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
+        result.update((yield from _set_aside(judged, scope, turn, failed, " / ".join(reasons))))
         result["messages"] = [*update.get("messages", []), *stamped, *result["messages"]]
     return result
 

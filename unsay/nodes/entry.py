@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
+from unsay.errors import EmptyMessageError, MessageTooLongError
 from unsay.transcript.marks import is_answer, is_document, is_notice, is_question, mark_of
+from unsay.transcript.text import has_other_content, text_of
 from unsay.types import Turn
 
 
@@ -70,6 +72,23 @@ def _end_of_interrupted(
     if not any(is_question(message) for message in messages[after:]):
         return None
     return next(i for i in range(after, len(messages)) if messages[i].type == "human")
+
+
+def check_message(message: AnyMessage, limit: int) -> None:
+    """Refuse a message that cannot be answered.
+
+    Raises:
+        EmptyMessageError: It has neither words nor anything else.
+        MessageTooLongError: It is longer than the limit, in characters.
+    """
+    text = text_of(message)
+    if not text.strip() and not has_other_content(message):
+        raise EmptyMessageError("The message is empty; write something to answer")
+    if len(text) > limit:
+        raise MessageTooLongError(
+            f"The message has {len(text)} characters, the limit is {limit}: shorten it, "
+            "or raise max_message_chars"
+        )
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:

@@ -1,57 +1,37 @@
 """evaluate_quality: judge what entered without a verdict, and read a person's orders."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.topics import standing
 from unsay.effects import Steps
-from unsay.errors import (
-    ConflictError,
-    EmptyMessageError,
-    MessageTooLongError,
-    UnknownCheckpointError,
-    UnsayError,
-)
-from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
+from unsay.errors import ConflictError
 from unsay.history.line import Change, Label, take_back
 from unsay.judging.verdicts import unscored
-from unsay.nodes.commands import checkpoints_text, parse_command, timeline_text
+from unsay.nodes.commands import parse_command
 from unsay.nodes.documents import judge_documents
 from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
 from unsay.nodes.judge import exchange_of, judge_exchange
+from unsay.nodes.landings import landing_of_context
+from unsay.nodes.logbook import log_verdict
 from unsay.nodes.moves import (
     OPERATIONS,
     keep_cut,
-    landing_of_context,
-    landing_of_person,
-    last_operation,
     line_of,
     note,
     settle,
     turns_left,
+    with_step,
     without_retries,
 )
-from unsay.prompts.texts import Texts
+from unsay.nodes.orders import read_orders
 from unsay.services import Scope
 from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages
-from unsay.transcript.marks import is_answer, mark_of, spoken, with_verdict
-from unsay.transcript.text import has_other_content, text_of
-from unsay.types import Checkpoint, Operation, Turn, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """What a person wants before anything is answered."""
-
-    move: Move | None = None
-    """A rollback or undo."""
-
-    notice: str | None = None
-    """Words that answer the person without a model."""
-
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    """Checkpoints to make by order."""
+from unsay.transcript.marks import with_verdict
+from unsay.transcript.text import text_of
+from unsay.types import Operation, Topic, Turn, Verdict
 
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
@@ -60,9 +40,11 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     command = parse_command(text_of(found.question)) if found.question is not None else None
     update = yield from _repair(state, scope, found, command)
     after: State = {**state, **update, "messages": _record_after(state, update)}
+    update.update(_tidied(after))
+    after = {**after, **update, "messages": after["messages"]}
     entry = read_entry(after["messages"], None) if "messages" in update else found
-    turn = _open_turn(after["messages"], entry)
-    orders = _orders(after, scope, turn, entry, command)
+    turn = _open_turn(after["messages"], entry, scope.run_id or "")
+    orders = read_orders(after, scope, turn, entry, command)
     turn["checkpoints_due"] = orders.checkpoints
     update["turn"], update["move"] = turn, orders.move
     update["notice"] = None
@@ -75,6 +57,28 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     update["should_rollback"] = update["move"] is not None
     update["rollback_checkpoint_id"] = None
     return update
+
+
+def _tidied(state: State) -> Update:
+    """What no longer names messages that a host has taken away: stretches, points, summaries."""
+    known = {message.id for message in state["messages"]}
+    update = Update()
+    segments = standing(state["messages"], state.get("segments", []))
+    if segments != state.get("segments", []):
+        update["segments"] = segments
+    marks = [each for each in state.get("checkpoints", []) if each["message_id"] in (None, *known)]
+    if marks != state.get("checkpoints", []):
+        update["checkpoints"] = marks
+    topics = [_tidied_topic(each, known) for each in state.get("topics", [])]
+    if topics != state.get("topics", []):
+        update["topics"] = topics
+    return update
+
+
+def _tidied_topic(topic: Topic, known: set[str | None]) -> Topic:
+    if topic["summarized_through"] in (None, *known):
+        return topic
+    return {**topic, "summary": None, "summarized_through": None}
 
 
 def _record_after(state: State, update: Update) -> list[AnyMessage]:
@@ -100,7 +104,7 @@ def _repair(state: State, scope: Scope, found: Entry, command: Command | None) -
     if rejected:
         end = change.line.id_at(len(change.line.messages) - len(kept) - 1)
         step = Operation(kind="rollback", base=end, cuts=rejected)
-        update["operations"] = [*operations, step][-OPERATIONS:]
+        update.update(with_step(state, step))
     return update
 
 
@@ -114,9 +118,10 @@ def _restored(
         return take_back(line_of(state), base, label=cause, keep=kept)
 
 
-def _open_turn(messages: Sequence[AnyMessage], entry: Entry) -> Turn:
+def _open_turn(messages: Sequence[AnyMessage], entry: Entry, run_id: str) -> Turn:
     return Turn(
         number=turns_left(messages) + 1,
+        run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],
         base=messages[entry.start - 1].id if entry.start else None,
@@ -131,95 +136,6 @@ def _open_turn(messages: Sequence[AnyMessage], entry: Entry) -> Turn:
         new_topic=False,
         checkpoints_due=[],
     )
-
-
-def _orders(
-    state: State, scope: Scope, turn: Turn, entry: Entry, command: Command | None
-) -> Orders:
-    """What a person wants; an order that cannot be carried out becomes a notice."""
-    texts = scope.texts(state["messages"])
-    try:
-        if command is not None:
-            return _obey(state, scope, turn, command, texts)
-        if entry.question is not None:
-            check_message(entry.question, scope.settings.max_message_chars)
-        if state.get("should_rollback") and not _left_over(state):
-            target = state.get("rollback_checkpoint_id")
-            base = landing_of_person(line_of(state), target, turn["pending"])
-            return Orders(move=Move(kind="person", to=base, reason=target or "the host's order"))
-    except UnsayError as error:
-        return Orders(notice=texts.refused.format(reason=error))
-    return Orders()
-
-
-def check_message(message: AnyMessage, limit: int) -> None:
-    """Refuse a message that cannot be answered.
-
-    Raises:
-        EmptyMessageError: It has neither words nor anything else.
-        MessageTooLongError: It is longer than the limit, in characters.
-    """
-    text = text_of(message)
-    if not text.strip() and not has_other_content(message):
-        raise EmptyMessageError("The message is empty; write something to answer")
-    if len(text) > limit:
-        raise MessageTooLongError(
-            f"The message has {len(text)} characters, the limit is {limit}: shorten it, "
-            "or raise max_message_chars"
-        )
-
-
-def _left_over(state: State) -> bool:
-    """Whether the rollback flag is what an interrupted turn of our own left behind."""
-    return state.get("move") is not None and state.get("rollback_checkpoint_id") is None
-
-
-def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts) -> Orders:
-    verb, argument = command["verb"], command["argument"]
-    if verb == "undo":
-        last_operation(state.get("operations", []))
-        return Orders(move=Move(kind="undo", to=None, reason="/undo"))
-    if verb == "rollback":
-        base = landing_of_person(line_of(state), argument or None, turn["pending"])
-        return Orders(move=Move(kind="person", to=base, reason=f"/rollback {argument}".strip()))
-    if verb == "checkpoint":
-        mark = checkpoint_by_order(state, scope, argument or None, pending=turn["pending"])
-        made = texts.checkpoint_made.format(name=mark["name"] or mark["id"])
-        return Orders(notice=made, checkpoints=[mark])
-    answers = {
-        "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
-        "timeline": lambda: timeline_text(state["messages"], texts),
-        "help": lambda: texts.help,
-    }
-    return Orders(notice=answers[verb]())
-
-
-def checkpoint_by_order(
-    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
-) -> Checkpoint:
-    """A checkpoint at the newest answer.
-
-    Raises:
-        InvalidNameError: The name cannot be used.
-        CheckpointExistsError: Another checkpoint has it.
-        UnknownCheckpointError: Nothing has been answered.
-    """
-    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
-    while said and not is_answer(said[-1]):
-        said.pop()
-    if not said:
-        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    mark = make_checkpoint(
-        message_id=said[-1].id or "",
-        turn=turns_left(said),
-        score=mark_of(said[-1]).get("score"),
-        topic=state.get("current_topic", ""),
-        reason="order",
-        created_at=scope.now(),
-        name=None if name is None else check_name(name),
-    )
-    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
-    return mark
 
 
 def _judge_injected(state: State, scope: Scope, turn: Turn, update: Update) -> Steps[Update]:
@@ -258,6 +174,8 @@ def _consequences(
         with_verdict(messages[each.index], verdict, turn=first + i, topic=topic)
         for i, (each, verdict) in enumerate(verdicts)
     ]
+    for answer in stamped:
+        log_verdict(scope, answer)
     scores = [v.score for _, v in verdicts if v.score is not None]
     lowest = min(scores, default=None)
     result = Update(messages=[*update.get("messages", []), *stamped])

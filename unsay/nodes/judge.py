@@ -116,14 +116,16 @@ def _reply(judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope) -
     structured = yield scope.resolve("structured_judge")
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
-            found = yield scope.ask(structured, request, quiet=True, timeout_seconds=timeout)
+            found = yield scope.ask(
+                structured, request, quiet=True, aside=True, timeout_seconds=timeout
+            )
         except Exception as error:  # raised again unless the server only refuses the structure
             if not _refuses_structure(error):
                 raise
             scope.services.learned.add(_NO_STRUCTURE)
         else:
             return found["raw"] if found["parsed"] is None else found["parsed"]
-    return (yield scope.ask(judge, request, quiet=True, timeout_seconds=timeout))
+    return (yield scope.ask(judge, request, quiet=True, aside=True, timeout_seconds=timeout))
 
 
 def _refuses_structure(error: Exception) -> bool:

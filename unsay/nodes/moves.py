@@ -6,20 +6,24 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, NothingToUndoError
-from unsay.history.checkpoints import by_age, find_checkpoint
-from unsay.history.cuts import add_reference, reference
+from unsay.errors import ConflictError, NothingToRedoError, NothingToUndoError
+from unsay.history.checkpoints import by_age
+from unsay.history.cuts import add_reference, reference, unpack
 from unsay.history.line import Change, Label, Line, put_back, take_back
 from unsay.nodes.commands import answered_turns
+from unsay.nodes.logbook import log_fold, log_move, log_unfold
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.state import State, Update
-from unsay.transcript.marks import is_question, spoken
+from unsay.transcript.marks import spoken
 from unsay.transcript.text import preview, text_of
-from unsay.types import Cut, CutRef, Note, Operation, Topic
+from unsay.types import Cut, CutRef, Note, Operation, Undone, Unfolded
 
 OPERATIONS = 32
-"""How many of the newest steps can be undone."""
+"""How many of the newest steps can be undone, and how many of those undone be redone."""
+
+UNFOLDED = 4
+"""How many folded topics views show at most, the newest."""
 
 
 def line_of(state: State) -> Line:
@@ -28,6 +32,7 @@ def line_of(state: State) -> Line:
         messages=tuple(state.get("messages", ())),
         checkpoints=tuple(state.get("checkpoints", ())),
         segments=tuple(state.get("segments", ())),
+        topics=tuple(state.get("topics", ())),
     )
 
 
@@ -46,70 +51,6 @@ def note(state: State, scope: Scope, node: str, event: str, score: float | None)
     return [*state.get("state_history", []), line][-limit:] if limit else []
 
 
-def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
-    """Where a failed draft takes the record back to.
-
-    The first failure of a turn goes to the last checkpoint, each further one
-    to an older checkpoint, as far as there are any. Without one it is the start
-    of the turn.
-
-    Args:
-        line: The record as it is.
-        base: The last message before the turn.
-        failures: Of this turn so far, from 1.
-    """
-    positions = line.positions()
-    last = positions.get(base, -1) - (failures > 1)
-    marks = by_age(line.checkpoints, positions, before=last)
-    return marks[0]["message_id"] if marks else base
-
-
-def landing_of_context(line: Line, start: int) -> str | None:
-    """Where a rejected exchange takes the record back to: the last checkpoint before it.
-
-    Args:
-        line: The record as it is.
-        start: Index at which the rejected exchange begins.
-    """
-    marks = by_age(line.checkpoints, line.positions(), before=start - 1)
-    return marks[0]["message_id"] if marks else line.id_at(start - 1)
-
-
-def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) -> str | None:
-    """Where a person's order takes the record back to.
-
-    Args:
-        line: The record as it is.
-        target: A checkpoint's name, id or the beginning of its id; `None` is
-            the last checkpoint before the newest answer, without one the
-            beginning of the last turn.
-        pending: Ids of messages that wait for an answer.
-
-    Raises:
-        UnknownCheckpointError: No checkpoint answers to the target.
-        AmbiguousCheckpointError: Several do.
-        NothingToUndoError: Nothing stands before the pending question.
-    """
-    if target:
-        return find_checkpoint(line.checkpoints, target)["message_id"]
-    said = [m for m in spoken(line.messages) if m.id not in pending]
-    if not said:
-        raise NothingToUndoError("This conversation has nothing to go back from yet")
-    positions = line.positions()
-    marks = by_age(line.checkpoints, positions, before=positions[said[-1].id] - 1)
-    if marks:
-        return marks[0]["message_id"]
-    return line.id_at(positions[said[_last_turn(said)].id] - 1)
-
-
-def _last_turn(said: Sequence[AnyMessage]) -> int:
-    """Index of the last turn's first message: a question may be several, with documents before it."""
-    start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
-    while start > 0 and said[start - 1].type == "human":
-        start -= 1
-    return start
-
-
 def last_operation(operations: Sequence[Operation]) -> Operation:
     """The step that an undo takes back.
 
@@ -123,6 +64,7 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list[CutRef]]:
     """Keep what was taken off, and return the state's references with it."""
+    log_move(scope, change)
     cut = change.cut
     if not cut["messages"] and not cut["drafts"]:
         return list(refs)
@@ -142,7 +84,8 @@ def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Step
     cuts: list[Cut] = []
     for name in ids:
         call = None if name in inline else scope.fetch_cut(name)
-        cut = inline.get(name) if call is None else (yield call)
+        item = None if call is None else (yield call)
+        cut = inline.get(name) if item is None else unpack(item.value)
         if cut is None:
             raise ConflictError(
                 f"Cut {name!r} is no longer kept: without a store only the newest cuts are; "
@@ -155,27 +98,22 @@ def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Step
 def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
     """The state update that follows from a change of the line."""
     line = change.line
-    known = {message.id for message in line.messages}
-    topics = [
-        each if each["summarized_through"] in known else _without_summary(each)
-        for each in state.get("topics", [])
-    ]
-    labels = {each["id"]: each["label"] for each in topics}
+    labels = {each["id"]: each["label"] for each in line.topics}
     marks = by_age(line.checkpoints, line.positions(), before=len(line.messages))
     return Update(
         messages=change.writes,
         checkpoints=list(line.checkpoints),
         segments=list(line.segments),
-        topics=topics,
+        topics=list(line.topics),
         current_topic=labels.get(line.segments[-1]["topic_id"], "") if line.segments else "",
         quality_score=marks[0]["score"] if marks else None,
         cuts=refs,
     )
 
 
-def _without_summary(topic: Topic) -> Topic:
-    """A topic whose summary may tell of messages that were taken back."""
-    return {**topic, "summary": None, "summarized_through": None}
+def with_step(state: State, step: Operation) -> Update:
+    """One more step that can be undone; what was undone before it can no longer be redone."""
+    return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
 
 
 def go_back(
@@ -198,7 +136,7 @@ def go_back(
     update = settle(state, change, refs)
     if cause.kind == "person" and spoken(change.cut["messages"]):
         step = Operation(kind="rollback", base=base, cuts=[change.cut["id"]])
-        update["operations"] = [*state.get("operations", []), step][-OPERATIONS:]
+        update.update(with_step(state, step))
     return update
 
 
@@ -231,15 +169,104 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
-    cuts = yield from fetch_cuts(step["cuts"][::-1], scope, state.get("cuts", []))
+    left = redoable(state, pending)
     cause = Label(kind="undo", reason=reason, created_at=scope.now())
-    change = put_back(line_of(state), step["base"], cuts, label=cause, keep=pending)
-    back = {cut["id"] for cut in cuts if not cut["drafts"]}
-    still_cut = [ref for ref in state.get("cuts", []) if ref["id"] not in back]
-    refs = yield from keep_cut(change, scope, still_cut)
-    update = settle(state, change, refs)
+    change, update = yield from _reversed(state, scope, step, cause, pending)
     update["operations"] = list(operations[:-1])
+    update["redo"] = []
+    if step["kind"] != "turn" or _was_answered(change.cut["messages"]):
+        undone = Undone(**_inverse(step, change), at=_end(change.line.messages, pending))
+        update["redo"] = [*left, undone][-OPERATIONS:]
     return update
+
+
+def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
+    """Make the step again that was undone last: exactly what was there returns.
+
+    Raises:
+        NothingToRedoError: Nothing was undone since the last turn or rollback.
+        ConflictError: What the undo had cut is no longer kept.
+    """
+    step = last_undone(state, pending)
+    cause = Label(kind="redo", reason=reason, created_at=scope.now())
+    change, update = yield from _reversed(state, scope, step, cause, pending)
+    update.update(with_step(state, _inverse(step, change)))
+    update["redo"] = redoable(state, pending)[:-1]
+    return update
+
+
+def last_undone(state: State, pending: Sequence[str]) -> Undone:
+    """The step that a redo makes again.
+
+    Raises:
+        NothingToRedoError: There is none.
+    """
+    left = redoable(state, pending)
+    if not left:
+        raise NothingToRedoError(
+            "Nothing was undone since the last turn or rollback, so there is nothing to redo"
+        )
+    return left[-1]
+
+
+def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
+    """The steps that were undone, the newest last; none once the talk went on from there."""
+    undone = state.get("redo", [])
+    here = _end(state.get("messages", ()), pending)
+    return list(undone) if undone and undone[-1]["at"] == here else []
+
+
+def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
+    """Where the talk stands: the last message that is no order, no notice, and not pending."""
+    return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
+
+
+def _was_answered(messages: Sequence[AnyMessage]) -> bool:
+    """Whether a turn that was taken off had come to its end."""
+    said = spoken(messages)
+    return bool(said) and said[-1].type != "human"
+
+
+def _inverse(step: Operation, change: Change) -> Operation:
+    """The step that takes the change back."""
+    cuts = [change.cut["id"]] if change.cut["messages"] else []
+    inverse = Operation(kind=step["kind"], base=step["base"], cuts=cuts)
+    if "ids" in step:
+        inverse["ids"] = step["ids"]
+    if "topic" in step:
+        inverse["topic"] = step["topic"]
+    return inverse
+
+
+def _reversed(
+    state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
+) -> Steps[tuple[Change, Update]]:
+    """Put what a step had replaced in the place of what it had brought."""
+    line, old = line_of(state), state.get("cuts", [])
+    if "topic" in step:
+        nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
+        again = cause.kind == "redo"
+        return nothing, turn_topic(state, scope, step["topic"], unfold=again)
+    cuts = yield from fetch_cuts(step["cuts"][::-1], scope, old)
+    keep = list(pending)
+    if "ids" in step:
+        after = line.messages[line.index_of(step["base"]) + 1 :]
+        keep = [m.id or "" for m in after if m.id not in step["ids"]]
+    change = put_back(line, step["base"], cuts, label=cause, keep=keep)
+    back = {cut["id"] for cut in cuts if not cut["drafts"]}
+    refs = yield from keep_cut(change, scope, [ref for ref in old if ref["id"] not in back])
+    return change, settle(state, change, refs)
+
+
+def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Update:
+    """Let views show a folded topic's words, or no longer."""
+    segments = state.get("segments", [])
+    others = [each for each in state.get("unfolded", []) if each["topic_id"] != topic_id]
+    topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
+    if topic is not None:
+        (log_unfold if unfold else log_fold)(scope, topic)
+    new = [Unfolded(topic_id=topic_id, at=segments[-1]["start"])] if unfold and segments else []
+    return Update(messages=[], unfolded=[*others, *new][-UNFOLDED:])
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:

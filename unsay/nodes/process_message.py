@@ -1,111 +1,177 @@
 """process_message: plan the view, ask the model, judge what it drafted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from langchain_core.messages import AnyMessage
+from langchain_core.runnables import Runnable
+from langgraph.errors import GraphBubbleUp
 
-from unsay.context.view import Hints, View, plan_view
-from unsay.effects import Steps
+from unsay.context.reminders import ReminderCounts, counted, due, inject
+from unsay.context.view import Hints, plan_view, sendable
+from unsay.effects import Call, Steps
 from unsay.errors import EmptyAnswerError
-from unsay.history.checkpoints import make_checkpoint
+from unsay.history.compensations import Report
 from unsay.history.line import Label, take_back
+from unsay.nodes.booking import book_drafts
+from unsay.nodes.compensation import finish, left_of, report_text, stands
 from unsay.nodes.faults import explain
 from unsay.nodes.judge import exchange_of, judge_exchange
-from unsay.nodes.moves import OPERATIONS, keep_cut, line_of, note, settle, without_retries
+from unsay.nodes.logbook import log_checkpoints, log_move
+from unsay.nodes.marking import checkpoints_due
+from unsay.nodes.moves import keep_cut, line_of, note, settle, with_step, without_retries
 from unsay.nodes.replies import messages_of, with_fresh_ids
+from unsay.nodes.requests import Witness, keep_failed_call, keep_failed_draft
 from unsay.nodes.tool_loop import ATTEMPT_KEY, Attempt
 from unsay.services import Scope
 from unsay.state import Move, State, Update
 from unsay.transcript.marks import notice, with_mark, with_verdict
+from unsay.transcript.rules import validate
 from unsay.transcript.text import has_other_content, text_of
-from unsay.types import Checkpoint, CutRef, Operation, Rejection, Turn, Verdict
+from unsay.types import CutRef, Operation, Rejection, Turn, Verdict
+
+Request = Callable[[Sequence[AnyMessage]], list[AnyMessage]]
+"""What the model is sent, from the messages of the draft so far."""
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
-    """Answer the pending question; nothing is generated when a rollback is due."""
+    """Answer the pending question; nothing is generated when a rollback is due.
+
+    What tools did that was taken off the record is taken back first.
+    """
     turn = state["turn"]
-    if state.get("should_rollback"):
-        return Update()
-    if state.get("notice"):
-        return _give_notice(state, scope)
-    if turn["done"]:
-        return Update()
-    view = _plan(state, scope)
-    draft = yield from _draft(state, scope, view)
+    answers = not (state.get("should_rollback") or state.get("notice") or turn["done"])
+    if answers:
+        yield from book_drafts(state, scope)
+    report = yield from finish(state, scope)
+    update = Update()
+    if answers:
+        update = yield from _answer(state, scope)
+    elif state.get("notice") and not state.get("should_rollback"):
+        update = _give_notice(state, scope, report)
+    return {"owed": [], **update} if state.get("owed") else update
+
+
+def _answer(state: State, scope: Scope) -> Steps[Update]:
+    """Draft an answer and have it judged."""
+    turn = state["turn"]
+    rejected = [message for each in turn["rejections"] for message in each["messages"]]
+    left = yield from left_of(rejected, scope)
+    model = yield scope.resolve("answerer")
+    plan, counts = _plan(state, scope, left)
+    witness = Witness(plan([]))
+    call = _question_to(model, scope, plan, witness, turn["question_id"] or "")
+    draft = yield from _draft(state, scope, call, witness)
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
     before = [m for m in state["messages"] if m.id not in turn["pending"]]
     verdict = yield from judge_exchange(exchange_of(question, draft[-1], before), draft[-1], scope)
     scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
     if verdict.outcome == "failed":
-        return (yield from _take_back(state, scope, draft, verdict))
-    return _deliver(state, scope, draft, verdict, flag=None)
+        yield from keep_failed_draft(state, scope, witness, text_of(draft[-1]), verdict)
+        update = yield from _take_back(state, scope, draft, verdict)
+    else:
+        update = yield from _deliver(state, scope, draft, verdict, flag=None)
+    return {**update, "reminders": counts} if counts else update
 
 
-def _give_notice(state: State, scope: Scope) -> Update:
+def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     turn, due = state["turn"], state["notice"]
     assert due is not None  # noqa: S101 - the caller has just seen it
     last = state["messages"][-1].id if state["messages"] else ""
-    said = notice(
-        due["text"], f"notice-{turn['question_id'] or last}-{turn['number']}", due["answers"]
-    )
-    scope.tell("notice", text=due["text"], message_id=said.id)
+    text = f"{due['text']} {report_text(report, scope.texts(state['messages']))}".strip()
+    said = notice(text, f"notice-{turn['question_id'] or last}-{turn['number']}", due["answers"])
+    scope.tell("notice", text=text, message_id=said.id)
+    log_checkpoints(state, scope, turn["checkpoints_due"])
     return Update(messages=[said], notice=None, turn={**turn, "done": True})
 
 
-def _plan(state: State, scope: Scope) -> View:
-    turn = state["turn"]
+def _plan(state: State, scope: Scope, left: Report) -> tuple[Request, ReminderCounts]:
+    """What the model is sent, and how often each reminder was shown with it."""
+    turn, reminders = state["turn"], scope.services.reminders
+    texts = scope.texts(state["messages"])
+    stays = report_text(left, texts)
     hints = Hints(
         attempt=len(turn["rejections"]) + 1,
-        rejections=tuple(each["reason"] for each in turn["rejections"]),
+        rejections=(*(each["reason"] for each in turn["rejections"]), *([stays] if stays else [])),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
     )
-    return plan_view(
+    view = plan_view(
         state["messages"],
         state.get("segments", []),
         state.get("topics", []),
         system_prompt=scope.settings.system_prompt,
-        texts=scope.texts(state["messages"]),
+        texts=texts,
         hints=hints,
+        unfolded=state.get("unfolded", []),
     )
+    before: ReminderCounts = state.get("reminders", {})
+    shown = due(reminders, before, turn=turn["number"], run_id=turn["run_id"])
+    reminded = inject(view.messages, shown, texts)
+    limit = scope.settings.max_tool_result_bytes
+    provider = scope.services.provider
+
+    def request(done: Sequence[AnyMessage]) -> list[AnyMessage]:
+        sent = sendable(
+            [*reminded, *done], texts=texts, provider=provider, max_tool_result_bytes=limit
+        )
+        validate(sent, provider)
+        return sent
+
+    counts = counted(reminders, before, shown, turn=turn["number"], run_id=turn["run_id"])
+    return request, counts
 
 
-def _draft(state: State, scope: Scope, view: View) -> Steps[list[AnyMessage]]:
+def _draft(state: State, scope: Scope, call: Call, witness: Witness) -> Steps[list[AnyMessage]]:
     """One draft: the messages of its tool steps, then the final words.
 
     Raises:
         ModelError: The model failed, in one of the ways that have a name.
     """
-    quiet = scope.settings.stream == "held"
-    loop = scope.services.tool_loop
+    known = {message.id for message in state["messages"]}
     try:
-        if loop is not None:
-            attempt = {ATTEMPT_KEY: Attempt(view=view, scope=scope, quiet=quiet)}
-            reply = yield scope.ask(loop, {"messages": []}, quiet=quiet, configurable=attempt)
-        else:
-            model = yield scope.resolve("answerer")
-            sent = list(view.messages)
-            value = {"messages": sent} if scope.services.is_graph else sent
-            reply = yield scope.ask(model, value, quiet=quiet)
+        reply = yield call
+        draft = messages_of(reply, {message.id for message in witness.view})
+    except GraphBubbleUp:
+        raise
     except Exception as error:  # any client may raise anything; what has no name goes on as it is
+        yield from keep_failed_call(state, scope, witness, error)
         explained = explain(error)
         if explained is None or explained is error:
             raise
         raise explained from error
     turn = state["turn"]
-    known = {message.id for message in state["messages"]}
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
-    return with_fresh_ids(messages_of(reply, known), known, stem)
+    return with_fresh_ids(draft, known, stem)
+
+
+def _question_to(
+    model: Runnable[Any, Any], scope: Scope, plan: Request, witness: Witness, question_id: str
+) -> Call:
+    """The call of a model, of an agent, or of the loop of model and tools."""
+    quiet = scope.settings.stream == "held"
+    loop = scope.services.tool_loop
+    if loop is not None:
+        attempt = Attempt(request=plan, scope=scope, quiet=quiet, turn_id=question_id)
+        more = {ATTEMPT_KEY: attempt}
+        return scope.ask(loop, {"messages": []}, quiet=quiet, configurable=more, witness=witness)
+    sent = list(witness.sent)
+    value = {"messages": sent} if scope.services.is_graph else sent
+    return scope.ask(model, value, quiet=quiet, witness=witness)
 
 
 def _take_back(
     state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict
 ) -> Steps[Update]:
     """Reject a draft: another attempt, or the turn's end when there were enough."""
-    turn = state["turn"]
+    turn, topic = state["turn"], state.get("current_topic", "")
+    stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)
     rejection = Rejection(
-        messages=draft, score=verdict.score, reason=verdict.reason, source=verdict.source
+        messages=[*draft[:-1], stamped],
+        score=verdict.score,
+        reason=verdict.reason,
+        source=verdict.source,
     )
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
@@ -136,6 +202,8 @@ def _take_back(
 def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) -> Steps[Update]:
     """End a turn whose drafts all failed: the best one, flagged, on the record as it began.
 
+    A draft whose tools' doings were taken back would tell of what is no longer so: it does not count.
+
     Args:
         state: With the turn's rejections.
         scope: Of the run.
@@ -146,7 +214,8 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
         ConflictError: What the turn's rollbacks cut is no longer kept.
     """
     turn = state["turn"]
-    best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
+    earlier = [e for e in turn["rejections"][:-1] if stands(e["messages"], scope.services)]
+    best = max([*earlier, turn["rejections"][-1]], key=lambda each: each["score"] or 0.0)
     if words is None and not _has_content(best["messages"][-1]):
         raise EmptyAnswerError(
             f"The model returned nothing in {len(turn['rejections'])} attempts. Say it again, "
@@ -164,7 +233,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
             outcome="unscored", score=None, reason="a person wrote it", source="person"
         )
     flag = "low_quality" if words is None else "by_person"
-    end = _deliver({**restored, "cuts": refs}, scope, draft, verdict, flag=flag)
+    end = yield from _deliver({**restored, "cuts": refs}, scope, draft, verdict, flag=flag)
     return {
         **update,
         **end,
@@ -188,6 +257,7 @@ def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
         return state, Update()
     cause = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
     change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
+    log_move(scope, change)
     update = settle(state, change, list(state.get("cuts", [])))
     place = len(change.line.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["cuts"] if each not in turn["draft_cuts"]]
@@ -213,7 +283,7 @@ def _keep_rejected(state: State, scope: Scope, drafts: Sequence[Rejection]) -> S
 
 def _deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
-) -> Update:
+) -> Steps[Update]:
     """Put an answer on the record, with its verdict and what it makes a checkpoint of."""
     turn, topic = state["turn"], state.get("current_topic", "")
     answer = with_verdict(
@@ -222,39 +292,14 @@ def _deliver(
     if flag is not None:
         answer = with_mark(answer, flag=flag)
     step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
-    due = _checkpoints_due(state, scope, answer, verdict)
+    due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
+    log_checkpoints(state, scope, due)
     return Update(
         messages=[*draft[:-1], answer],
         turn={**turn, "done": True, "rejections": [], "checkpoints_due": due},
         quality_score=verdict.score,
         should_rollback=False,
         move=None,
-        operations=[*state.get("operations", []), step][-OPERATIONS:],
         state_history=note(state, scope, "process_message", verdict.outcome, verdict.score),
-    )
-
-
-def _checkpoints_due(
-    state: State, scope: Scope, answer: AnyMessage, verdict: Verdict
-) -> list[Checkpoint]:
-    turn, settings = state["turn"], scope.settings
-    due = []
-    if turn["new_topic"] and turn["base"] and "task_start" in settings.checkpoint_on:
-        due.append(_checkpoint(state, scope, turn["base"], turn["number"] - 1, None))
-    good = verdict.outcome == "passed" and (verdict.score or 0.0) >= settings.checkpoint_threshold
-    if good and "score" in settings.checkpoint_on:
-        due.append(_checkpoint(state, scope, answer.id or "", turn["number"], verdict.score))
-    return due
-
-
-def _checkpoint(
-    state: State, scope: Scope, message_id: str, turn: int, score: float | None
-) -> Checkpoint:
-    return make_checkpoint(
-        message_id=message_id,
-        turn=turn,
-        score=score,
-        topic=state.get("current_topic", ""),
-        reason="task_start" if score is None else "score",
-        created_at=scope.now(),
+        **with_step(state, step),
     )

@@ -22,7 +22,7 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     Args:
         reply: A message, text, a list of messages, or a mapping with `messages`.
         sent: Ids of the messages that the model was sent; in a list of messages
-            they are not new.
+            they are not new, save for the last: some servers give every reply one id.
 
     Raises:
         ModelReplyError: The reply is none of these, or ends without the
@@ -33,7 +33,9 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     if isinstance(reply, str | BaseMessage):
         reply, sent = [AIMessage(reply) if isinstance(reply, str) else reply], ()
     found = [_whole(message) for message in _converted(reply)]
-    new = [m for m in found if m.type in ("ai", "tool") and (m.id is None or m.id not in sent)]
+    said = [m for m in found if m.type in ("ai", "tool")]
+    longer = len(found) > len(sent)
+    new = [m for m in said if m.id not in sent or m.id is None or (longer and m is found[-1])]
     if not new or new[-1].type != "ai":
         raise ModelReplyError("The reply does not end in a message of the assistant")
     if isinstance(new[-1], AIMessage) and new[-1].tool_calls:

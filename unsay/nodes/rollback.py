@@ -1,5 +1,6 @@
 """rollback: back to the last good point, with the question and the reason kept."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -9,23 +10,29 @@ from unsay.effects import Steps
 from unsay.errors import InputError, UnsayError
 from unsay.history.line import Label, take_back
 from unsay.nodes.decisions import Decision, person_request, read_decision
+from unsay.nodes.landings import landing_of_drafts, landing_of_person
+from unsay.nodes.logbook import log_note
 from unsay.nodes.moves import (
     counts,
     go_back,
     keep_cut,
-    landing_of_drafts,
-    landing_of_person,
     line_of,
     note,
     place_name,
+    redo_last,
     settle,
     turns_left,
     undo_last,
+    with_step,
 )
 from unsay.nodes.process_message import as_it_began, deliver_best
+from unsay.nodes.retrying import ask_again
 from unsay.services import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages
-from unsay.types import Turn
+from unsay.types import Operation, Turn
+
+Step = Callable[[State, Scope, Sequence[str], str], Steps[Update]]
+"""An undo or a redo: of a state, in a scope, before what is pending, for a reason."""
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
@@ -36,6 +43,8 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "context": _context_rejected,
         "person": _ordered,
         "undo": _undo,
+        "redo": _redo,
+        "retry": _retry,
         "ask": _ask_person,
     }
     update = yield from makers[move["kind"]](state, scope, move)
@@ -102,13 +111,9 @@ def _context_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
     _tell(state, scope, update, move["to"], move)
     if turn["done"]:
         update["notice"] = _where_it_stands(state, scope, update, move["to"])
-        update["operations"] = _as_step(state, move["to"], name)
+        update.update(with_step(state, Operation(kind="rollback", base=move["to"], cuts=[name])))
     update["state_history"] = note(state, scope, "rollback", "context", state.get("quality_score"))
     return update
-
-
-def _as_step(state: State, base: str | None, name: str) -> list[Any]:
-    return [*state.get("operations", []), {"kind": "rollback", "base": base, "cuts": [name]}]
 
 
 def _ordered(state: State, scope: Scope, move: Move) -> Steps[Update]:
@@ -127,20 +132,39 @@ def _ordered(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 
 def _undo(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    words = scope.texts(state["messages"]).undone
+    return (yield from _stepping(state, scope, move, undo_last, words))
+
+
+def _redo(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    words = scope.texts(state["messages"]).redone
+    return (yield from _stepping(state, scope, move, redo_last, words))
+
+
+def _stepping(state: State, scope: Scope, move: Move, step: Step, words: str) -> Steps[Update]:
+    """Go one step back or forth, and answer with where the talk stands."""
     turn = state["turn"]
-    texts = scope.texts(state["messages"])
     try:
-        update = yield from undo_last(state, scope, turn["pending"], move["reason"])
+        update = yield from step(state, scope, turn["pending"], move["reason"])
     except UnsayError as error:
-        refusal = NoticeDue(text=texts.refused.format(reason=error), answers=turn["pending"])
+        refused = scope.texts(state["messages"]).refused.format(reason=error)
+        refusal = NoticeDue(text=refused, answers=turn["pending"])
         return Update(notice=refusal, turn={**turn, "done": True})
     removed, restored = counts(state["messages"], update["messages"])
     left = turns_left(_record(state, update))
-    words = texts.undone.format(turns=left, removed=removed, restored=restored)
-    update["notice"] = NoticeDue(text=words, answers=turn["pending"])
+    said = words.format(turns=left, removed=removed, restored=restored)
+    update["notice"] = NoticeDue(text=said, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
-    scope.tell("undone", removed=removed, restored=restored)
-    update["state_history"] = note(state, scope, "rollback", "undo", None)
+    scope.tell("undone" if move["kind"] == "undo" else "redone", removed=removed, restored=restored)
+    update["state_history"] = note(state, scope, "rollback", move["kind"], None)
+    return update
+
+
+def _retry(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Ask the last question again; its old answer is kept, and an undo brings it back."""
+    update = yield from ask_again(state, scope, move)
+    _tell(state, scope, update, update["turn"]["base"], move)
+    update["state_history"] = note(state, scope, "rollback", "retry", None)
     return update
 
 
@@ -177,6 +201,7 @@ def _ask_person(state: State, scope: Scope, move: Move) -> Steps[Update]:
     decision = _decide(person_request(state, texts))
     scope.tell("decision", decision=decision.kind)
     if decision.kind == "respond":
+        log_note(scope, decision.text)
         return _once_more(state, decision)
     if decision.kind == "reject":
         return (yield from _give_up(state, scope, move))
@@ -216,6 +241,9 @@ def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
     )
     change = take_back(line_of(restored), restored["messages"][-1].id, label=cause)
     update["cuts"] = yield from keep_cut(change, scope, restored.get("cuts", []))
+    if turn["cuts"]:
+        step = Operation(kind="rollback", base=turn["base"], cuts=turn["cuts"])
+        update.update(with_step(state, step))
     texts = scope.texts(restored["messages"])
     update["notice"] = NoticeDue(text=texts.no_answer, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": []}

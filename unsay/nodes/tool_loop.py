@@ -5,7 +5,7 @@ configuration, so that no step stores it; each step is a checkpoint of its own,
 so that a tool that finished is not called again after a crash.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypedDict
 
@@ -17,9 +17,10 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
-from unsay.context.view import View
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
+from unsay.nodes.bookkeeping import advance_run
+from unsay.nodes.compensation import note_made
 from unsay.services import Scope
 
 ATTEMPT_KEY = "__unsay_attempt"
@@ -36,14 +37,17 @@ class Draft(TypedDict):
 class Attempt:
     """What one attempt at an answer works with; never stored."""
 
-    view: View
-    """What the model is sent before the draft's own messages."""
+    request: Callable[[Sequence[AnyMessage]], list[AnyMessage]]
+    """What the model is sent, from the draft's own messages so far."""
 
     scope: Scope
     """Of `process_message`, under whose name the model's tokens stream."""
 
     quiet: bool
     """Whether tokens are held back."""
+
+    turn_id: str
+    """Id of the question."""
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -82,8 +86,13 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
             "or ask for less at once"
         )
     scope = replace(attempt.scope, config=_under_parent(config, attempt.scope.config))
+    if done:
+        yield from note_made(done, attempt.turn_id, attempt.scope)
+        yield from advance_run(scope, phase="synthesizing")
     model = yield scope.resolve("answerer")
-    reply = yield scope.ask(model, [*attempt.view.messages, *done], quiet=attempt.quiet)
+    reply = yield scope.ask(model, attempt.request(done), quiet=attempt.quiet)
+    if isinstance(reply, AIMessage) and reply.tool_calls:
+        yield from advance_run(scope, phase="executing_tools")
     return Draft(messages=[reply])
 
 

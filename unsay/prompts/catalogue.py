@@ -10,7 +10,8 @@ from unsay.prompts.texts import Texts
 from unsay.types import Language
 
 _TAGS = re.compile(
-    r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary)\b)", re.IGNORECASE
+    r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary|reminder)\b)",
+    re.IGNORECASE,
 )
 
 

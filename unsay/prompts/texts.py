@@ -23,6 +23,12 @@ class Texts:
     document: str
     """Hands a retrieved document to the answering model; `{document}` is fenced."""
 
+    run_reminders: str
+    """Hands the operator's instructions over in a system message; `{reminders}` are fenced."""
+
+    turn_reminders: str
+    """Ends a question, and hands the operator's instructions over; `{reminders}` are fenced."""
+
     summary_system: str
     """Tells a summarizer what to keep."""
 
@@ -55,6 +61,9 @@ class Texts:
 
     undone: str
     """Notice after an undo; `{turns}`, `{removed}`, `{restored}`."""
+
+    redone: str
+    """Notice after a redo; `{turns}`, `{removed}`, `{restored}`."""
 
     at_start: str
     """Names the empty beginning of a thread."""
@@ -92,5 +101,26 @@ class Texts:
     rules: Mapping[str, str]
     """What the local rules say, by their English sentence; a sentence that is missing stays."""
 
+    opening: str
+    """The user's first words in a view that would else begin with the assistant."""
+
+    interrupted_tool: str
+    """The result of a tool call that nothing answered."""
+
     ask_person: str
     """Describes the drafts to the person who decides; `{reasons}`."""
+
+    ask_undo: str
+    """Asks a person whether what a tool did is taken back; `{call}`."""
+
+    effects_undone: str
+    """Part of a notice: what tools did and was taken back; `{calls}`."""
+
+    effects_left: str
+    """Part of a notice: what tools did and stands; `{calls}`."""
+
+    effects_unknown: str
+    """Part of a notice: what a crash interrupted while it was taken back; `{calls}`."""
+
+    effects_returned: str
+    """Part of a notice: what stands on the record again, but not in the world; `{calls}`."""

@@ -1,1 +1,1 @@
-"""Messages as text, and where a record may be cut."""
+"""Transcripts: what providers accept, repair, where a record may be cut, and what happened in it."""

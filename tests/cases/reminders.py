@@ -1,0 +1,77 @@
+"""Operations on reminders."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages.utils import convert_to_messages
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError
+from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inject
+from unsay.prompts.catalogue import texts
+
+NAMES = {
+    "id": "reminder_id",
+    "text": "text",
+    "priority": "tier",
+    "tier": "tier",
+    "attach": "attach",
+    "max_per_run": "max_per_run",
+    "min_turns_between": "min_turns_between",
+}
+RUN = "run"
+
+
+def _reminder(described: Mapping[str, Any]) -> Reminder:
+    if unknown := set(described) - set(NAMES):
+        raise NotBoundError(f"reminders with {sorted(unknown)}")
+    values = {NAMES[key]: value for key, value in described.items()}
+    if values.get("max_per_run") == 0:
+        values["max_per_run"] = None
+    return Reminder(**{"text": str(values.get("reminder_id")), **values})
+
+
+def _reminders(case: Case) -> list[Reminder]:
+    """The case's reminders, with its params as what each of them leaves open."""
+    if unknown := set(case["params"]) - set(NAMES):
+        raise NotBoundError(f"params {sorted(unknown)}")
+    given = case["given"].get("reminders", [{"id": "r"}])
+    return [_reminder({**case["params"], **each}) for each in given]
+
+
+def _shown(reminders: Sequence[Reminder], turns: int) -> list[tuple[Reminder, ...]]:
+    counts: ReminderCounts = {}
+    views = []
+    for turn in range(1, turns + 1):
+        views.append(due(reminders, counts, turn=turn, run_id=RUN))
+        counts = counted(reminders, counts, views[-1], turn=turn, run_id=RUN)
+    return views
+
+
+def snapshot(case: Case, folder: Path) -> Seen:
+    """The ids of the reminders that a run's first view shows, in order."""
+    del folder
+    (shown,) = _shown(_reminders(case), 1)
+    return Seen(value=[each.reminder_id for each in shown])
+
+
+def sequence(case: Case, folder: Path) -> Seen:
+    """How many reminders each turn of one run shows."""
+    del folder
+    return Seen(value=[len(shown) for shown in _shown(_reminders(case), case["given"]["turns"])])
+
+
+def injected(case: Case, folder: Path) -> Seen:
+    """A message list with the reminders of a run's first view."""
+    del folder
+    (shown,) = _shown(_reminders(case), 1)
+    messages: Any = convert_to_messages(case["given"]["messages"])
+    return Seen(messages=inject(messages, shown, texts("en")))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "reminder.snapshot": snapshot,
+    "reminder.sequence": sequence,
+    "reminder.inject": injected,
+}

@@ -1,0 +1,131 @@
+"""Operations on what can be gone back to: copies of a thread, checkpoints, and writes in their order."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+from langchain_core.messages.utils import convert_to_messages
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError, World
+from unsay.effects import drive
+from unsay.graph.conversation import Conversation
+from unsay.history.cuts import list_cuts
+from unsay.transcript.marks import is_answer
+from unsay.transcript.text import text_of
+
+SOURCE = "source"
+"""The thread that a copy was made of."""
+
+
+def _copied(case: Case, folder: Path) -> tuple[World, Conversation, list[AnyMessage]]:
+    """A thread with the case's messages, and its fork, which is the copy."""
+    world = World(folder=folder, params=case["params"], given=case["given"], thread=SOURCE)
+    source = world.open()
+    source.add(convert_to_messages(case["given"]["messages"]))
+    source.fork(thread="case")
+    copy = World(folder=folder, params=case["params"], given=case["given"])
+    return copy, source, source.messages()
+
+
+def take_then_mutate(case: Case, folder: Path) -> Seen:
+    """A copy, and another's words in the place of a message afterwards."""
+    copy, source, messages = _copied(case, folder)
+    with source:
+        mutate = case["given"]["mutate"]
+        old = messages[mutate["index"]]
+        source.add([old.model_copy(update={"content": mutate["content"]})])
+        messages[mutate["index"]].content = mutate["content"]
+        assert mutate["content"] == text_of(source.messages()[mutate["index"]])
+    return Seen(world=copy)
+
+
+def load_then_mutate(case: Case, folder: Path) -> Seen:
+    """A copy that is gone on with, and more said where it came from."""
+    copy, source, messages = _copied(case, folder)
+    with source:
+        source.add([("user", "more"), ("ai", "and more")])
+        messages.append(messages[0])
+    return Seen(world=copy)
+
+
+def list_checkpoints(case: Case, folder: Path) -> Seen:
+    """A page of the checkpoints, by the names that the case gives them."""
+    created, params = case["given"]["created"], case["params"]
+    if unknown := set(params) - {"limit", "start_after"}:
+        raise NotBoundError(f"params {sorted(unknown)}")
+    world = World(folder=folder, params={}, given=case["given"])
+    with world.open() as talk:
+        for name in created:
+            talk.say(f"question {name}")
+            talk.checkpoint(name)
+        return Seen(value=[mark["name"] for mark in talk.checkpoints(**params)])
+
+
+def trigger_raises(case: Case, folder: Path) -> Seen:
+    """Turns whose judge fails."""
+    if case["given"].get("trigger") != "raises":
+        raise NotBoundError(f"trigger {case['given'].get('trigger')!r}")
+    params = {**case["params"], "judge": "raises"}
+    world = World(folder=folder, params=params, given=case["given"])
+    world.say([f"question {n}" for n in range(1, case["given"]["turns"] + 1)])
+    return Seen(world=world)
+
+
+class _Died(BaseException):
+    """The process ends."""
+
+
+def crash_between_writes(case: Case, folder: Path) -> Seen:
+    """A process that ends when what a rollback takes is kept, and the state does not yet say so."""
+    if case["given"]["crash_after"] != "immutable_write":
+        raise NotBoundError(f"crash_after {case['given']['crash_after']!r}")
+    world = World(folder=folder, params=case["params"], given=case["given"])
+    world.say(["q1", "q2"])
+    talk = world.open()
+    saver: Any = talk.graph.checkpointer
+
+    def dies(*_: Any, **__: Any) -> Any:
+        raise _Died
+
+    saver.put = saver.put_writes = dies
+    try:
+        talk.rollback(turns=1)
+    except _Died:
+        talk.close()
+        return Seen(world=world)
+    raise AssertionError("the rollback wrote no state")
+
+
+def _points_to_nothing(world: World) -> bool:
+    """Whether the state names a cut or a checkpoint that is not there."""
+    with world.open() as talk:
+        assert talk.graph.store is not None
+        kept = {cut["id"] for cut in drive(list_cuts(talk.graph.store, world.thread))}
+    state = world.state()
+    known = {message.id for message in state["messages"]}
+    refs = {ref["id"] for ref in state.get("cuts", [])}
+    return bool(refs - kept) or any(c["message_id"] not in known for c in state["checkpoints"])
+
+
+def _loads(world: World) -> bool:
+    with world.open() as talk:
+        return bool(talk.say("q3").text) and bool(talk.events())
+
+
+SNAPSHOT_CLAIMS: dict[str, Callable[[World, Case], bool]] = {
+    "latest_never_points_to_missing_checkpoint": lambda w, c: not _points_to_nothing(w),
+    "latest_saved": lambda w, c: is_answer(w.messages()[-1]),
+    "session_loads": lambda w, c: _loads(w),
+    "snapshot_message_content": lambda w, c: text_of(w.messages()[c["index"]]) == c["value"],
+}
+"""What is claimed of a conversation that was copied, or gone on with after a crash."""
+
+OPERATIONS: dict[str, Operation] = {
+    "snapshot.take_then_mutate": take_then_mutate,
+    "snapshot.load_then_mutate_snapshot": load_then_mutate,
+    "checkpoint.list": list_checkpoints,
+    "checkpoint.trigger_raises": trigger_raises,
+    "checkpoint.crash_between_writes": crash_between_writes,
+}

@@ -1,0 +1,202 @@
+"""Operations on message lists, and what cases claim of a list."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
+from langchain_core.messages.utils import convert_to_messages
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError
+from unsay.transcript.cut import keep_recent, turns
+from unsay.transcript.parts import Media, Text, Thinking, ToolCall, ToolResult, calls_of, parts_of
+from unsay.transcript.repair import repair
+from unsay.transcript.rules import validate
+from unsay.transcript.text import text_of
+
+Messages = Sequence[BaseMessage]
+Claim = dict[str, Any]
+
+PARTS = {Thinking: "thinking", Text: "text", ToolCall: "tool_call", ToolResult: "tool_result"}
+
+
+def plain(message: BaseMessage) -> tuple[Any, ...]:
+    """What a case says of a message: ids and notes are ours to give."""
+    result = (
+        (message.tool_call_id, message.status) if isinstance(message, ToolMessage) else (None, None)
+    )
+    return (message.type, message.content, calls_of(message), *result)
+
+
+def given_messages(case: Case, params: Sequence[str] = ()) -> list[AnyMessage]:
+    """The messages of a case.
+
+    Raises:
+        NotBoundError: It has params that the operation does not know.
+    """
+    if unknown := set(case["params"]) - set(params):
+        raise NotBoundError(f"params {sorted(unknown)}")
+    return convert_to_messages(case["given"]["messages"])  # type: ignore[return-value]
+
+
+def transcript_validate(case: Case, folder: Path) -> Seen:
+    """Whether the rules accept a transcript."""
+    del folder
+    messages = given_messages(case, ("thinking", "provider"))
+    provider = case["params"].get("provider")
+    validate(messages, provider, thinking=case["params"].get("thinking", False))
+    return Seen(value="valid", messages=messages, given=messages)
+
+
+def transcript_repair(case: Case, folder: Path) -> Seen:
+    """A transcript made whole; a call that stands last waits, unless the user goes on."""
+    del folder
+    messages = given_messages(case, ("before", "pending"))
+    waits = bool(messages) and messages[-1].type == "ai"
+    waits = waits and case["params"].get("before") != "new_user_turn"
+    pending = case["params"].get("pending", waits)
+    return Seen(messages=repair(messages, pending=pending), given=messages)
+
+
+def turns_parse(case: Case, folder: Path) -> Seen:
+    """The lengths of the logical turns."""
+    del folder
+    return Seen(value=[len(turn) for turn in turns(given_messages(case))])
+
+
+def turns_keep_recent(case: Case, folder: Path) -> Seen:
+    """The newest logical turns."""
+    del folder
+    messages = given_messages(case, ("n",))
+    return Seen(messages=keep_recent(messages, case["params"]["n"]), given=messages)
+
+
+def _results(messages: Messages, call_id: str) -> list[ToolMessage]:
+    return [m for m in messages if isinstance(m, ToolMessage) and m.tool_call_id == call_id]
+
+
+def _result_text(messages: Messages, claim: Claim) -> str:
+    return "\n".join(text_of(result) for result in _results(messages, claim["id"]))
+
+
+def _step(messages: Messages, index: int) -> int | None:
+    """Index of the assistant message that only tool messages part from an index."""
+    while index >= 0 and messages[index].type == "tool":
+        index -= 1
+    return index if index >= 0 and messages[index].type == "ai" else None
+
+
+def _is_orphan(messages: Messages, index: int) -> bool:
+    message, caller = messages[index], _step(messages, index)
+    return isinstance(message, ToolMessage) and (
+        caller is None or message.tool_call_id not in {c.id for c in calls_of(messages[caller])}
+    )
+
+
+def _no_orphans(messages: Messages) -> bool:
+    return not any(_is_orphan(messages, index) for index in range(len(messages)))
+
+
+def _answered(messages: Messages, index: int) -> set[str]:
+    """Ids that the tool messages right behind an index answer."""
+    found = set()
+    for message in messages[index + 1 :]:
+        if not isinstance(message, ToolMessage):
+            break
+        found.add(message.tool_call_id)
+    return found
+
+
+def _unanswered(messages: Messages) -> list[str]:
+    return [
+        call.id
+        for index, message in enumerate(messages)
+        for call in calls_of(message)
+        if call.id not in _answered(messages, index)
+    ]
+
+
+def _no_partial_batch(messages: Messages) -> bool:
+    left = set(_unanswered(messages))
+    batches = [{call.id for call in calls_of(m)} for m in messages if calls_of(m)]
+    return _no_orphans(messages) and all(not ids & left or ids <= left for ids in batches)
+
+
+def _adjacent(messages: Messages, call_id: str) -> bool:
+    return any(
+        call_id in {call.id for call in calls_of(message)} & _answered(messages, index)
+        for index, message in enumerate(messages)
+    )
+
+
+def _part_names(message: BaseMessage) -> list[str]:
+    return [
+        part.kind if isinstance(part, Media) else PARTS.get(type(part), "other")
+        for part in parts_of(message)
+    ]
+
+
+def _order(messages: Messages) -> list[str]:
+    return [m.tool_call_id for m in messages if isinstance(m, ToolMessage)]
+
+
+def _role(message: BaseMessage) -> str:
+    return {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+
+
+def _same(message: BaseMessage, described: Any) -> bool:
+    (expected,) = convert_to_messages([described])
+    return plain(expected) == plain(message)
+
+
+def _tail_is(messages: Messages, wanted: Sequence[Any]) -> bool:
+    tail = messages[len(messages) - len(wanted) :]
+    return len(messages) >= len(wanted) and all(map(_same, tail, wanted))
+
+
+def _no_neighbours(messages: Messages, role: str | None) -> bool:
+    roles = [_role(message) for message in messages]
+    return not any(a == b and a != "tool" and role in (None, a) for a, b in pairwise(roles))
+
+
+def _kinds(messages: Messages) -> set[str]:
+    return {part.kind for m in messages for part in parts_of(m) if isinstance(part, Media)}
+
+
+MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {
+    "call_and_result_adjacent": lambda m, c: _adjacent(m, c["id"]),
+    "contains_text": lambda m, c: any(c["value"] in text_of(each) for each in m),
+    "first_contains": lambda m, c: bool(m) and c["value"] in text_of(m[0]),
+    "first_message_is": lambda m, c: bool(m) and _same(m[0], c["message"]),
+    "first_role": lambda m, c: bool(m) and _role(m[0]) == c["value"],
+    "last_message_is": lambda m, c: bool(m) and _same(m[-1], c["message"]),
+    "len_eq": lambda m, c: len(m) == c["value"],
+    "len_le": lambda m, c: len(m) <= c["value"],
+    "no_consecutive_same_role": lambda m, c: _no_neighbours(m, c.get("role")),
+    "no_image_blocks": lambda m, c: "image" not in _kinds(m),
+    "no_orphan_tool_messages": lambda m, c: _no_orphans(m),
+    "no_partial_tool_batch": lambda m, c: _no_partial_batch(m),
+    "no_text": lambda m, c: not any(c["value"] in text_of(each) for each in m),
+    "no_tool_messages": lambda m, c: not any(each.type == "tool" for each in m),
+    "nth_contains": lambda m, c: c["value"] in text_of(m[c["n"]]),
+    "orphan_tool_calls_eq": lambda m, c: _unanswered(m) == c["value"],
+    "part_order": lambda m, c: _part_names(m[c["index"]]) == c["value"],
+    "tail_is": lambda m, c: _tail_is(m, c["messages"]),
+    "tool_result_contains": lambda m, c: c["value"] in _result_text(m, c),
+    "tool_result_contains_ci": lambda m, c: c["value"].lower() in _result_text(m, c).lower(),
+    "tool_result_count": lambda m, c: len(_results(m, c["id"])) == c["value"],
+    "tool_result_endswith": lambda m, c: _result_text(m, c).endswith(c["value"]),
+    "tool_result_is": lambda m, c: _result_text(m, c) == c["value"],
+    "tool_result_order": lambda m, c: _order(m) == c["value"],
+    "tool_result_startswith": lambda m, c: _result_text(m, c).startswith(c["value"]),
+    "tool_result_status": lambda m, c: any(r.status == c["value"] for r in _results(m, c["id"])),
+}
+
+OPERATIONS: dict[str, Operation] = {
+    "transcript.repair": transcript_repair,
+    "transcript.validate": transcript_validate,
+    "turns.keep_recent": turns_keep_recent,
+    "turns.parse": turns_parse,
+}

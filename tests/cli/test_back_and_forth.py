@@ -1,0 +1,391 @@
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, Serve
+from tests.cli.talk import ANSWERS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
+from tests.cli.terminal import Terminal
+from tests.graph.back_kit import JAPANESE, Paid
+from tests.http.openai_server import Asked
+from unsay.graph.conversation import Conversation
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.transcript.text import cells_of
+
+LAZY = "Is a generator expression lazier?"
+THREE = (LISTS, NESTED, LAZY)
+
+
+def fill(path: Path, thread: str, *questions: str) -> None:
+    """A conversation of these turns, 11 tokens each, with a checkpoint at the first answer."""
+    with Conversation.open(path, thread=thread, model=Paid(), judge=ScriptedJudge()) as talk:
+        for number, question in enumerate(questions):
+            talk.say(question)
+            if number == 0:
+                talk.checkpoint("first")
+
+
+def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"fine in {city}"
+
+
+@pytest.fixture(autouse=True)
+def database(home: Path) -> Path:
+    """A Japanese conversation, and the one called `talk`, spoken in last; three turns each."""
+    path = home / "unsay.db"
+    fill(path, "日本", *JAPANESE)
+    age(path, "日本")
+    fill(path, "talk", *THREE)
+    return path
+
+
+@pytest.fixture
+def cut(run: Run) -> str:
+    """The id of a cut that holds the last two turns of `talk`."""
+    run("rollback", "--turns", "2")
+    return str(found(run, "branches")["branches"][1]["id"])
+
+
+def found(run: Run, *command: str) -> dict[str, Any]:
+    """What a program gets."""
+    result = run(*command, "--json")
+    assert 0 == result.exit_code
+    read: dict[str, Any] = json.loads(result.stdout)
+    assert 1 == read["schema_version"]
+    return read
+
+
+def questions(run: Run, thread: str = "talk") -> list[str]:
+    """What was asked on a thread's live line."""
+    turns = found(run, "timeline", "--thread", thread)["turns"]
+    return [turn["question"] for turn in turns]
+
+
+def own_messages(run: Run, line: str) -> list[str]:
+    """Ids of the messages that only a line has."""
+    only = found(run, "diff", line, "--thread", "talk")["a"]["only"]
+    return [each["data"]["id"] for each in only]
+
+
+def test_preview(run: Run) -> None:
+    """What would go is told to the last token, and nothing goes."""
+    shown = run("rollback", "first", "--preview").stdout.splitlines()
+    assert "Would go back to checkpoint first; nothing was changed." == shown[0]
+    assert "Turns: 2. Messages: 4. Tokens: 22 (20 in, 2 out)." == shown[1]
+    assert [f"  “{NESTED}”", f"  “{LAZY}”"] == shown[2:4]
+    assert shown[4].startswith("checkpoints: cp-")
+    assert list(THREE) == questions(run)
+
+
+def test_preview_json(run: Run) -> None:
+    """Programs get the preview whole."""
+    seen = found(run, "rollback", "--preview", "--turns", "1")
+    assert ("talk", 1, [LAZY]) == (seen["thread_id"], seen["turns"], seen["questions"])
+    assert (2, 11) == (len(seen["message_ids"]), seen["tokens"]["total"])
+    assert list(THREE) == questions(run)
+
+
+def test_preview_names_the_tools(run: Run, database: Path) -> None:
+    """Tools that were called are named, with what they did and would stand."""
+    calls = [{"name": "weather", "args": {"city": "Kyoto"}}]
+    chat = ScriptedChat(default=ToolCalls(calls=calls, then="It is {result}, as you asked."))
+    with Conversation.open(
+        database, thread="talk", model=chat, judge=ScriptedJudge(), tools=[weather]
+    ) as talk:
+        talk.say("Is the weather fine?")
+    shown = run("rollback", "--preview", "--turns", "1").stdout.splitlines()
+    assert "tools called: weather" in shown
+    assert "what this did would stand: weather(city='Kyoto')" in shown
+
+
+def test_rollback_by_turns_and_redo(run: Run) -> None:
+    """Turns are taken off by their number; redo makes again what undo took back."""
+    assert "Turns: 1. Messages set aside: 4" in run("rollback", "--turns", "2").stdout
+    assert 3 == run("redo").exit_code
+    assert 0 == run("undo").exit_code
+    again = run("redo")
+    assert "Redone. Turns: 1. Messages set aside: 4; brought back: 0.\n" == again.stdout
+    assert f"taken back: “{NESTED}”" in again.stderr
+    assert [LISTS] == questions(run)
+
+
+def test_redo_json(run: Run) -> None:
+    """Programs get where the talk stands."""
+    run("undo")
+    moved = found(run, "redo")
+    assert ("talk", 3, 2) == (moved["thread_id"], moved["turns"], moved["restored"])
+
+
+def test_retry(run: Run, serve: Serve) -> None:
+    """The last question has a new answer, of the model that was named; undo brings the old one."""
+    server = serve(ANSWERS)
+    run("say", NESTED, "--thread", "t")
+    server.script = serve({NESTED: f"Indeed. {ON_NESTED}"}).script
+    result = run("retry", "--thread", "t", "--model", "other")
+    assert f"Indeed. {ON_NESTED}\n" == result.stdout
+    assert "score 0.90" in result.stderr
+    assert [NESTED] == questions(run, "t")
+    run("undo", "--thread", "t")
+    assert ON_NESTED == found(run, "timeline", "--thread", "t")["turns"][0]["answer"]
+
+
+def test_retry_asks_the_models_that_are_named(run: Run, serve: Serve) -> None:
+    """Neither the configured model nor the configured judge is asked."""
+    server = serve(ANSWERS)
+    run("say", LISTS, "--thread", "t")
+    script = server.script
+    server.script = lambda asked: (
+        '{"score": 0.7, "reason": "Fine."}' if asked.model == "strict" else script(asked)
+    )
+    server.asked.clear()
+    named = ("--model", "other", "--judge-model", "strict")
+    reply = found(run, "retry", "--thread", "t", *named)
+    assert ("t", "answer", ON_LISTS, 0.7) == tuple(
+        reply[name] for name in ("thread_id", "kind", "text", "score")
+    )
+    assert {"other", "strict"} == {each.model for each in server.asked}
+
+
+def test_retry_of_rejected_drafts(run: Run, serve: Serve) -> None:
+    """A draft that fails is taken back, as in any turn."""
+    serve(DRAFTS, SCORES)
+    run("say", NESTED, "--thread", "t")
+    assert 1 == found(run, "retry", "--thread", "t")["rollbacks"]
+
+
+@pytest.mark.slow
+def test_a_retry_that_is_stopped(run: Run, serve: Serve) -> None:
+    """Ctrl-C ends it with 130, and says how to go on."""
+    server = serve(ANSWERS)
+    run("say", LISTS, "--thread", "t")
+    asked, release = threading.Event(), threading.Event()
+
+    def hang(_: Asked) -> str:
+        asked.set()
+        release.wait(60)
+        return ON_LISTS
+
+    server.script = hang
+    with Terminal("retry", "--thread", "t") as terminal:
+        assert asked.wait(60)
+        terminal.type("\x03")
+        terminal.expect("unsay say --thread t --resume goes on")
+        release.set()
+        assert 130 == terminal.wait()
+    serve(ANSWERS)
+    assert f"{ON_LISTS}\n" == run("say", "--resume", "--thread", "t").stdout
+    assert [LISTS] == questions(run, "t")
+
+
+def test_fork(run: Run) -> None:
+    """The id stands alone on standard output; the old thread stays as it is."""
+    result = run("fork", "first", "--as", "trip")
+    assert "trip\n" == result.stdout
+    assert "at checkpoint first; turns: 1" in result.stderr
+    assert ([LISTS], list(THREE)) == (questions(run, "trip"), questions(run))
+    made = run("fork", "--thread", "talk").stdout.strip()
+    assert list(THREE) == questions(run, made)
+
+
+def test_fork_json(run: Run) -> None:
+    """Programs get both threads, and where the new one stands."""
+    made = found(run, "fork", "--turns", "3", "--as", "empty")
+    del made["schema_version"]
+    where = {"turns": 0, "at": "the start of the conversation"}
+    assert {"thread_id": "empty", "forked_from": "talk", **where} == made
+
+
+def test_branches(run: Run, cut: str) -> None:
+    """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
+    run("fork", "--thread", "talk", "--as", "trip")
+    live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
+    assert ["live", "live", "turn 1", "1", "11 tok", LISTS] == cells(live)
+    assert [cut, "rolled back", "turn 1", "+2", "22 tok", NESTED] == cells(gone)
+    assert ["trip", "fork", "turn 1", "+0", "0 tok", LISTS] == cells(fork)
+    assert live.index(" 11 tok") == gone.index(" 22 tok")
+
+
+def cells(line: str) -> list[str]:
+    """The columns of a line."""
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_branches_json(run: Run, cut: str) -> None:
+    """Programs get each line whole."""
+    seen = found(run, "branches")
+    assert ["live", cut] == [each["id"] for each in seen["branches"]]
+    assert ["live", "person"] == [each["kind"] for each in seen["branches"]]
+    assert 22 == seen["branches"][1]["tokens"]["total"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("thread", ["talk", "日本"])
+def test_branches_fit_the_terminal(run: Run, thread: str, columns: int) -> None:
+    """No line is wider than the terminal, in either script."""
+    for number in (1, 2):
+        run("rollback", "--thread", thread, "--turns", str(number))
+        run("undo", "--thread", thread)
+    run("undo", "--thread", thread)
+    with Terminal("branches", "--thread", thread, columns=columns) as terminal:
+        assert 0 == terminal.wait()
+    lines = terminal.screen.splitlines()
+    assert len(lines) > 1
+    assert [] == [line for line in lines if cells_of(line) > columns]
+
+
+def test_diff(run: Run, cut: str) -> None:
+    """Both lines are told, with what only one of them has."""
+    shown = run("diff", cut).stdout
+    assert shown.startswith("common: 2 messages\n")
+    assert f"  human: {NESTED}\n" in shown
+    assert "live: 2 messages" in shown
+    assert "first: 2 messages" in run("diff", cut, "first").stdout
+
+
+def test_diff_is_safe_in_a_terminal(run: Run, database: Path) -> None:
+    """What was said cannot steer the terminal."""
+    fill(database, "evil", LISTS, "\x1b[2Jgone?")
+    assert "\x1b" not in run("diff", "first").stdout
+    assert "\ufffd[2Jgone?" in run("diff", "first").stdout
+
+
+def test_diff_json(run: Run, cut: str) -> None:
+    """Programs get the messages that only one line has."""
+    made = found(run, "diff", cut)
+    assert (2, "live", []) == (made["common"], made["b"]["name"], made["b"]["only"])
+    assert [NESTED, LAZY] == [
+        each["data"]["content"] for each in made["a"]["only"] if each["type"] == "human"
+    ]
+
+
+def test_restore(run: Run, cut: str) -> None:
+    """What a rollback took is back in its place."""
+    result = run("restore", cut)
+    assert "Turns: 3. Messages set aside: 0; brought back: 4.\n" in result.stdout
+    assert list(THREE) == questions(run)
+
+
+def test_pick(run: Run, cut: str) -> None:
+    """Only what was named comes to the end, and undo takes it away."""
+    wanted = own_messages(run, cut)[2:]
+    assert "brought back: 2." in run("pick", *wanted, "--from", cut).stdout
+    assert [LISTS, LAZY] == questions(run)
+    run("undo")
+    assert 2 == found(run, "pick", *wanted, "--from", cut)["restored"]
+
+
+def test_spent(run: Run, cut: str) -> None:
+    """What stands and what was left are counted apart."""
+    del cut
+    live, abandoned = run("spent").stdout.splitlines()
+    assert "live: 11 tokens (10 in, 1 out)" == live
+    assert "abandoned: 22 tokens (20 in, 2 out)" == abandoned
+    assert (11, 22) == tuple(found(run, "spent")[name]["total"] for name in ("live", "abandoned"))
+
+
+def test_a_japanese_conversation(run: Run) -> None:
+    """Each verb answers in the conversation's language."""
+    thread = ("--thread", "日本")
+    preview = run("rollback", "--turns", "2", "--preview", *thread).stdout
+    assert "まだ何も変更していません" in preview
+    assert f"「{JAPANESE[1]}」" in preview
+    run("rollback", "--turns", "2", *thread)
+    live, gone = run("branches", *thread).stdout.splitlines()
+    assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
+    assert ["巻き戻し", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
+    assert "取り消した分: 22トークン" in run("spent", *thread).stdout
+    assert "現在地はチェックポイント first、1ターンです" in run("fork", *thread).stderr
+    assert "4件を復元しました" in run("restore", cells(gone)[0], *thread).stdout
+    run("undo", *thread)
+    assert "やり直しました" in run("redo", *thread).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["rollback", "lunch", "--preview"], id="preview of no checkpoint"),
+        pytest.param(["rollback", "--turns", "4"], id="more turns than there are"),
+        pytest.param(["redo"], id="nothing was undone"),
+        pytest.param(["fork", "lunch"], id="fork at no checkpoint"),
+        pytest.param(["branches", "--thread", "nobody"], id="no such thread"),
+        pytest.param(["diff", "lunch"], id="no such line"),
+        pytest.param(["restore", "cut-lunch"], id="no such cut"),
+        pytest.param(["restore", "lunch"], id="nothing is called so"),
+        pytest.param(["pick", "lunch", "--from", "cut-lunch"], id="pick from no cut"),
+        pytest.param(["pick", "lunch", "--from", "nobody"], id="pick from no thread"),
+        pytest.param(["spent", "--thread", "nobody"], id="nobody spent"),
+    ],
+)
+def test_what_is_not_there(run: Run, command: list[str]) -> None:
+    """A wrong name is one line and exit code 3, and nothing changes."""
+    result = run(*command)
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert "unsay: " in result.stderr.splitlines()[-1]
+    assert list(THREE) == questions(run)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["fork", "--as", "日本"], id="a thread that is there"),
+        pytest.param(["fork", "cp-"], id="several checkpoints"),
+        pytest.param(["diff", "cp-"], id="several lines"),
+    ],
+)
+def test_conflicts(run: Run, command: list[str]) -> None:
+    """What contradicts the record is exit code 4, and nothing changes."""
+    result = run(*command, "--json")
+    assert 4 == result.exit_code
+    assert "Error" in json.loads(result.stdout)["error"]["type"]
+    assert list(THREE) == questions(run)
+
+
+def test_what_stands_cannot_be_restored(run: Run, cut: str) -> None:
+    """A message that is on the record already is a conflict."""
+    message = own_messages(run, cut)[0]
+    assert [0, 4] == [run("restore", what).exit_code for what in (cut, message)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["rollback", "first", "--turns", "1"], id="two places"),
+        pytest.param(["rollback", "--turns", "0"], id="no number of turns"),
+        pytest.param(["rollback", "--turns", "some"], id="no number"),
+        pytest.param(["fork", "--as", "  "], id="a blank name"),
+        pytest.param(["diff"], id="no line"),
+        pytest.param(["restore"], id="nothing to restore"),
+        pytest.param(["pick", "--from", "talk"], id="no messages"),
+        pytest.param(["pick", "some"], id="no branch"),
+        pytest.param(["redo", "lunch"], id="an argument too many"),
+    ],
+)
+def test_usage(run: Run, command: list[str]) -> None:
+    """What cannot be meant is exit code 2, and nothing changes."""
+    assert 2 == run(*command).exit_code
+    assert list(THREE) == questions(run)
+
+
+def test_pick_that_ends_in_a_question(run: Run, cut: str) -> None:
+    """A question without its answer is bad input."""
+    assert 2 == run("pick", own_messages(run, cut)[0], "--from", cut).exit_code
+
+
+def test_retry_without_a_model(run: Run) -> None:
+    """A new answer needs a model, and the message says what to set."""
+    result = run("retry")
+    assert 1 == result.exit_code
+    assert "UNSAY_MODEL" in result.stderr
+
+
+def test_retry_of_nothing(run: Run, serve: Serve) -> None:
+    """Where nothing is asked, and where no thread is, there is nothing to ask again."""
+    server = serve(ANSWERS)
+    run("fork", "--turns", "3", "--as", "empty")
+    threads = ("empty", "nobody")
+    assert [3, 3] == [run("retry", "--thread", name).exit_code for name in threads]
+    assert [] == server.asked

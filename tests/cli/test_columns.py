@@ -1,0 +1,58 @@
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.test_labels import slots
+from unsay.cli.columns import GAP, block, clean, side_by_side
+from unsay.cli.record_labels import RecordLabels, record_labels
+from unsay.transcript.text import cells_of
+
+WORDS = st.text(st.sampled_from("ab 漢字かな。、「」(),\n\t-é"), max_size=200)
+
+
+@given(left=WORDS, right=WORDS, columns=st.integers(min_value=100, max_value=240))
+def test_the_line_between_columns_is_straight(left: str, right: str, columns: int) -> None:
+    """Whatever stands left and right, each half keeps to its cells and no word is lost."""
+    shown = side_by_side(("one", "two"), (left, right), columns=columns).split("\n")[1:]
+    width = (columns - cells_of(GAP)) // 2
+    halves = [(line[: line.index("│")], line[line.index("│") + 1 :]) for line in shown]
+    assert {width + 1} == {cells_of(before) for before, _ in halves}
+    assert max(cells_of(after) for _, after in halves) <= width + 1
+    for text, side in ((left, 0), (right, 1)):
+        assert "".join(text.split()) == "".join("".join(half[side] for half in halves).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("one\x1b[31m\x07", "one\ufffd[31m\ufffd", id="escape codes"),
+        pytest.param("a\u202eb", "ab", id="direction marks"),
+        pytest.param("\ud800", "\ufffd", id="half surrogate"),
+        pytest.param("か\u3099", "が", id="composed"),
+        pytest.param("\ta\n  b", "    a\n  b", id="tabs and lines"),
+    ],
+)
+def test_words_cannot_steer_the_terminal(text: str, expected: str) -> None:
+    """A model's words are words."""
+    assert expected == clean(text)
+
+
+def test_marks_take_no_cells() -> None:
+    """A letter with a mark of its own is as wide as the letter."""
+    shown = side_by_side(("", ""), ("x\u0304", "y"), columns=103)
+    assert f"x\u0304{' ' * 49}{GAP}y" == shown.split("\n")[1]
+
+
+def test_a_block_stands_in() -> None:
+    """All of its lines do, and empty ones stay empty."""
+    assert "  one\n\n    two\n  three" == block("one\n\n  two three\n", columns=8)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(RecordLabels)])
+def test_both_languages_say_the_same(name: str) -> None:
+    """Words in both languages have the same values in them."""
+    english, japanese = (getattr(record_labels(each), name) for each in ("en", "ja"))
+    assert english != japanese
+    assert slots(english) == slots(japanese)

@@ -1,0 +1,190 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from tests.cli.conftest import Run
+from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
+from unsay.cli.ledger import words_of
+from unsay.graph.conversation import Conversation
+from unsay.history.database import open_database
+from unsay.history.runlog import EMPTY, head_of, ledger_namespace, make_page, put_page
+from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.transcript.events import Stamp, events_of
+
+JUDGE = {"Buy a car": {"score": 0.1, "reason": "It speaks of cars."}}
+
+
+@pytest.fixture
+def database(home: Path) -> Path:
+    """`talk`, in which a draft was taken back and a remark was made, and a Japanese thread."""
+    path = home / "unsay.db"
+    judge, model = ScriptedJudge(scores=JUDGE), ScriptedChat(replies=DRAFTS, default="良い回答。")
+    with Conversation.open(path, thread="old", model=model, judge=judge) as talk:
+        talk.say("リスト内包表記とは何ですか?")
+    with Conversation.open(path, thread="talk", model=model, judge=judge) as talk:
+        talk.say(LISTS)
+        talk.say(NESTED)
+        talk.note("a beginner asks", labels={"by": "host"})
+    return path
+
+
+def told(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    """The events that are listed."""
+    found: list[dict[str, Any]] = json.loads(run("events", "--json", *arguments).stdout)["events"]
+    return found
+
+
+def test_events(run: Run, database: Path) -> None:
+    """Each has a line with its time, type, turn, run and words, the oldest first."""
+    del database
+    result = run("events")
+    lines = [line.split(maxsplit=5) for line in result.stdout.splitlines()]
+    assert "thread talk\n" == result.stderr
+    assert ["user_message", "1", LISTS] == [lines[0][2], lines[0][3], lines[0][5]]
+    assert ["assistant_message", "1", ON_LISTS[:20]] == [*lines[1][2:4], lines[1][5][:20]]
+    assert ["planner_note", "2", "–", "a beginner asks"] == lines[-1][2:]
+    assert ["0.10 failed It speaks of cars."] == [line[5] for line in lines if "0.10" in line[5]]
+    assert ["draft −1 It speaks of cars."] == [line[5] for line in lines if line[2] == "rollback"]
+
+
+def test_events_json(run: Run, database: Path) -> None:
+    """Programs get each event whole."""
+    del database
+    found = json.loads(run("events", "--thread", "talk", "--json").stdout)
+    assert (1, "talk", None) == (found["schema_version"], found["thread_id"], found["cursor"])
+    keys = {"id", "type", "thread_id", "run_id", "turn_id", "at", "labels", "data"}
+    assert keys == found["events"][0].keys()
+
+
+def test_events_are_found(run: Run, database: Path) -> None:
+    """Type, run and label narrow the list together."""
+    del database
+    second = told(run, "--type", "rollback")[0]["run_id"]
+    kinds = ["--type", "user_message", "--type", "assistant_message"]
+    spoken = told(run, *kinds, "--run", second)
+    contents = [each["data"]["message"]["data"]["content"] for each in spoken]
+    assert [NESTED, CARS] == contents[:2]
+    assert 3 == len(contents)
+    assert ["a beginner asks"] == [each["data"]["text"] for each in told(run, "--label", "by=host")]
+    result = run("events", "--type", "edit", "--thread", "talk")
+    assert (0, "", "There is no such event.\n") == (result.exit_code, result.stdout, result.stderr)
+
+
+def test_pages_fit_together(run: Run, database: Path) -> None:
+    """The cursor of a shorter list leads to the rest."""
+    del database
+    first = json.loads(run("events", "--json", "--limit", "3").stdout)
+    rest = told(run, "--cursor", first["cursor"])
+    assert told(run) == [*first["events"], *rest]
+    assert f"--cursor {first['cursor']}" in run("events", "--limit", "3").stderr
+
+
+def test_what_json_cannot_hold(run: Run, home: Path) -> None:
+    """Bytes, numbers that are none and half surrogates still come out as JSON."""
+    odd = {"raw": b"\x00\xff", "score": float("nan"), "words": "half \ud83d", "set": {1}}
+    with Conversation.open(home / "unsay.db", thread="t", model=ScriptedChat(default="ok")) as talk:
+        talk.add([HumanMessage(LISTS), AIMessage("ok", additional_kwargs=odd)])
+
+    printed = run("events", "--json").stdout
+    message = json.loads(printed, parse_constant=pytest.fail)["events"][-1]["data"]["message"]
+
+    expected = {"raw": "AP8=", "score": "NaN", "words": "half ?", "set": [1]}
+    assert expected == message["data"]["additional_kwargs"]
+
+
+def test_verify(run: Run, database: Path) -> None:
+    """A whole ledger is said to be whole, in the thread's language."""
+    del database
+    count = len(told(run))
+    result = run("events", "--verify", "--thread", "talk")
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert result.stdout.startswith(f"Events: {count}. None is missing")
+    assert "欠落も改変もなく" in run("events", "--verify", "--thread", "old").stdout
+    checked = json.loads(run("events", "--verify", "--thread", "talk", "--json").stdout)
+    assert {
+        "schema_version": 1,
+        "thread_id": "talk",
+        "verified": True,
+        "events": count,
+        "messages": 4,
+    } == checked
+
+
+def test_a_missing_page(run: Run, database: Path) -> None:
+    """A gap fails the check, and every other look, with the page that is missing."""
+    opened, place = open_database(database), ledger_namespace("talk")
+    first = min(opened.store.search(place), key=lambda item: item.value.get("first", 1_000))
+    opened.store.delete(place, first.key)
+    opened.close()
+    for arguments in (["--verify"], []):
+        result = run("events", "--thread", "talk", *arguments)
+        assert (1, "") == (result.exit_code, result.stdout)
+        assert first.key in result.stderr
+
+
+def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
+    """A chain without a gap that somebody forged does not pass for what was said."""
+    with Conversation.open(database, thread="talk") as talk:
+        page = make_page(EMPTY, talk.events()[:3])
+        config = {"configurable": {"thread_id": "talk"}}
+        head = {**talk.graph.get_state(config).values["ledger"], **head_of(page)}
+        talk.graph.update_state(config, {"ledger": head}, as_node="create_checkpoint")
+    opened = open_database(database)
+    put_page(opened.store, "talk", page).blocking()
+    opened.close()
+    result = run("events", "--verify", "--thread", "talk", "--json")
+    error = json.loads(result.stdout)["error"]
+    assert (1, "LedgerGapError") == (result.exit_code, error["type"])
+    assert "2 messages where there are 4" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(["--thread", "nowhere"], 3, id="unknown thread"),
+        pytest.param(["--thread", "nowhere", "--verify"], 3, id="nothing to verify"),
+        pytest.param(["--verify", "--limit", "1"], 2, id="part of a check"),
+        pytest.param(["--type", "nonsense"], 2, id="no such type"),
+        pytest.param(["--thread", "talk", "--limit", "0"], 2, id="no limit"),
+        pytest.param(["--thread", "talk", "--cursor", "nonsense"], 2, id="no cursor"),
+    ],
+)
+def test_bad_usage(run: Run, database: Path, arguments: list[str], code: int) -> None:
+    """What cannot be listed says why."""
+    del database
+    result = run("events", *arguments)
+    assert (code, "") == (result.exit_code, result.stdout)
+
+
+CALL = {"name": "weather", "args": {"city": "京都"}, "id": "c1"}
+SPOKEN = [
+    pytest.param(HumanMessage("How warm?"), ["How warm?"], id="words"),
+    pytest.param(
+        HumanMessage(
+            [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": "data:"}]
+        ),
+        ["What is it? [image_url]"],
+        id="image",
+    ),
+    pytest.param(
+        AIMessage([{"type": "thinking", "thinking": "Cold."}, "Warm."]),
+        ["Cold.", " Warm."],
+        id="thinking",
+    ),
+    pytest.param(
+        AIMessage("", additional_kwargs={"reasoning_content": "Cold."}), ["Cold.", ""], id="aside"
+    ),
+    pytest.param(AIMessage("", tool_calls=[CALL]), ["", 'weather({"city": "京都"})'], id="call"),
+    pytest.param(ToolMessage("18 °C", tool_call_id="c1"), ["18 °C"], id="result"),
+]
+
+
+@pytest.mark.parametrize(("message", "expected"), SPOKEN)
+def test_words_of_a_message(message: Any, expected: list[str]) -> None:
+    """Each piece of a message says what is in it."""
+    stamp = Stamp(thread_id="t", at="2026-01-31T09:00:00+00:00")
+    named = message.model_copy(update={"id": "m1"})
+    assert expected == [words_of(each) for each in events_of(named, stamp=stamp)]

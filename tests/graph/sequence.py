@@ -1,0 +1,365 @@
+"""One thread that anything may happen to, and what must hold of it after every step."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from hypothesis import strategies as st
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
+from langgraph.errors import EmptyInputError
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command
+
+from tests.graph.kit import config
+from tests.graph.steps import OFTEN, STEPS, Step, step
+from tests.graph.troupe import ANSWERS, KNOWN, Crash, NamelessError, Troupe, beats, in_memory
+from tests.graph.verities import Scene, Verities, runs_of, snapshot_of
+from tests.graph.ways import Ways
+from tests.transcripts import wild_transcripts
+from unsay.errors import (
+    ConflictError,
+    EventConflictError,
+    InputError,
+    ModelError,
+    NotFoundError,
+    RunConflictError,
+    TranscriptError,
+    UnsayError,
+)
+from unsay.graph.conversation import Conversation
+from unsay.history.database import open_database
+
+WORDS = ("How do lists work?", "NEW: the weather?", "BACK to lists", "日本の首都は?", "Go on")
+ORDERS = ("/undo", "/rollback", "/rollback home", "/checkpoint", "/checkpoint home", "/timeline")
+KINDS = (
+    "scripted",
+    "agent",
+    "openai-chat",
+    "anthropic-chat",
+    "amazon_bedrock_converse_chat",
+    "chat-google-generative-ai",
+)
+"""LangChain's names for kinds of models."""
+
+NAMES = (None, "home", "away")
+DECISIONS = (
+    "approve",
+    "reject",
+    {"decisions": [{"type": "edit", "args": {"answer": "In other words."}}]},
+    {"decisions": [{"type": "respond", "args": "Be brief."}]},
+)
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"topics": "off"},
+    {"language": "ja"},
+    {"judging": "off"},
+    {"judging": "local"},
+    {"on_exhausted": "ask"},
+    {"on_exhausted": "ask", "max_rollbacks": 0},
+    {"max_rollbacks": 0},
+    {"checkpoint_limit": 1, "history_limit": 0},
+)
+
+
+class NothingThereError(UnsayError):
+    """There is nothing to do a step to."""
+
+
+REFUSALS = (
+    InputError,
+    NotFoundError,
+    ConflictError,
+    ModelError,
+    NamelessError,
+    EmptyInputError,
+    NothingThereError,
+)
+"""What a step may be refused with."""
+
+FAULTS = (TranscriptError, EventConflictError, RunConflictError)
+"""What no step may ever be refused with, although it is one of these."""
+
+
+MOST = 8
+"""Steps of one example."""
+
+ENDS = ("crash", "reopen", "purge")
+"""What does not happen inside a crash."""
+
+
+def some_step(*, without: Sequence[str] = ()) -> st.SearchStrategy[Step]:
+    """Any one step."""
+    drawn = {
+        name: st.fixed_dictionaries(given).map(partial(Step, name))
+        for name, given in STEPS.items()
+        if name not in without
+    }
+    names = st.sampled_from([name for name in OFTEN if name in drawn])
+    return names.flatmap(drawn.__getitem__)
+
+
+def sequences(
+    *, max_size: int = MOST, without: Sequence[str] = ()
+) -> st.SearchStrategy[list[Step]]:
+    """Any steps in any order."""
+    return st.lists(some_step(without=without), min_size=1, max_size=max_size)
+
+
+def play(steps: Sequence[Step], path: Path | None = None) -> None:
+    """Let the steps happen to a new thread, and check after each that all is well."""
+    stage = Stage(path)
+    try:
+        for each in steps:
+            stage.happen(each)
+    finally:
+        stage.leave()
+
+
+class Stage(Ways):
+    """A thread, its people, and what they do to it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.settings, self.kind = path, SETTINGS[0], KINDS[0]
+        self.memory = None if path else in_memory()
+        self.troupe, self.verities = Troupe(), Verities()
+        self.last, self.injected = WORDS[0], 0
+        self.talk = self._open()
+        self.config = config("t")
+
+    def _open(self) -> Conversation:
+        database = self.memory or open_database(str(self.path))
+        self.troupe.guard(database)
+        settings = {"max_tool_result_bytes": 1_000, "max_tool_steps": 4, **self.settings}
+        return Conversation.open(
+            database, thread="t", settings=settings, **self.troupe.parts(self.kind)
+        )
+
+    def leave(self) -> None:
+        """The process ends."""
+        self.troupe.fuse = None
+        if self.memory is None:
+            self.talk.close()
+
+    def happen(self, one: Step) -> None:
+        """Let one thing happen, and check what must hold afterwards."""
+        self.troupe.begin()
+        before, runs = snapshot_of(self.talk), runs_of(self.talk)
+        raised = self._ended_in(one)
+        inner = one.given["inner"] if one.name == "crash" else one
+        scene = Scene(
+            name=inner.name,
+            before=before,
+            runs=runs,
+            kind=self.kind,
+            views=self.troupe.views,
+            raised=raised,
+        )
+        self.verities.check(self.talk, scene)
+
+    def _ended_in(self, one: Step) -> BaseException | None:
+        """What a step was refused with, or the end of the process; `None` when it ended well."""
+        try:
+            getattr(self, one.name)(**one.given)
+        except REFUSALS as error:
+            if isinstance(error, FAULTS) and not ("S1" in KNOWN and "thinking" in str(error)):
+                raise
+            return error
+        except Crash as crash:
+            self.troupe.fuse = None
+            self.reopen(self.settings, self.kind)
+            return crash
+        finally:
+            self.troupe.fuse = None
+        return None
+
+    @step(
+        6,
+        words=st.sampled_from(WORDS),
+        beats=beats(),
+        documents=st.sampled_from(((), ("A BAD page.",), ("A page on lists.", "A BAD page."))),
+    )
+    def say(self, words: str, beats: Sequence[Any], documents: Sequence[str]) -> None:
+        """Somebody says something."""
+        self.last = words
+        self.troupe.rehearse(beats)
+        self.talk.say(words, documents=documents)
+
+    @step(beats=beats())
+    def again(self, beats: Sequence[Any]) -> None:
+        """Somebody says the last thing again."""
+        self.say(self.last, beats, ())
+
+    @step(words=st.sampled_from(WORDS), beats=beats())
+    def stream(self, words: str, beats: Sequence[Any]) -> None:
+        """Somebody says something and watches."""
+        self.last = words
+        self.troupe.rehearse(beats)
+        for _ in self.talk.stream(words):
+            pass
+
+    @step(
+        3,
+        words=st.sampled_from(WORDS),
+        times=st.integers(1, 4),
+        tooled=st.booleans(),
+        ask=st.booleans(),
+        decision=st.sampled_from((None, None, *DECISIONS)),
+    )
+    def spoil(self, words: str, times: int, *, tooled: bool, ask: bool, decision: Any) -> None:
+        """Somebody asks, the first answers are bad, and in the end a person may decide."""
+        if ask:
+            self.reopen({"on_exhausted": "ask", "max_rollbacks": 1}, self.kind)
+        call = ("tools", [("a", "look"), ("b", "fail")], None, "")
+        bad = ("answer", ANSWERS[1], None)
+        self.say(words, ([call, bad] if tooled else [bad]) * times, ())
+        if decision is not None and snapshot_of(self.talk).interrupts:
+            self.talk.resume(decision)
+
+    @step(
+        to=st.sampled_from((None, "home", "cp-", "nowhere")), words=st.sampled_from((None, *WORDS))
+    )
+    def order(self, to: str | None, words: str | None) -> None:
+        """A host orders a rollback by the state's flag, with or without a question."""
+        asked = [HumanMessage(words, id=str(uuid4()))] if words else []
+        value = {"should_rollback": True, "rollback_checkpoint_id": to, "messages": asked}
+        self.talk.graph.invoke(value, self.config)
+
+    @step(decision=st.sampled_from((None, *DECISIONS)))
+    def go_on(self, decision: Any) -> None:
+        """A host lets a turn go on by itself."""
+        value = None if decision is None else Command(resume=decision)
+        self.talk.graph.invoke(value, self.config)
+
+    @step(2, order=st.sampled_from(ORDERS))
+    def command(self, order: str) -> None:
+        """Somebody types an order."""
+        self.talk.say(order)
+
+    @step(beats=beats())
+    def resume(self, beats: Sequence[Any]) -> None:
+        """A turn that stopped goes on."""
+        self.troupe.rehearse(beats)
+        self.talk.resume()
+
+    @step(decision=st.sampled_from(DECISIONS), beats=beats())
+    def decide(self, decision: Any, beats: Sequence[Any]) -> None:
+        """A person decides about drafts that failed."""
+        self.troupe.rehearse(beats)
+        self.talk.resume(decision)
+
+    @step(3, after=st.integers(0, 30), inner=st.deferred(lambda: some_step(without=ENDS)))
+    def crash(self, after: int, inner: Step) -> None:
+        """The process dies at one of its writes or calls while something happens."""
+        self.troupe.fuse = after
+        getattr(self, inner.name)(**inner.given)
+
+    @step(place=st.integers(0, 9), words=st.sampled_from((None, *WORDS)))
+    def resend(self, place: int, words: str | None) -> None:
+        """A front end sends a message again that it sent before, with the same id."""
+        known = sorted(self.verities.said)
+        if not known:
+            raise NothingThereError
+        name = known[place % len(known)]
+        text = words or self.verities.said[name]
+        self.verities.let_go(name)
+        value = {"messages": [HumanMessage(text, id=name)]}
+        self.talk.graph.invoke(value, self.config)
+
+    @step()
+    def clear(self) -> None:
+        """A host empties the record."""
+        for message in self.talk.messages():
+            self.verities.let_go(message.id or "")
+        self.talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+
+    @step(back=st.integers(0, 12))
+    def travel(self, back: int) -> None:
+        """A host goes back to one of LangGraph's own checkpoints."""
+        past = list(self.talk.graph.get_state_history(self.config))
+        if not past:
+            raise NothingThereError
+        self.verities.forget()
+        then = past[min(back, len(past) - 1)]
+        self.talk.graph.update_state(then.config, None, as_node="__end__")
+
+    @step()
+    def purge(self) -> None:
+        """Somebody wants the thread gone; only a file can forget."""
+        if self.memory is not None:
+            raise NothingThereError
+        self.verities.forget()
+        self.talk.purge()
+
+    @step(messages=wild_transcripts(max_size=5, thoughts=()))
+    def add(self, messages: Sequence[AnyMessage]) -> None:
+        """An app puts messages on the record."""
+        self.talk.add(self._named(messages))
+
+    @step(messages=wild_transcripts(max_size=5, thoughts=()))
+    def update(self, messages: Sequence[AnyMessage]) -> None:
+        """A host writes messages into the state."""
+        if "S3" in KNOWN and snapshot_of(self.talk).next:
+            raise NothingThereError
+        node = "create_checkpoint" if not self.talk.messages() else None
+        self.talk.graph.update_state(self.config, {"messages": self._named(messages)}, as_node=node)
+
+    @step(messages=wild_transcripts(max_size=4, thoughts=()), beats=beats())
+    def invoke(self, messages: Sequence[AnyMessage], beats: Sequence[Any]) -> None:
+        """A host runs the graph with messages of its own."""
+        self.troupe.rehearse(beats)
+        self.talk.graph.invoke({"messages": self._named(messages)}, self.config)
+
+    @step(place=st.integers(0, 9))
+    def remove(self, place: int) -> None:
+        """A host takes a message off the record."""
+        name = self._message(place).id or ""
+        self.verities.let_go(name)
+        self.talk.add([RemoveMessage(id=name)])
+
+    @step(place=st.integers(0, 9))
+    def replace(self, place: int) -> None:
+        """A host puts other words in the place of a message."""
+        old = self._message(place)
+        self.verities.let_go(old.id or "")
+        self.talk.add([old.model_copy(update={"content": "The host's words."})])
+
+    @step(name=st.sampled_from(NAMES))
+    def checkpoint(self, name: str | None) -> None:
+        """Somebody marks a point."""
+        self.talk.checkpoint(name)
+
+    @step(2, to=st.sampled_from((None, "home", "away", "cp-", "nowhere")))
+    def rollback(self, to: str | None) -> None:
+        """Somebody goes back."""
+        self.talk.rollback(to)
+
+    @step(2)
+    def undo(self) -> None:
+        """Somebody takes the newest step back."""
+        self.talk.undo()
+
+    @step(event_id=st.sampled_from((None, "mine", "yours")))
+    def note(self, event_id: str | None) -> None:
+        """A host writes a remark."""
+        self.talk.note("A remark.", event_id=event_id)
+
+    @step(2, settings=st.sampled_from(SETTINGS), kind=st.sampled_from(KINDS))
+    def reopen(self, settings: dict[str, Any], kind: str) -> None:
+        """The process ends, and another goes on with the same file."""
+        self.leave()
+        self.settings, self.kind = settings, kind
+        self.talk = self._open()
+
+    def _message(self, place: int) -> AnyMessage:
+        """One of the record's messages."""
+        record = self.talk.messages()
+        if not record:
+            raise NothingThereError
+        return record[place % len(record)]
+
+    def _named(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """The messages with ids that nothing else has."""
+        self.injected += 1
+        return [m.model_copy(update={"id": f"in{self.injected}-{m.id}"}) for m in messages]

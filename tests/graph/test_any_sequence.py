@@ -1,0 +1,66 @@
+"""Whatever happens to a thread, in any order: its views are valid and nothing is lost."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from langchain_core.messages import AIMessage
+
+from tests.graph.sequence import Step, play, sequences
+from tests.graph.troupe import ANSWERS, KNOWN
+from tests.transcripts import REDACTED
+
+FILES = 4
+"""There are as many times fewer examples on a file, where each takes longer."""
+
+
+def _say(words: str, *beats: tuple, documents: tuple[str, ...] = ()) -> Step:
+    return Step("say", {"words": words, "beats": list(beats), "documents": documents})
+
+
+FOUND = {
+    "S1": [
+        _say("Go on", ("answer", ANSWERS[0], REDACTED)),
+        Step("reopen", {"settings": {}, "kind": "openai-chat"}),
+        _say("Go on"),
+    ],
+    "S3": [
+        _say("Go on", ("unreachable",)),
+        Step("update", {"messages": [AIMessage("a", id="m0")]}),
+        _say("Go on"),
+    ],
+    "S4": [
+        _say("Go on"),
+        _say("NEW: the weather?"),
+        Step("remove", {"place": 2}),
+        _say("How do lists work?"),
+    ],
+    "S5": [
+        _say("How do lists work?", ("unreachable",)),
+        Step("crash", {"after": 5, "inner": _say("Go on")}),
+        _say("Go on"),
+    ],
+}
+"""What `sequences` found before, by the name of the bug."""
+
+
+@pytest.mark.parametrize("name", sorted(FOUND.keys() - KNOWN))
+def test_what_was_found_does_not_come_back(name: str) -> None:
+    """A sequence that once broke a thread leaves it whole."""
+    play(FOUND[name])
+
+
+@given(steps=sequences())
+def test_any_sequence_leaves_a_thread_whole(steps: Sequence[Step]) -> None:
+    """Views are valid, the ledger is the record, runs end as their turns, and nothing is lost."""
+    play(steps)
+
+
+@settings(max_examples=settings().max_examples // FILES)
+@given(steps=sequences())
+def test_any_sequence_leaves_a_file_whole(steps: Sequence[Step]) -> None:
+    """The same holds on SQLite."""
+    with TemporaryDirectory() as folder:
+        play(steps, Path(folder) / "talk.db")

@@ -1,0 +1,245 @@
+"""Lines of a conversation: forks, lists, comparisons, and what each cost."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+
+from tests.graph.back_kit import (
+    SHIFTS,
+    Opening,
+    Paid,
+    cut_of,
+    entry,
+    three,
+    words,
+)
+from tests.graph.kit import Numbered, scores
+from tests.graph.test_ledger_of_the_graph import checked
+from unsay.errors import (
+    ConflictError,
+    InvalidNameError,
+    ModelUnavailableError,
+    SessionEndedError,
+    UnknownBranchError,
+)
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
+from unsay.graph.tokens import Tokens
+from unsay.transcript.text import text_of
+
+
+def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
+    """Record, checkpoints and topics begin as they were there; both threads go on apart."""
+    talk = opened(detector=SHIFTS)
+    for question in ("京都に行きたい。", "NEW: q2", "q3"):
+        talk.say(question)
+    talk.checkpoint("here")
+    talk.say("q4")
+    before, events = talk.messages(), talk.events()
+
+    fork = talk.fork("here", thread="other")
+    begun = (fork.messages(), fork.checkpoints(), fork.timeline().current_topic)
+    checked(fork)
+    fork.say("q5")
+    fork.undo()
+    fork.undo()
+    fork.redo()
+
+    assert before[:6] == begun[0]
+    assert talk.checkpoints()[:3] == begun[1]
+    assert talk.timeline().current_topic == begun[2]
+    assert (type(talk), "other") == (type(fork), fork.thread_id)
+    assert ("t", before[5].id, 3) == (
+        entry(fork).forked_from,
+        entry(fork).forked_at,
+        entry(fork).turns,
+    )
+    assert entry(talk).title == entry(fork).title
+    assert (None, None) == (entry(talk).forked_from, entry(talk).forked_at)
+    assert "fork" == fork.events()[0]["type"]
+    assert (before, events) == (talk.messages(), talk.events())
+    checked(fork)
+    checked(talk)
+
+
+def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
+    """Without a place the fork begins where the talk stands, a question that waits left out."""
+
+    class Down(Numbered):
+        def __call__(self, messages: list[BaseMessage]) -> AIMessage:
+            draft = super().__call__(messages)
+            if len(self.inputs) == 3:
+                raise ConnectionError("down")
+            return draft
+
+    talk = opened(Down())
+    talk.say("q1")
+    talk.say("q2")
+    with pytest.raises(ModelUnavailableError):
+        talk.say("q3")
+
+    fork = talk.fork()
+
+    assert (["q1", "q2"], ["q1", "q2", "q3"]) == (words(fork), words(talk))
+    fork.rollback(turns=2)
+    assert [] == fork.messages()
+    checked(fork)
+
+
+def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
+    """An ended thread takes no more words; its fork does."""
+    talk = three(opened)
+    talk.end()
+    with pytest.raises(SessionEndedError):
+        talk.retry()
+
+    assert "draft 4" in talk.fork().say("q4").text
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        pytest.param("t", ConflictError, id="itself"),
+        pytest.param("taken", ConflictError, id="another"),
+        pytest.param(" ", InvalidNameError, id="blank"),
+        pytest.param("x" * 201, InvalidNameError, id="long"),
+    ],
+)
+def test_a_fork_needs_a_new_name(opened: Opening, name: str, error: type[Exception]) -> None:
+    """A thread that exists is never written over."""
+    talk = three(opened)
+    opened(thread="taken").say("mine")
+
+    with pytest.raises(error):
+        talk.fork(thread=name)
+    assert ["mine"] == words(opened(thread="taken"))
+
+
+def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
+    """The live line first, then what was cut, the newest first, then forks; each line once."""
+    talk = opened(Paid(), scores(0.9, 0.1, 0.9, 0.9))
+    talk.say("q1")
+    talk.say("q2")
+    for _ in range(3):
+        talk.rollback(turns=1)
+        talk.undo()
+    talk.rollback(turns=1)
+    talk.say("/help")
+    talk.say("q3")
+    fork = talk.fork()
+    fork.say("elsewhere")
+
+    found = talk.branches()
+
+    assert ["live", "person", "draft", "thread"] == [each.kind for each in found]
+    assert ["q1", "q2", "This is draft 2, about what was asked.", "elsewhere"] == [
+        each.words for each in found
+    ]
+    assert [(2, 4, 22), (1, 2, 11), (0, 1, 11), (1, 2, 11)] == [
+        (each.turns, each.messages, each.tokens.total) for each in found
+    ]
+    assert [("live", None), ("t", talk.messages()[-1].id)] == [
+        (found[0].id, found[0].base),
+        (entry(fork).forked_from, found[-1].base),
+    ]
+    assert str(found[0]).startswith("live  live  2 turns, 4 messages, 22 tokens")
+
+
+def test_two_lines_compared(opened: Opening) -> None:
+    """What both begin with, what each has alone, their scores, topics and prices."""
+    talk = opened(Paid(), scores(0.9, 0.7, 0.8, 1.0), detector=SHIFTS)
+    for question in ("q1", "NEW: 天気", "q3"):
+        talk.say(question)
+    talk.rollback(turns=2)
+    talk.say("NEW: パン")
+
+    found = talk.diff(cut_of(talk, "person"))
+
+    assert (2, 6, 4) == (found.common, found.a.messages, found.b.messages)
+    assert ["NEW: 天気", "q3"] == [text_of(m) for m in found.a.only if m.type == "human"]
+    assert ["NEW: パン"] == [text_of(m) for m in found.b.only if m.type == "human"]
+    assert [1, 1] == [len(found.a.topics), len(found.b.topics)]
+    assert [0.8, 0.8, 0.95, 1.0] == [
+        pytest.approx(each)
+        for each in (
+            found.a.mean_score,
+            found.a.last_score,
+            found.b.mean_score,
+            found.b.last_score,
+        )
+    ]
+    assert (33, 22) == (found.a.tokens.total, found.b.tokens.total)
+    assert "human: NEW: パン" in str(found)
+    assert "score mean 0.95, last 1.00" in str(found)
+
+
+def test_any_line_can_be_compared(opened: Opening) -> None:
+    """A checkpoint, a cut whose base was cut as well, another thread, and the line itself."""
+    talk = three(opened)
+    talk.checkpoint("end")
+    talk.rollback(turns=1)
+    first = cut_of(talk, "person")
+    talk.rollback(turns=1)
+    fork = talk.fork(thread="fork")
+    fork.say("elsewhere")
+
+    assert (2, 6) == (talk.diff(first).common, talk.diff(first).a.messages)
+    assert (2, 1) == (talk.diff("fork").common, len(talk.diff("fork").a.only) - 1)
+    assert ((), ()) == (talk.diff("live").a.only, talk.diff("live").b.only)
+    mark = talk.checkpoints()[0]["id"]
+    assert 2 == talk.diff(mark, first).a.messages
+    with pytest.raises(UnknownBranchError, match="'nowhere' is neither"):
+        talk.diff("nowhere")
+
+
+def test_each_message_is_paid_for_once(opened: Opening) -> None:
+    """Live and abandoned lines add up to what was asked of the model, whatever was moved."""
+    model = Paid()
+    talk = opened(model, scores(0.9, 0.1, 0.9))
+
+    def total(*talks: Conversation) -> int:
+        found = [each.spent() for each in talks]
+        return sum(each.live.total + each.abandoned.total for each in found)
+
+    talk.say("q1")
+    talk.say("q2")
+    spent = talk.spent()
+    assert (Tokens(input=20, output=2, total=22), Tokens(input=10, output=1, total=11)) == (
+        spent.live,
+        spent.abandoned,
+    )
+    talk.undo()
+    talk.redo()
+    talk.rollback(turns=2)
+    talk.restore(cut_of(talk, "person"))
+    talk.retry()
+    talk.undo()
+    assert 11 * len(model.inputs) == total(talk)
+    fork = talk.fork(turns=1)
+    fork.say("elsewhere")
+    fork.rollback(turns=2)
+    talk.pick([m.id or "" for m in talk.messages()[:2]], "t")
+    talk.undo()
+    assert 11 * len(model.inputs) == total(talk, fork)
+    assert "abandoned: 22 tokens (20 in, 2 out)" in str(talk.spent())
+
+
+def test_two_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    """Forks of one another at the same time end; neither waits for ever."""
+
+    async def both() -> list[Any]:
+        async with AsyncConversation.open(
+            tmp_path / "t.db", thread="a", model=Numbered(), judge=scores()
+        ) as a:
+            await a.say("q1")
+            b = await a.fork(thread="b")
+            asked = (a.fork(thread="b"), b.fork(thread="a"), a.undo(), b.rollback(turns=1))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = asyncio.run(both())
+
+    assert [ConflictError, ConflictError] == [type(each) for each in found[:2]]
+    assert [0, 0] == [each.turns for each in found[2:]]

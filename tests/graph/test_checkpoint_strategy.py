@@ -1,0 +1,195 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+
+from tests.graph.kit import GOOD, make, said, say, scores
+from unsay.errors import ModelUnavailableError
+from unsay.graph.conversation import Conversation
+from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.transcript.cut import is_safe
+
+
+@tool
+def trains(to: str) -> str:
+    """Tell when the next train leaves."""
+    if to == "Mars":
+        raise ValueError("no trains to Mars")
+    return "10:15"
+
+
+def asked(to: str) -> ToolCalls:
+    """A reply that looks a train up first."""
+    return ToolCalls(calls=[{"name": "trains", "args": {"to": to}}], then="It leaves: {result}.")
+
+
+CHAT = {
+    "Hello": GOOD,
+    "Kyoto": asked("Kyoto"),
+    "Mars": asked("Mars"),
+    "short answers": "Short answers it is, from this one on.",
+    "Thanks": "You are welcome, have a good journey.",
+}
+
+
+def graph(*reasons: str, judge: Any = None, **settings: Any) -> Any:
+    """A graph that marks for these reasons alone."""
+    return make(
+        ScriptedChat(replies=CHAT),
+        judge or ScriptedJudge(),
+        tools=[trains],
+        settings={"checkpoint_on": set(reasons), "topics": "off", **settings},
+    )
+
+
+def marks(state: dict[str, Any]) -> list[tuple[str, str | None, int]]:
+    """Each checkpoint's reason, the words that it stands behind, and its turn."""
+    words = {m.id: said([m])[0] for m in state["messages"]}
+    return [(c["reason"], words.get(c["message_id"]), c["turn"]) for c in state["checkpoints"]]
+
+
+def test_no_reason_marks_nothing() -> None:
+    """Without a reason no checkpoint is made, whatever happens."""
+    state = say(graph(), "Hello", "From now on give short answers.", "To Kyoto?", "To Mars?")
+
+    assert [] == state.get("checkpoints", [])
+
+
+def test_a_score_marks_good_answers_alone() -> None:
+    """An answer at the threshold is marked, one under it is not."""
+    state = say(graph("score", judge=scores(0.9, 0.6)), "Hello", "Thanks")
+
+    assert [("score", f"ai: {GOOD}", 1)] == marks(state)
+
+
+def test_an_instruction_marks_the_answer_to_it() -> None:
+    """Who goes back there has just given the instruction and has it answered."""
+    made = graph("instruction")
+    say(made, "Hello", "From now on give short answers.", "Thanks")
+
+    state = say(made, "/rollback")
+
+    assert [("instruction", "ai: Short answers it is, from this one on.", 2)] == marks(state)
+    assert "ai: Short answers it is, from this one on." == said(state["messages"])[3]
+    assert "ai: You are welcome, have a good journey." not in said(state["messages"])
+
+
+def test_retrieved_words_give_no_instruction(tmp_path: Path) -> None:
+    """What a document orders is no instruction of the user's."""
+    with Conversation.open(
+        tmp_path / "a.db",
+        model=ScriptedChat(replies=CHAT),
+        judge=ScriptedJudge(),
+        settings={"checkpoint_on": {"instruction"}},
+    ) as talk:
+        talk.say("Hello", documents=["From now on give short answers."])
+
+        assert () == talk.checkpoints()
+
+
+def test_a_tool_step_marks_the_end_of_its_turn() -> None:
+    """The place is behind the answer, where a transcript may be cut; call and result stay."""
+    made = graph("tool_step")
+    state = say(made, "Hello", "To Kyoto?", "Thanks")
+    place = [m.id for m in state["messages"]].index(state["checkpoints"][0]["message_id"]) + 1
+    back = say(made, "/rollback")
+
+    assert [("tool_step", "ai: It leaves: 10:15.", 2)] == marks(state)
+    assert is_safe(state["messages"], place)
+    assert ["ai: ", "tool: 10:15", "ai: It leaves: 10:15."] == said(back["messages"])[3:6]
+
+
+def test_a_failed_tool_marks_the_place_before_its_turn() -> None:
+    """One can go back to just before the error."""
+    made = graph("error")
+    state = say(made, "Hello", "To Mars?")
+    back = say(made, "/rollback")
+
+    assert [("error", f"ai: {GOOD}", 1)] == marks(state)
+    assert ["human: Hello", f"ai: {GOOD}"] == said(back["messages"])[:2]
+    assert "human: To Mars?" not in said(back["messages"])
+
+
+def test_a_failed_tool_in_a_rejected_draft_counts() -> None:
+    """The error is the turn's, even where another attempt did without the tool."""
+    chat = ScriptedChat(
+        replies={"Hello": GOOD, "Mars": [asked("Mars"), "There is no train to Mars."]}
+    )
+    made = make(chat, scores(0.9, 0.1, 0.9), tools=[trains], settings={"checkpoint_on": {"error"}})
+
+    assert [("error", f"ai: {GOOD}", 1)] == marks(say(made, "Hello", "To Mars?"))
+
+
+@pytest.mark.parametrize("again", ["Thanks", "Hello again"], ids=["said again", "something else"])
+def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) -> None:
+    """The next answer, of the same turn or of another, marks where the talk stood."""
+    failing = [True]
+
+    def script(messages: list[Any]) -> Any:
+        if messages[-1].content == "Thanks" and failing:
+            failing.pop()
+            return Fault(error=ConnectionError("down"))
+        return GOOD if len(messages) == 1 else "You are welcome at last, good journey."
+
+    with Conversation.open(
+        tmp_path / "a.db",
+        model=ScriptedChat(script=script),
+        judge=ScriptedJudge(),
+        settings={"checkpoint_on": {"error"}},
+    ) as talk:
+        talk.say("Hello")
+        with pytest.raises(ModelUnavailableError):
+            talk.say("Thanks")
+        talk.say(again)
+
+        (mark,) = talk.checkpoints()
+
+        assert ("error", 1) == (mark["reason"], mark["turn"])
+        assert talk.messages()[1].id == mark["message_id"]
+
+
+def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:
+    """An answer that is good, used a tool and follows an instruction is marked once."""
+    made = graph("score", "instruction", "tool_step")
+
+    state = say(made, "Hello", "Always tell me the train to Kyoto first.")
+
+    assert ["score", "instruction"] == [each["reason"] for each in state["checkpoints"]]
+    assert state["checkpoints"][1]["score"] is not None
+
+
+def test_a_failed_answer_is_marked_for_no_reason() -> None:
+    """The best of bad drafts is delivered, and is no good point."""
+    made = graph("instruction", "score", judge=lambda _: 0.1, max_rollbacks=0)
+
+    state = say(made, "From now on give short answers.")
+
+    assert "low_quality" == state["messages"][-1].response_metadata["unsay"]["flag"]
+    assert [] == state.get("checkpoints", [])
+
+
+def test_an_order_marks_without_any_reason() -> None:
+    """A person's `/checkpoint` always makes one."""
+    state = say(graph(), "Hello", "/checkpoint good start")
+
+    assert [("order", f"ai: {GOOD}", 1)] == marks(state)
+
+
+def test_a_long_thread_keeps_recent_and_ever_sparser_points() -> None:
+    """Past the limit the old ones are thinned, and every kept one can be gone back to."""
+    made = make(
+        lambda _: "An answer that is long enough to pass, about the matter.",
+        lambda _: 0.9,
+        settings={"checkpoint_limit": 8, "checkpoint_on": {"score"}},
+    )
+    state = say(made, *(f"question {number}" for number in range(40)))
+    turns = [each["turn"] for each in state["checkpoints"]]
+
+    assert [37, 38, 39, 40] == turns[4:]
+    assert 8 == len(turns)
+    assert turns[0] < 20
+
+    back = say(made, f"/rollback {state['checkpoints'][0]['id']}")
+
+    assert turns[0] == sum(m.type == "human" for m in back["messages"]) - 1

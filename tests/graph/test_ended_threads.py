@@ -1,0 +1,42 @@
+"""Threads that were ended for good."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unsay.effects import drive
+from unsay.errors import SessionEndedError
+from unsay.graph.conversation import Conversation
+from unsay.history.sessions import end, get_session, label
+
+NOW = "2026-01-01T00:00:00.000+00:00"
+
+
+def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
+    """The question is refused before anything is stored, and what was said stays readable."""
+    path = tmp_path / "t.db"
+    with Conversation.open(
+        path, thread="t", model=lambda _: "An answer.", judge=lambda _: 0.9
+    ) as talk:
+        talk.say("Is it late?")
+        store: Any = talk.graph.store
+        drive(label(store, "t", {"tenant": "a"}))
+        talk.say("Is it later?")
+        ended = drive(end(store, "t", now=NOW))
+        record = talk.messages()
+        with pytest.raises(SessionEndedError, match="'t'"):
+            talk.say("And now?")
+        talk.rollback()
+        session = drive(get_session(store, "t"))
+        restored = talk.messages()
+
+    assert ("Is it late?", 2, {"tenant": "a"}) == (ended.title, ended.turns, ended.labels)
+    assert 4 == len(record)
+    assert 2 == len(restored)
+    assert ("ended", NOW, 1, {"tenant": "a"}) == (
+        session.status,
+        session.ended_at,
+        session.turns,
+        session.labels,
+    )

@@ -1,0 +1,615 @@
+"""The ledger, as whole conversations leave it: what happened, in order, and the record again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
+
+from tests.graph.kit import GOOD, Numbered, config, make, said, scores
+from tests.graph.test_topics import ENGLISH
+from tests.unit.ledger_kit import as_stored
+from unsay.effects import drive
+from unsay.errors import (
+    EventConflictError,
+    LedgerGapError,
+    UnknownThreadError,
+    UnknownToolResultError,
+)
+from unsay.graph.conversation import Conversation
+from unsay.history.runlog import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
+from unsay.settings import Context
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.transcript.events import Stamp, planner_note
+from unsay.transcript.replay import replay, replay_run
+from unsay.types import Event
+
+ROOT = Path(__file__).parents[2]
+TURN = ["user_message", "assistant_message", "verdict", "checkpoint"]
+ASKING = {"on_exhausted": "ask", "max_rollbacks": 0}
+Opening = Callable[..., Conversation]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opening]:
+    """Opens the conversation of one file, as often as it is called."""
+    talks: list[Conversation] = []
+
+    def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
+        given = {"model": model or Numbered(), "judge": judge or scores(), **options}
+        talks.append(Conversation.open(tmp_path / "t.db", thread="t", **given))
+        return talks[-1]
+
+    yield open_it
+    for talk in talks:
+        talk.close()
+
+
+def types(events: Sequence[Event]) -> list[str]:
+    """What happened."""
+    return [event["type"] for event in events]
+
+
+def of(events: Sequence[Event], *kinds: str) -> list[dict[str, Any]]:
+    """The data of the events of some types."""
+    return [event["data"] for event in events if event["type"] in kinds]
+
+
+def pages(talk: Conversation) -> int:
+    """How many pages the store holds."""
+    store = talk.graph.store
+    assert store is not None
+    return len(store.search(ledger_namespace("t"), limit=1_000))
+
+
+def checked(talk: Conversation) -> list[Event]:
+    """The events, once they have made the record and the checkpoints again."""
+    events = talk.events()
+    again = replay(events)
+    assert as_stored(talk.messages()) == as_stored(again.messages)
+    assert list(talk.checkpoints()) == list(again.checkpoints)
+    assert len(events) == len({event["id"] for event in events})
+    return events
+
+
+def record_ids(talk: Conversation) -> list[str]:
+    """The record's message ids."""
+    return [message.id or "" for message in talk.messages()]
+
+
+def edit(talk: Conversation, *messages: Any) -> None:
+    """What a host writes to the record itself."""
+    talk.graph.update_state(config("t"), {"messages": list(messages)}, as_node="create_checkpoint")
+
+
+def test_a_plain_turn_is_one_page(opened: Opening) -> None:
+    """Question, answer, verdict and checkpoint, of one run and turn, in one item of the store."""
+    talk = opened(context=Context(labels={"tenant": "a"}))
+
+    sizes = []
+    for number in range(3):
+        talk.say(f"question {number}")
+        sizes.append(pages(talk))
+
+    events = checked(talk)
+    assert [1, 2, 3] == sizes
+    assert TURN * 3 == types(events)
+    assert [run.run_id for run in talk.runs().runs] == [e["run_id"] for e in events][::4]
+    assert record_ids(talk)[::2] == [e["turn_id"] for e in events][::4]
+    assert {("t", "a", 4)} == {
+        (e["thread_id"], e["labels"]["tenant"], [x["run_id"] for x in events].count(e["run_id"]))
+        for e in events
+    }
+
+
+def trains(to: str) -> str:
+    """Tell when the next train leaves."""
+    return f"10:15 to {to}"
+
+
+def broken(to: str) -> str:
+    """Tell nothing."""
+    raise ValueError(f"no trains to {to}")
+
+
+CALLS = [{"name": "trains", "args": {"to": "京都"}}, {"name": "broken", "args": {"to": "Mars"}}]
+ASK = ToolCalls(calls=CALLS, then="It leaves at {result}.", text="Let me see.")
+TOOL_TURN = ["user_message", "assistant_message", "tool_call", "tool_call"]
+TOOL_TURN += ["tool_result", "tool_result", "assistant_message", "verdict", "checkpoint"]
+
+
+def test_a_turn_with_parallel_and_failed_calls(opened: Opening) -> None:
+    """Each call and each result is an event, the failed one among them, in one page."""
+    talk = opened(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken])
+
+    talk.say("When is the train?")
+
+    events = checked(talk)
+    assert (TOOL_TURN, 1) == (types(events), pages(talk))
+    calls = [data["call"] for data in of(events, "tool_call")]
+    results = [data["message"]["data"] for data in of(events, "tool_result")]
+    assert ["trains", "broken"] == [call["name"] for call in calls]
+    assert [call["id"] for call in calls] == [result["tool_call_id"] for result in results]
+    assert ["success", "error"] == [result["status"] for result in results]
+
+
+def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
+    """Its words, its verdict and its rollback stand before the answer's; the cut holds it."""
+    talk = opened(judge=scores(0.1, 0.9))
+
+    talk.say("q")
+
+    events = checked(talk)
+    (back,) = of(events, "rollback")
+    drafts = ["user_message", "assistant_message", "verdict", "rollback"]
+    assert [*drafts, *TURN[1:]] == types(events)
+    assert (back["drafts"], "draft", record_ids(talk)[:1]) == (
+        back["removed"],
+        back["kind"],
+        back["keep"],
+    )
+    cut = replay(events).cuts[back["cut_id"]]
+    assert ["ai: This is draft 1, about what was asked."] == said(cut)
+
+
+def test_a_rejected_draft_takes_its_tool_steps_along(opened: Opening) -> None:
+    """Calls and results of a draft that failed are in the ledger, and not on the record."""
+    chat = ScriptedChat(replies={"train": [ToolCalls(calls=CALLS, then="Fish."), GOOD]})
+    talk = opened(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains, broken])
+
+    talk.say("When is the train?")
+
+    events = checked(talk)
+    assert [*TOOL_TURN[:-1], "rollback", *TURN[1:]] == types(events)
+    assert 4 == len(of(events, "rollback")[0]["drafts"])
+
+
+def test_the_best_of_bad_drafts(opened: Opening) -> None:
+    """All drafts are told; the one that is delivered at the end is on the record again."""
+    talk = opened(judge=scores(0.9, 0.3, 0.2, 0.1))
+
+    talk.say("q1")
+    talk.say("q2")
+
+    events = checked(talk)
+    kinds = [each["kind"] for each in of(events, "rollback", "restore")]
+    assert ["draft", "draft", "rejected", "rejected"] == sorted(kinds)
+    assert "ai: This is draft 2, about what was asked." == said(talk.messages())[-1]
+
+
+def test_documents_that_are_set_aside(opened: Opening) -> None:
+    """A document has its verdict, and a failed one a rollback that takes it alone."""
+    talk = opened(judge=scores(0.9, 0.1, 0.9))
+
+    talk.say("What is a list?", documents=["Lists hold things.", "Fish swim."])
+
+    events = checked(talk)
+    (back,) = of(events, "rollback")
+    assert ["document", 1] == [back["kind"], len(back["removed"])]
+    judged = [data["message_id"] for data in of(events, "verdict")]
+    assert 3 == len(judged)
+    assert back["removed"] == judged[1:2]
+    assert ["human: Lists hold things.", "human: What is a list?"] == said(talk.messages())[:2]
+
+
+def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
+    """What a host put in is told as it entered, judged, and cut."""
+    talk = opened(judge=scores(0.9, 0.1, 0.9))
+    talk.say("q1")
+    talk.add([HumanMessage("Is it so?", id="h"), AIMessage("It is fish.", id="a")])
+    waiting = checked(talk)
+
+    talk.say("q2")
+
+    events = checked(talk)
+    (back,) = of(events, "rollback")
+    assert [*TURN, "user_message", "assistant_message"] == types(waiting)
+    assert ("context", ["h", "a"]) == (back["kind"], back["removed"])
+    assert types(waiting) == types(events)[: len(waiting)]
+    assert ["h", "a"] == [message.id for message in replay(events).cuts[back["cut_id"]]]
+    assert ["human: q1", "human: q2"] == said(talk.messages())[::2]
+
+
+def test_a_fold_is_told(opened: Opening) -> None:
+    """A change of subject tells which topic views leave out, and up to which message."""
+    talk = opened(ScriptedChat(replies=ENGLISH), ScriptedJudge())
+    first, second, third = ENGLISH
+    talk.say(first)
+
+    talk.say(second)
+
+    events = checked(talk)
+    (folded,) = of(events, "fold")
+    assert record_ids(talk)[1] == folded["through"]
+    assert ("topic-1", True) == (folded["topic_id"], "list comprehensions" in folded["summary"])
+    assert ["user_message", "fold", "assistant_message"] == types(events)[4:7]
+    talk.say(third)
+    assert ["topic-1", "topic-2"] == [each["topic_id"] for each in of(checked(talk), "fold")]
+
+
+@pytest.mark.parametrize("by", ["command", "order"])
+def test_checkpoints_rollbacks_and_undos_of_a_person(opened: Opening, by: str) -> None:
+    """An order is told the same whether it was typed or called; an undo restores."""
+    talk = opened()
+    talk.say("q1")
+    talk.say("/checkpoint here") if by == "command" else talk.checkpoint("here")
+    talk.say("q2")
+    talk.say("/rollback here") if by == "command" else talk.rollback("here")
+    gone = checked(talk)
+    talk.say("/undo") if by == "command" else talk.undo()
+
+    events = checked(talk)
+    (back,), (restored,) = of(events, "rollback"), of(events, "restore")
+    assert [back["cut_id"]] == restored["cut_ids"]
+    assert [] == of(gone, "restore")
+    told = [data["message"]["data"]["id"] for data in of(events, *TURN[:2])]
+    assert len(set(told)) == len(told)
+    assert "here" in [each["checkpoint"]["name"] for each in of(events, "checkpoint")]
+    assert "human: q2" in said(talk.messages())
+
+
+def test_an_order_has_no_run(opened: Opening) -> None:
+    """What is done from outside names the turn it follows, and no run."""
+    talk = opened()
+    talk.say("q1")
+    talk.checkpoint("here")
+    talk.rollback("here")
+    talk.note("looked at", labels={"by": "host"})
+
+    events = checked(talk)[len(TURN) :]
+    assert [None] * len(events) == [event["run_id"] for event in events]
+    assert "planner_note" == events[-1]["type"]
+    assert {"by": "host"} == events[-1]["labels"]
+
+
+def test_an_undone_turn_and_what_is_said_then(opened: Opening) -> None:
+    """Undo over undo, with turns between, replays after each step and after a restart."""
+    talk = opened()
+    for step in ("q1", "q2", "undo", "q3", "undo", "undo", "q4"):
+        talk.undo() if step == "undo" else talk.say(step)
+        checked(talk)
+    again = opened()
+    again.undo()
+
+    assert 4 == len(of(checked(again), "rollback", "restore"))
+
+
+def test_events_keep_their_ids(opened: Opening) -> None:
+    """What is told before its page is written has the same id afterwards."""
+    talk = opened()
+    talk.say("q1")
+    talk.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
+    waiting = [event["id"] for event in talk.events()]
+    assert waiting == [event["id"] for event in talk.events()]
+    talk.say("q2")
+    assert waiting == [event["id"] for event in talk.events()][: len(waiting)]
+
+
+def test_a_note_enters_once(opened: Opening) -> None:
+    """The same note under an id of the host's is one event; another one under it is refused."""
+    talk = opened()
+    talk.say("q")
+
+    assert [True, False] == [talk.note("seen", event_id="n1") for _ in range(2)]
+    with pytest.raises(EventConflictError, match="n1"):
+        talk.note("heard", event_id="n1")
+    talk.say("q2")
+
+    events = checked(talk)
+    assert [*TURN, "planner_note", *TURN] == types(events)
+    assert "n1" == events[4]["id"]
+    assert "seen" not in str([said([m]) for m in talk.messages()])
+
+
+def test_a_persons_guidance_is_a_note(opened: Opening) -> None:
+    """What a person asks of the next attempt is in the ledger, and not on the record."""
+    talk = opened(judge=scores(0.1, 0.9), settings=ASKING)
+    talk.say("q")
+
+    talk.resume({"decisions": [{"type": "respond", "message": "Be shorter, 短く."}]})
+
+    events = checked(talk)
+    assert [{"text": "Be shorter, 短く."}] == of(events, "planner_note")
+    assert "短く" not in str(said(talk.messages()))
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject", {"type": "edit", "args": "Eight."}])
+def test_a_persons_decision(opened: Opening, decision: Any) -> None:
+    """Whatever a person decides about rejected drafts replays."""
+    talk = opened(judge=scores(0.9, 0.1), settings=ASKING)
+    talk.say("q1")
+    talk.say("q2")
+    checked(talk)
+
+    talk.resume(decision if isinstance(decision, str) else {"decisions": [decision]})
+    talk.say("q3")
+
+    checked(talk)
+
+
+ANSWER_EDITS: list[Any] = [
+    pytest.param(lambda m: m.model_copy(update={"content": "Other words."}), id="words"),
+    pytest.param(lambda m: m.model_copy(update={"additional_kwargs": {"up": 1}}), id="aside"),
+    pytest.param(lambda m: m.model_copy(update={"response_metadata": {}}), id="metadata"),
+    pytest.param(lambda m: m.model_copy(update={"name": "Ada"}), id="name"),
+    pytest.param(
+        lambda m: m.model_copy(
+            update={"usage_metadata": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+        ),
+        id="usage",
+    ),
+    pytest.param(
+        lambda m: m.model_copy(update={"content": [{"type": "text", "text": "A"}]}), id="blocks"
+    ),
+    pytest.param(lambda m: RemoveMessage(m.id), id="removed"),
+]
+
+
+@pytest.mark.parametrize("change", ANSWER_EDITS)
+def test_a_host_that_changes_the_record_itself(
+    opened: Opening, change: Callable[[AnyMessage], Any]
+) -> None:
+    """The ledger tells the record as the host left it, at once and after the next turn."""
+    talk = opened(judge=scores(0.5, 0.5))
+    talk.say("q1")
+    edit(talk, change(talk.messages()[-1]))
+
+    waiting = checked(talk)
+    talk.say("q2")
+
+    assert "edit" == waiting[-1]["type"]
+    events = checked(talk)
+    assert 1 == len(of(events, "edit"))
+    assert waiting[:-1] == events[: len(waiting) - 1]
+
+
+def test_a_host_that_changes_a_tools_arguments(opened: Opening) -> None:
+    """A call and a result that a host rewrote are in the ledger as rewritten."""
+    talk = opened(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken])
+    talk.say("When is the train?")
+    _, call, result, *_ = talk.messages()
+    assert isinstance(call, AIMessage)
+    assert isinstance(result, ToolMessage)
+
+    calls = [{**each, "args": {"to": "大阪"}} for each in call.tool_calls]
+    edit(talk, call.model_copy(update={"tool_calls": calls}))
+    checked(talk)
+    edit(talk, result.model_copy(update={"status": "error", "artifact": {"rows": [1]}}))
+
+    assert "edit" == types(checked(talk))[-1]
+
+
+def test_a_restart_makes_no_edit(opened: Opening) -> None:
+    """Messages read from the file count as those that were written, whatever they hold."""
+    odd = AIMessage(
+        [{"type": "text", "text": "It is odd, 🙈."}, {"type": "image", "data": "aGk="}],
+        additional_kwargs={"a": [1, 2.5, None, {"b": "c"}], "nan": float("inf")},
+        response_metadata={"logprobs": {"x": (1, 2)}, "model_name": "m"},
+        usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+    )
+    opened(lambda _: odd.model_copy()).say("q1")
+    opened(ScriptedChat(default=ASK), ScriptedJudge(), tools=[trains, broken]).say("train?")
+    talk = opened()
+    talk.say("Thank you, and goodbye.")
+
+    assert [] == of(checked(talk), "edit")
+
+
+def test_a_page_that_was_never_committed_does_not_count(opened: Opening) -> None:
+    """A page in the store that no state leads to is not reached, and the next one follows on."""
+    talk = opened()
+    talk.say("q1")
+    store: Any = talk.graph.store
+    head = talk.graph.get_state(config("t")).values["ledger"]
+    place = Head(page_id=head["page_id"], count=head["count"])
+    lost = make_page(place, [planner_note("lost", stamp=Stamp(thread_id="t", at="2026-01-01"))])
+    drive(_put(store, lost))
+    talk.say("q2")
+
+    assert 3 == pages(talk)
+    assert TURN * 2 == types(checked(talk))
+
+
+def _put(store: Any, page: Any) -> Any:
+    yield put_page(store, "t", page)
+
+
+CRASH = """
+import os, signal, sys
+from unsay.graph.conversation import Conversation
+from unsay.history.database import open_database
+
+database = open_database(sys.argv[1])
+def dies(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+database.saver.put = dies
+model, judge = lambda _: "An answer that is never committed.", lambda _: 0.9
+Conversation.open(database, thread="t", model=model, judge=judge).say("q1")
+"""
+
+
+def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> None:
+    """Killed when the page is there and the turn is not, the next process tells one turn once."""
+    killed = subprocess.run(
+        [sys.executable, "-c", CRASH, str(tmp_path / "t.db")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert -signal.SIGKILL == killed.returncode, killed.stderr
+    talk = opened()
+    left = pages(talk)
+    with pytest.raises(UnknownThreadError):
+        talk.events()
+    talk.say("q1")
+
+    assert 1 == left
+    assert (TURN, 2) == (types(checked(talk)), pages(talk))
+    assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(talk.messages())
+
+
+@pytest.mark.parametrize("by", ["invoke", "update_state"])
+def test_a_fork_has_a_ledger_of_its_own(opened: Opening, by: str) -> None:
+    """LangGraph's time travel leads to another ledger with the same beginning; both replay."""
+    talk = opened()
+    talk.say("q1")
+    talk.say("q2")
+    main, ends = checked(talk), list(talk.graph.get_state_history(config("t")))
+    old = next(each for each in ends if len(each.values["messages"]) == 2 and not each.next)
+
+    if by == "invoke":
+        talk.graph.invoke({"messages": [("user", "other")]}, old.config)
+    else:
+        talk.graph.update_state(old.config, {"messages": [HumanMessage("other", id="h")]})
+        fork = checked(talk)
+        assert [*TURN, "user_message"] == types(fork)
+        talk.say("another")
+
+    fork = checked(talk)
+    assert main[:4] == fork[:4]
+    assert not {each["id"] for each in main[4:]} & {each["id"] for each in fork[4:]}
+    assert "q2" not in str(fork)
+    store: Any = talk.graph.store
+    head = ends[0].values["ledger"]
+    there = drive(read_events(store, "t", Head(page_id=head["page_id"], count=head["count"])))
+    assert as_stored(ends[0].values["messages"]) == as_stored(replay(there).messages)
+
+
+def _without(store: Any, item: Any) -> None:
+    store.delete(item.namespace, item.key)
+
+
+def _emptied(store: Any, item: Any) -> None:
+    page = make_page(EMPTY, [planner_note("nothing", stamp=Stamp(thread_id="t", at="now"))])
+    store.put(item.namespace, item.key, {**item.value, "events": page["events"]})
+
+
+def _counted(store: Any, item: Any) -> None:
+    store.put(item.namespace, item.key, {**item.value, "count": item.value["count"] + 1})
+
+
+@pytest.mark.parametrize("fault", [_without, _emptied, _counted])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], which: int) -> None:
+    """A page that is gone or other than it was is a gap, wherever in the ledger it stands."""
+    talk = opened()
+    for number in range(3):
+        talk.say(f"question {number}")
+    store: Any = talk.graph.store
+    items = sorted(store.search(ledger_namespace("t")), key=lambda item: item.value["first"])
+    fault(store, items[which])
+
+    with pytest.raises(LedgerGapError, match="backup"):
+        talk.events()
+
+
+def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) -> None:
+    """Two threads of one file keep two ledgers."""
+    talk = opened()
+    talk.say("q1")
+    other = Conversation.open(tmp_path / "t.db", thread="t2", model=Numbered(), judge=scores())
+    other.say("q1")
+
+    assert {"t"} == {event["thread_id"] for event in checked(talk)}
+    assert {"t2"} == {event["thread_id"] for event in checked(other)}
+    other.close()
+
+
+def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
+    """The record as it stood when an earlier run ended follows from the events."""
+    talk = opened(judge=scores(0.9, 0.1, 0.9))
+    records = []
+    for text in ("q1", "q2", "/rollback", "q3"):
+        talk.say(text)
+        records.append(as_stored(talk.messages()))
+
+    events = checked(talk)
+    ends = [as_stored(replay_run(events, run.run_id).messages) for run in talk.runs().runs]
+    assert records == ends
+
+
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
+async def test_a_plain_graph_keeps_a_ledger_in_memory(form: str) -> None:
+    """A host's graph over an in-memory store writes the same pages, blocking or not."""
+    graph = make(Numbered(), scores(0.9, 0.1, 0.9))
+    for text in ("q1", "q2", "/undo"):
+        value = {"messages": [("user", text)]}
+        graph.invoke(value, config()) if form == "invoke" else await graph.ainvoke(value, config())
+
+    values = graph.get_state(config()).values
+    head = Head(page_id=values["ledger"]["page_id"], count=values["ledger"]["count"])
+    store: Any = graph.store
+    events = drive(read_events(store, "t", head))
+    assert as_stored(values["messages"]) == as_stored(replay(events).messages)
+
+
+def test_an_interrupted_question_that_is_set_aside() -> None:
+    """A turn that failed for good leaves its question in the ledger and in a cut."""
+    failures = [ConnectionError("down")]
+
+    def model(_: Any) -> str:
+        if failures:
+            raise failures.pop()
+        return GOOD
+
+    with Conversation.open(":memory:", model=model, judge=scores()) as talk:
+        with pytest.raises(Exception, match="could not be reached"):
+            talk.say("q1")
+        talk.say("q2")
+        events = checked(talk)
+    assert ["user_message", "user_message", "rollback", *TURN[1:]] == types(events)
+    assert "interrupted" == of(events, "rollback")[0]["kind"]
+
+
+ROWS = "行 row " * 2_000
+
+
+def rows(about: str) -> str:
+    """Tell very much."""
+    return f"{about}: {ROWS}"
+
+
+def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None:
+    """The model sees a record with its beginning; record, ledger and `tool_result` the whole."""
+    asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}, "id": "c1"}], then=GOOD)
+    chat = ScriptedChat(replies={"rows": asks, "And": "Well, that is all there is to say of it."})
+    options = {"settings": {"max_tool_result_bytes": 1_000}, "tools": [rows]}
+    talk = opened(chat, ScriptedJudge(), **options)
+    talk.say("Show me the rows.")
+    talk.say("And then?")
+    talk = opened(chat, ScriptedJudge(), **options)
+
+    seen = [m.text for call in chat.calls for m in call if m.type == "tool"]
+    whole = f"花: {ROWS}"
+    assert [seen[0]] * 2 == seen
+    record = json.loads(seen[0])
+    assert (True, "size_limit", len(whole.encode())) == (
+        record["omitted"],
+        record["reason"],
+        record["bytes"],
+    )
+    assert whole.startswith(record["preview"])
+    assert len(seen[0].encode()) <= 1_000
+    events = checked(talk)
+    assert whole == of(events, "tool_result")[0]["message"]["data"]["content"]
+    assert whole == talk.tool_result("c1") == talk.messages()[2].text
+    with pytest.raises(UnknownToolResultError, match="'c9'"):
+        talk.tool_result("c9")
+
+
+def test_a_tool_result_at_the_limit_is_shown(opened: Opening) -> None:
+    """What fits is sent as it is."""
+    asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}}], then=GOOD)
+    chat = ScriptedChat(replies={"rows": asks})
+    limit = {"max_tool_result_bytes": len(f"花: {ROWS}".encode())}
+    talk = opened(chat, ScriptedJudge(), settings=limit, tools=[rows])
+    talk.say("Show me the rows.")
+    assert f"花: {ROWS}" == chat.calls[-1][-1].text

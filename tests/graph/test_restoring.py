@@ -1,0 +1,333 @@
+"""Bringing back what was cut or folded, and messages of other branches."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+
+from tests.graph.back_kit import (
+    SHIFTS,
+    Opening,
+    cut_of,
+    cuts_of,
+    state,
+    three,
+    words,
+)
+from tests.graph.kit import Numbered, said, scores
+from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
+from unsay.errors import (
+    ConflictError,
+    InputError,
+    UnknownBranchError,
+    UnknownThreadError,
+)
+from unsay.nodes.moves import UNFOLDED
+from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.transcript.rules import faults
+from unsay.transcript.text import text_of
+
+
+def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
+    """Restoring a cut swaps two lines; undo and redo swap them again."""
+    talk = three(opened)
+    first = talk.messages()
+    talk.rollback(turns=2)
+    talk.say("other")
+    second = talk.messages()
+
+    moved = talk.restore(cut_of(talk, "person"))
+    checked(talk)
+    back = talk.messages()
+    talk.undo()
+    undone = talk.messages()
+    talk.redo()
+
+    assert (2, 4) == (moved.removed, moved.restored)
+    assert (first, second, first) == (back, undone, talk.messages())
+    assert ["other"] == [each.words for each in talk.branches() if each.kind == "redo"]
+    checked(talk)
+
+
+def test_a_cut_far_back_still_returns(opened: Opening) -> None:
+    """All cuts are kept, not only those that the state names."""
+    talk = opened()
+    talk.say("q0")
+    talk.say("the first one")
+    for number in range(25):
+        talk.rollback(turns=1)
+        talk.say(f"other {number}")
+
+    oldest = [each for each in talk.branches() if each.words == "the first one"]
+    talk.restore(oldest[0].id)
+
+    assert 24 == len([each for each in talk.branches() if each.kind == "person"])
+    assert ["other 24"] == [each.words for each in talk.branches() if each.kind == "restore"]
+    assert ["q0", "the first one"] == words(talk)
+    checked(talk)
+
+
+def test_one_message_returns_to_its_place(opened: Opening) -> None:
+    """A message found in a cut stands where it stood, and everything later stays."""
+    talk = three(opened)
+    names = [m.id or "" for m in talk.messages()]
+    talk.rollback(turns=2)
+    talk.say("q4")
+    before = talk.messages()
+
+    talk.restore(names[3])
+    lines = said(talk.messages())
+    checked(talk)
+    talk.restore(names[2])
+    whole = [m.id for m in talk.messages()]
+    talk.undo()
+    talk.undo()
+
+    assert "ai: This is draft 2, about what was asked." == lines[2]
+    assert "human: q4" == lines[3]
+    assert names[:4] == [*whole[:2], *sorted(whole[2:4], key=names.index)]
+    assert before == talk.messages()
+    talk.redo()
+    assert lines == said(talk.messages())
+    checked(talk)
+
+
+def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
+    """One message of a batch brings the whole batch, so that the transcript is valid."""
+    chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
+    talk = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    talk.say("Does it run?")
+    talk.say("When is the train?")
+    result = next(m for m in talk.messages() if isinstance(m, ToolMessage))
+    talk.rollback(turns=1)
+    talk.say("Does it stop?")
+
+    talk.restore(result.id or "")
+
+    kinds = [m.type for m in talk.messages()]
+    assert ["human", "ai", "ai", "tool", "tool", "human", "ai"] == kinds
+    assert () == faults([m for m in talk.messages() if m.type != "system"], "openai")
+    checked(talk)
+    talk.undo()
+    checked(talk)
+
+
+@pytest.mark.parametrize("name", ["topic-1", "label"])
+def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: str) -> None:
+    """A restored fold's words are in views again; they fold with the next change of topic."""
+    model = Numbered()
+    talk = opened(model, detector=SHIFTS)
+    talk.say("What is a list?")
+    talk.say("NEW: the weather")
+    label = talk.timeline().topics[0].label
+
+    talk.restore(name if name == "topic-1" else label)
+    talk.say("and tomorrow?")
+    shown = model.texts()
+    talk.say("NEW: bread")
+
+    assert "What is a list?" in shown
+    assert not any("asked: What is a list?" in text for text in shown)
+    assert "What is a list?" not in model.texts()
+    assert ["unfold"] == [e["type"] for e in talk.events() if e["type"] == "unfold"]
+    checked(talk)
+
+
+def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
+    """Undo folds it again, redo shows it, and it cannot be shown twice."""
+    model = Numbered()
+    talk = opened(model, detector=SHIFTS)
+    talk.say("What is a list?")
+    talk.say("NEW: the weather")
+    record = talk.messages()
+
+    talk.restore("topic-1")
+    with pytest.raises(ConflictError, match="not folded"):
+        talk.restore("topic-1")
+    talk.undo()
+    folded = state(talk)["unfolded"]
+    talk.redo()
+    opened_again = state(talk)["unfolded"]
+    talk.undo()
+    talk.say("and tomorrow?")
+
+    assert (0, 1) == (len(folded), len(opened_again))
+    assert "What is a list?" not in model.texts()
+    assert record == talk.messages()[:4]
+    checked(talk)
+
+
+def test_unfolded_topics_are_bounded(opened: Opening) -> None:
+    """Only the newest few are shown beside the current one."""
+    talk = opened(detector=SHIFTS)
+    for number in range(UNFOLDED + 3):
+        talk.say(f"NEW: topic {number}")
+    for number in range(UNFOLDED + 2):
+        talk.restore(f"topic-{number + 1}")
+
+    assert UNFOLDED == len(state(talk)["unfolded"])
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        pytest.param("nothing", UnknownBranchError, "'nothing'", id="unknown"),
+        pytest.param("cut-nothing", UnknownBranchError, "'cut-nothing'", id="no cut"),
+        pytest.param("live message", ConflictError, "stands on the record", id="stands"),
+        pytest.param("draft", ConflictError, "only a rejected draft", id="a draft's cut"),
+        pytest.param("draft message", UnknownBranchError, "rejected draft", id="a draft"),
+        pytest.param("lost", ConflictError, "no longer there", id="its place is gone"),
+        pytest.param("back", ConflictError, "on the record already", id="back already"),
+    ],
+)
+def test_what_cannot_be_restored(
+    opened: Opening, what: str, error: type[Exception], message: str
+) -> None:
+    """Each is refused with what to do instead, and nothing changes."""
+    talk = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
+    talk.say("q1")
+    draft = cut_of(talk, "draft")
+    drafted = {cut["id"]: cut for cut in cuts_of(talk)}[draft]["drafts"][0].id
+    for question in ("q2", "q3"):
+        talk.say(question)
+    talk.rollback(turns=1)
+    late = cut_of(talk, "person")
+    stood = talk.messages()[-1].id
+    talk.undo()
+    back = late if what == "back" else ""
+    if what != "back":
+        talk.rollback(turns=1)
+    talk.rollback(turns=1) if what == "lost" else None
+    names = {
+        "live message": stood,
+        "draft": draft,
+        "draft message": drafted,
+        "lost": late,
+        "back": back,
+    }
+    before = talk.messages()
+
+    with pytest.raises(error, match=message):
+        talk.restore(str(names.get(what, what)))
+    assert before == talk.messages()
+
+
+def test_a_rejected_draft_is_picked(opened: Opening) -> None:
+    """A person puts a draft that the judge took back at the end of the record."""
+    talk = opened(judge=scores(0.1, 0.9))
+    talk.say("q1")
+    cut = cut_of(talk, "draft")
+    draft = cuts_of(talk)[0]["drafts"][0]
+
+    talk.pick([draft.id], cut)
+
+    assert ["ai: This is draft 1, about what was asked."] == said(talk.messages()[-1:])
+    checked(talk)
+    talk.undo()
+    talk.redo()
+    assert 3 == len(talk.messages())
+    checked(talk)
+
+
+def test_messages_of_a_fork_are_picked(opened: Opening) -> None:
+    """Question and answer of another thread stand at the end, with ids that are free."""
+    talk = three(opened)
+    fork = talk.fork(turns=1)
+    fork.say("elsewhere")
+    ids = [m.id or "" for m in fork.messages()]
+
+    talk.pick(ids[-2:], fork.thread_id)
+    talk.pick(ids[:2], fork.thread_id)
+    lines, names = said(talk.messages()), [m.id for m in talk.messages()]
+    talk.undo()
+    talk.undo()
+
+    assert ["human: elsewhere", "human: q1"] == lines[6::2]
+    assert (10, ids[-2:]) == (len(set(names)), names[6:8])
+    assert ["q1", "q2", "q3"] == words(talk)
+    checked(talk)
+
+
+def test_a_picked_call_brings_its_results(opened: Opening) -> None:
+    """Calls, results and documents come along whole."""
+    chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
+    talk = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    talk.say("When is the train?", documents=["The train to Kyoto runs every hour."])
+    names = [m.id or "" for m in talk.messages()]
+    question = next(m.id or "" for m in talk.messages() if text_of(m).startswith("When"))
+    talk.rollback(turns=1)
+    cut = cut_of(talk, "person")
+
+    calls = next(
+        n for n, m in zip(names, cuts_of(talk)[0]["messages"], strict=True) if m.type == "tool"
+    )
+    talk.pick([question, calls, names[-1]], cut)
+
+    assert sorted(names) == sorted(m.id or "" for m in talk.messages())
+    assert names[-1] == talk.messages()[-1].id
+    checked(talk)
+
+
+@pytest.mark.parametrize(
+    ("ids", "source", "error", "message"),
+    [
+        pytest.param([], "t", InputError, "names no messages", id="none"),
+        pytest.param("q", "t", InputError, "give a list", id="a word"),
+        pytest.param(["x"], "t", UnknownBranchError, "'x'", id="unknown message"),
+        pytest.param(["x"], "cut-x", UnknownBranchError, "'cut-x'", id="unknown cut"),
+        pytest.param(["x"], "no thread", UnknownThreadError, "'no thread'", id="unknown thread"),
+        pytest.param(["question"], "t", InputError, "end in an answer", id="no answer"),
+    ],
+)
+def test_what_cannot_be_picked(
+    opened: Opening, ids: Any, source: str, error: type[Exception], message: str
+) -> None:
+    """Each is refused, and nothing changes."""
+    talk = three(opened)
+    before = talk.messages()
+    asked = [before[0].id] if ids == ["question"] else ids
+
+    with pytest.raises(error, match=message):
+        talk.pick(asked, source)
+    assert before == talk.messages()
+
+
+def test_a_document_that_was_set_aside_returns_to_its_question(opened: Opening) -> None:
+    """What a judge took out before the answer stands where it stood; the answer stays."""
+    talk = opened(judge=scores(0.9, 0.1, 0.9))
+    talk.say("q1")
+    talk.say("京都は?", documents=["銀の値段です。"])
+    before = talk.messages()
+
+    talk.restore(cut_of(talk, "document"))
+    lines = said(talk.messages())
+    checked(talk)
+    talk.undo()
+
+    assert ["human: 銀の値段です。", "human: 京都は?"] == lines[2:4]
+    assert 5 == len(lines)
+    assert before == talk.messages()
+    checked(talk)
+
+
+def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
+    """The ids are named, and one of them is."""
+    talk = opened(detector=SHIFTS)
+    for question in ("NEW: bread", "NEW: bread", "NEW: rice"):
+        talk.say(question)
+    label = talk.timeline().topics[0].label
+
+    with pytest.raises(ConflictError, match="topic-1, topic-2"):
+        talk.restore(label)
+    assert 3 == talk.restore("topic-1").turns
+
+
+def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
+    """As long as no other begins so."""
+    talk = three(opened)
+    talk.rollback(turns=1)
+    cut = cut_of(talk, "person")
+
+    assert 3 == talk.restore(cut[:10]).turns
+    with pytest.raises(UnknownBranchError, match="'cut-'"):
+        talk.restore("cut-")

@@ -1,0 +1,557 @@
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+
+from tests.graph.kit import GOOD, config, make, record, said, say, scores
+from unsay import reversible
+from unsay.effects import drive
+from unsay.errors import ConflictError, ModelUnavailableError
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
+from unsay.history.compensations import list_entries
+from unsay.history.line import Label
+from unsay.nodes.moves import go_back
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+
+WORLD: list[str] = []
+BROKEN: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def empty_world() -> None:
+    """Each test has a world of its own."""
+    WORLD.clear()
+    BROKEN.clear()
+
+
+def cancel(to: str, result: str) -> None:
+    """Cancel a booking."""
+    if to in BROKEN:
+        raise OSError(f"no line to {to}")
+    assert f"ticket {to}" == result
+    WORLD.append(f"-{to}")
+
+
+async def cancel_later(args: dict[str, Any], result: str) -> None:
+    """Cancel a booking, on an event loop."""
+    cancel(args["to"], result)
+
+
+@reversible(undo=cancel, describe="the ticket to {to}")
+def book(to: str) -> str:
+    """Book a ticket."""
+    WORLD.append(f"+{to}")
+    return f"ticket {to}"
+
+
+@tool
+async def book_later(to: str) -> str:
+    """Book a ticket, on an event loop."""
+    WORLD.append(f"+{to}")
+    return f"ticket {to}"
+
+
+reversible(undo=cancel_later)(book_later)
+
+
+@reversible(undo=cancel, confirm=True, describe="the dear ticket to {to}")
+def book_dear(to: str) -> str:
+    """Book a dear ticket."""
+    WORLD.append(f"+{to}")
+    return f"ticket {to}"
+
+
+@reversible(undo=None)
+def look(at: str) -> str:
+    """Look something up."""
+    return at
+
+
+def letter(to: str) -> str:
+    """Send a letter, which nothing takes back."""
+    WORLD.append(f"letter {to}")
+    return "sent"
+
+
+TOOLS = [book, book_later, book_dear, look, letter]
+
+
+def calls(*names: tuple[str, str], then: Any = "It is done: {result}.") -> ToolCalls:
+    """A reply that calls tools."""
+    made = [{"name": n, "args": {"at" if n == "look" else "to": to}} for n, to in names]
+    return ToolCalls(calls=made, then=then)
+
+
+REPLIES: dict[str, Any] = {
+    "Hello": GOOD,
+    "Kyoto": calls(("book", "Kyoto")),
+    "Osaka and Nara": calls(("book", "Osaka"), ("look", "map"), ("book", "Nara")),
+    "dear": calls(("book_dear", "Paris")),
+    "two dear": calls(("book_dear", "Rome"), ("book_dear", "Oslo")),
+    "letter": calls(("letter", "Ann")),
+    "Thanks": "You are welcome, and have a good journey.",
+}
+
+
+def graph(replies: dict[str, Any] | None = None, judge: Any = None, **options: Any) -> Any:
+    """A graph with tools that have consequences."""
+    chat = ScriptedChat(replies={**REPLIES, **(replies or {})})
+    settings = {"topics": "off", **options.pop("settings", {})}
+    return make(chat, judge or ScriptedJudge(), tools=TOOLS, settings=settings, **options)
+
+
+def opened(folder: Path, **options: Any) -> Conversation:
+    """A conversation on disk."""
+    options = {"model": ScriptedChat(replies=REPLIES), "judge": ScriptedJudge(), **options}
+    return Conversation.open(folder / "a.db", thread="t", tools=TOOLS, **options)
+
+
+def journal(talk: Conversation) -> list[tuple[str, str]]:
+    """Each call's tool and how far its compensation is."""
+    found = drive(list_entries(talk._talk.database.store, "t"))
+    return sorted((each.compensation.tool, each.status) for each in found)
+
+
+def told(made: Any, text: str) -> list[tuple[str, str]]:
+    """What the custom stream tells of compensations while a text is answered."""
+    stream = made.stream({"messages": [("user", text)]}, config(), stream_mode="custom")
+    found = [each for each in stream if each["unsay"] == "compensation"]
+    return [(each["description"], each["result"]) for each in found]
+
+
+def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
+    """The newest call first, each with its own arguments and result, each once."""
+    with opened(tmp_path) as talk:
+        talk.say("Hello")
+        talk.say("Kyoto")
+        talk.say("Osaka and Nara")
+        talk.rollback(talk.checkpoints()[0]["id"])
+
+        assert ["+Kyoto", "+Osaka", "+Nara", "-Nara", "-Osaka", "-Kyoto"] == WORLD
+        assert [("book", "done")] * 3 == journal(talk)
+        assert 2 == len(talk.messages())
+
+
+def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
+    """What stands on the record again was taken back and stays so; cut again, nothing runs twice."""
+    with opened(tmp_path) as talk:
+        talk.say("Hello")
+        talk.say("Kyoto")
+        talk.undo()
+        talk.redo()
+        after = said(talk.messages())
+        talk.undo()
+
+        assert "tool: ticket Kyoto" in after
+        assert ["+Kyoto", "-Kyoto"] == WORLD
+
+
+def test_a_return_is_reported_where_the_graph_moves() -> None:
+    """The notice says that the words are back and the deed is not."""
+    made = graph()
+    say(made, "Hello", "Kyoto", "/undo")
+    undone = record(made)[-1]
+    state = say(made, "/redo")
+
+    assert undone.endswith("Taken back: the ticket to Kyoto.")
+    assert record(made)[-1].endswith(
+        "Back on the record, but taken back before and not done again: the ticket to Kyoto."
+    )
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+    assert [] == state["owed"]
+
+
+def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> None:
+    """What failed and what nothing takes back is named with its reason."""
+    BROKEN.append("Kyoto")
+    made = graph()
+    say(made, "Hello", "Kyoto", "letter", "Osaka and Nara")
+    first = made.get_state(config()).values["checkpoints"][0]["id"]
+
+    events = told(made, f"/rollback {first}")
+
+    assert [
+        ("the ticket to Nara", "undone"),
+        ("the ticket to Osaka", "undone"),
+        ("letter(to='Ann')", "skipped"),
+        ("the ticket to Kyoto", "failed"),
+    ] == events
+    assert record(made)[-1].endswith(
+        "Taken back: the ticket to Nara, the ticket to Osaka. Not taken back, what it did stands: "
+        "letter(to='Ann') (no compensation is registered), "
+        "the ticket to Kyoto (OSError: no line to Kyoto)."
+    )
+
+
+async def test_asynchronous_tools_and_undos_work_on_an_event_loop(tmp_path: Path) -> None:
+    """Under `ainvoke` and from an order alike."""
+    chat = ScriptedChat(replies={"Rome": calls(("book_later", "Rome")), "Kyoto": REPLIES["Kyoto"]})
+    async with AsyncConversation.open(
+        tmp_path / "a.db", model=chat, judge=ScriptedJudge(), tools=TOOLS
+    ) as talk:
+        await talk.say("Rome")
+        await talk.say("Kyoto")
+        await talk.say("/undo")
+        await talk.undo()
+
+    assert ["+Rome", "+Kyoto", "-Kyoto", "-Rome"] == WORLD
+
+
+def test_a_rejected_drafts_deeds_are_taken_back_before_the_next_attempt() -> None:
+    """The next attempt finds the world as the question did."""
+    found: list[list[str]] = []
+
+    def script(messages: list[Any]) -> Any:
+        found.append([*WORLD])
+        again = any("Attempt" in str(m.content) for m in messages)
+        return GOOD if again else calls(("book", "Kyoto"), then="Fish.")
+
+    made = make(ScriptedChat(script=script), ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+    state = say(made, "A ticket to Kyoto, please.")
+
+    assert [[], ["+Kyoto"], ["+Kyoto", "-Kyoto"]] == found
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+    assert f"ai: {GOOD}" == said(state["messages"])[-1]
+    assert [] == state["owed"]
+
+
+def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
+    """So that it does not book a second time."""
+    BROKEN.append("Kyoto")
+    chat = ScriptedChat(replies={"Kyoto": [calls(("book", "Kyoto"), then="Fish."), GOOD]})
+    made = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+
+    say(made, "Kyoto")
+
+    assert "what it did stands: the ticket to Kyoto" in str(chat.calls[-1][0].content)
+
+
+def test_the_best_draft_tells_of_deeds_that_stand() -> None:
+    """A draft whose deeds were taken back is not delivered, though it scored more."""
+    drafts = [calls(("book", to), then=f"Booked {to}, as asked.") for to in ("Kyoto", "Nara")]
+    judge = scores(0.4, 0.2)
+    made = make(
+        ScriptedChat(replies={"trip": drafts}), judge, tools=TOOLS, settings={"max_rollbacks": 1}
+    )
+
+    state = say(made, "Book me a trip.")
+
+    assert ["+Kyoto", "-Kyoto", "+Nara"] == WORLD
+    assert "ai: Booked Nara, as asked." == said(state["messages"])[-1]
+
+
+def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> None:
+    """The turn's end settles what its last draft did."""
+    drafts = ["I am not sure about this trip.", calls(("book", "Nara"), then="Booked, as asked.")]
+    store = InMemoryStore()
+    made = make(
+        ScriptedChat(replies={"trip": drafts}),
+        scores(0.4, 0.2),
+        tools=TOOLS,
+        settings={"max_rollbacks": 1},
+        store=store,
+    )
+
+    state = say(made, "Book me a trip.")
+
+    assert ["+Nara", "-Nara"] == WORLD
+    assert "ai: I am not sure about this trip." == said(state["messages"])[-1]
+    assert [] == state["owed"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "world"),
+    [
+        pytest.param({"decisions": [{"type": "approve"}]}, ["+Paris", "-Paris"], id="approved"),
+        pytest.param("approve", ["+Paris", "-Paris"], id="one-word"),
+        pytest.param([{"type": "ignore"}], ["+Paris"], id="declined-in-an-inbox"),
+        pytest.param({"decisions": [{"type": "reject"}]}, ["+Paris"], id="declined"),
+    ],
+)
+def test_a_person_is_asked_before_the_record_changes(answer: Any, world: list[str]) -> None:
+    """In LangChain's request; with a yes the call is taken back, without it is named."""
+    made = graph()
+    say(made, "Hello", "dear")
+    before = record(made)
+    state = say(made, "/rollback")
+    (asked,) = state["__interrupt__"]
+
+    assert ["+Paris"] == WORLD
+    assert [*before, "human: /rollback"] == record(made)
+    (action,) = asked.value["action_requests"]
+    assert ("undo_book_dear", {"to": "Paris"}) == (action["name"], action["args"]["args"])
+    assert action["args"] == action["arguments"]
+    assert "the dear ticket to Paris" in action["description"]
+    assert [
+        {"action_name": "undo_book_dear", "allowed_decisions": ["approve", "reject"]}
+    ] == asked.value["review_configs"]
+
+    made.invoke(Command(resume=answer), config())
+
+    assert world == WORLD
+    assert ("a person declined it" in record(made)[-1]) == (len(world) == 1)
+    assert "tool: ticket Paris" not in record(made)
+
+
+def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
+    """Decisions stand in the order of the actions; too few are refused with the reason."""
+    made = graph()
+    say(made, "Hello", "two dear", "/rollback")
+    state = made.invoke(Command(resume=[{"type": "approve"}]), config())
+    (asked,) = state["__interrupt__"]
+
+    assert "give 2, one an action" in asked.value["action_requests"][0]["description"]
+
+    made.invoke(Command(resume=[{"type": "reject"}, {"type": "approve"}]), config())
+
+    assert ["+Rome", "+Oslo", "-Rome"] == WORLD
+
+
+def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
+    """The error names what must be confirmed, and nothing changes."""
+    with opened(tmp_path) as talk:
+        talk.say("Hello")
+        talk.say("dear")
+        before, events = talk.messages(), talk.events()
+        with pytest.raises(ConflictError, match="the dear ticket to Paris"):
+            talk.rollback()
+
+        assert before == talk.messages()
+        assert events == talk.events()
+        assert ["+Paris"] == WORLD
+        assert [("book_dear", "made")] == journal(talk)
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> None:
+    """A function says yes or no to each call."""
+    with opened(tmp_path) as talk:
+        talk.say("Hello")
+        talk.say("dear")
+        inner = talk._talk
+        state = drive(inner.known())
+        scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
+        cause = Label(kind="person", reason="r", created_at=scope.now())
+        update = drive(go_back(state, scope, state["messages"][1].id, cause, ()))
+        report = drive(inner.alone(inner.write(state, scope, update)))
+
+        assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
+        assert ["undone" if yes else "skipped"] == [each.result for each in report.outcomes]
+        assert 2 == len(talk.messages())
+        assert [] == drive(inner.snapshot()).values["owed"]
+
+
+def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> None:
+    """A judge alone cannot have it taken back."""
+    chat = ScriptedChat(replies={"dear": [calls(("book_dear", "Paris"), then="Fish."), GOOD]})
+    made = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+
+    state = say(made, "dear")
+    asked = len(chat.calls)
+    made.invoke(Command(resume="approve"), config())
+
+    assert "__interrupt__" in state
+    assert asked + 1 == len(chat.calls)
+    assert ["+Paris", "-Paris"] == WORLD
+    assert f"ai: {GOOD}" == record(made)[-1]
+
+
+def test_the_last_drafts_dear_deed_is_asked_about_before_another_is_delivered() -> None:
+    """The turn stops with nothing delivered; when it goes on, no tool is called a second time."""
+    drafts = [
+        "I am not sure about this trip.",
+        calls(("book_dear", "Paris"), then="Booked, as asked."),
+    ]
+    chat = ScriptedChat(replies={"trip": drafts})
+    judge = ScriptedJudge(scores={"not sure": 0.4, "Booked": 0.2})
+    made = make(chat, judge, tools=TOOLS, settings={"max_rollbacks": 1})
+    state = say(made, "Book me a trip.")
+    asked = len(chat.calls)
+    made.invoke(Command(resume="approve"), config())
+
+    assert "__interrupt__" in state
+    assert ["+Paris", "-Paris"] == WORLD
+    assert asked == len(chat.calls)
+    assert ["human: Book me a trip.", "ai: I am not sure about this trip."] == record(made)
+
+
+def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back() -> None:
+    """Once, before the model is asked again."""
+    chat = ScriptedChat(replies={"trip": [calls(("book", "Nara"), then="Booked, so it is."), GOOD]})
+    made = make(
+        chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
+    )
+    say(made, "Book me a trip.")
+    answer = {"decisions": [{"type": "respond", "args": "Do not book."}]}
+
+    made.invoke(Command(resume=answer), config())
+
+    assert ["+Nara", "-Nara"] == WORLD
+    assert f"ai: {GOOD}" == record(made)[-1]
+
+
+def test_an_abandoned_turns_deeds_are_taken_back() -> None:
+    """Whoever asks something else instead of deciding leaves the drafts behind."""
+    chat = ScriptedChat(
+        replies={"trip": calls(("book", "Nara"), then="Booked, so it is."), "Thanks": GOOD}
+    )
+    made = make(
+        chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
+    )
+
+    say(made, "Book me a trip.", "Thanks")
+
+    assert ["+Nara", "-Nara"] == WORLD
+    assert ["human: Thanks", f"ai: {GOOD}"] == record(made)
+
+
+def test_without_a_store_calls_are_taken_back_all_the_same() -> None:
+    """The state then carries what is owed."""
+    made = graph(store=None)
+    state = say(made, "Hello", "Kyoto", "/undo")
+
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+    assert [] == state["owed"]
+
+
+def test_an_agents_own_tools_are_named() -> None:
+    """What an agent did with its own tools is nobody's to take back, and is said."""
+
+    def agent(messages: list[Any]) -> Any:
+        call = {"name": "dig", "args": {"deep": 3}, "id": "1"}
+        return [
+            AIMessage("", tool_calls=[call]),
+            {"role": "tool", "content": "dug", "tool_call_id": "1"},
+            AIMessage("Dug, as you asked me to do."),
+        ]
+
+    made = make(agent)
+    say(made, "Dig.", "/undo")
+
+    assert "dig(deep=3) (no compensation is registered)" in record(made)[-1]
+
+
+def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
+    """The next attempt's model is down; the resumed turn finds the journal."""
+    down = [True]
+
+    def script(messages: list[Any]) -> Any:
+        if not any("Attempt" in str(m.content) for m in messages):
+            return calls(("book", "Kyoto"), then="Fish.")
+        if down:
+            down.pop()
+            raise ConnectionError("down")
+        return GOOD
+
+    made = make(
+        ScriptedChat(script=script),
+        ScriptedJudge(scores={"Fish": 0.1}),
+        tools=TOOLS,
+        checkpointer=InMemorySaver(),
+    )
+    with pytest.raises(Exception, match="down"):
+        made.invoke({"messages": [("user", "Kyoto")]}, config(), durability="sync")
+    made.invoke(None, config(), durability="sync")
+
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+    assert f"ai: {GOOD}" == record(made)[-1]
+
+
+@pytest.mark.parametrize("order", ["Thanks", "/undo", None], ids=["next", "command", "order"])
+def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: str | None) -> None:
+    """The model is down once the ticket is booked, and the question is set aside."""
+
+    def script(messages: list[Any]) -> Any:
+        if messages[-1].type == "tool":
+            raise ConnectionError("down")
+        return calls(("book", "Kyoto")) if "Kyoto" in str(messages[-1].content) else GOOD
+
+    with opened(tmp_path, model=ScriptedChat(script=script)) as talk:
+        talk.say("Hello")
+        with pytest.raises(ModelUnavailableError):
+            talk.say("Kyoto")
+        assert [("book", "made")] == journal(talk)
+        talk.undo() if order is None else talk.say(order)
+
+        assert ["+Kyoto", "-Kyoto"] == WORLD
+        assert [("book", "done")] == journal(talk)
+        assert "human: Kyoto" not in said(talk.messages())
+
+
+CHILD = Path(__file__).with_name("reversible_child.py")
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, where: str, *orders: str) -> Any:
+    """What a process did; `None` when it was killed on the way."""
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(folder), where, *orders],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    if done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refunds(folder: Path) -> list[str]:
+    """The refunds so far."""
+    file = folder / "refunded.txt"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+PAID = "tool: receipt 5"
+
+
+@pytest.mark.parametrize("order", ["rollback", "/rollback"], ids=["order", "command"])
+@pytest.mark.parametrize(
+    ("where", "times"),
+    [
+        pytest.param("before pending", 1, id="before-the-journal"),
+        pytest.param("after pending", 1, id="between-journal-and-record"),
+        pytest.param("before running", 1, id="between-record-and-undo"),
+        pytest.param("after running", 0, id="between-journal-and-undo"),
+        pytest.param("before done", 1, id="between-undo-and-journal"),
+        pytest.param("after done", 1, id="after-the-journal"),
+    ],
+)
+def test_signal_9_leaves_no_half_rollback_and_no_second_refund(
+    tmp_path: Path, order: str, where: str, times: int
+) -> None:
+    """Killed anywhere, the next process ends it; what may have run is told and not run again."""
+    assert run(tmp_path, where, "Hello", "Pay 5.", order) is None
+
+    committed = where not in ("before pending", "after pending")
+    again = ["Bye"] if committed and order == "rollback" else [order]
+    after = run(tmp_path, "nowhere", *again, "Bye")
+
+    assert ["5 receipt 5"] * times == refunds(tmp_path)
+    assert PAID not in after["record"]
+    assert after["record"][0] == "human: Hello"
+    assert [] == after["events"][-1]
+    if where in ("after running", "before done"):
+        assert ["unknown"] == after["events"][0]
+
+
+def test_an_idempotent_undo_is_made_again_after_signal_9(tmp_path: Path) -> None:
+    """Its tool says that a second time does no harm, so the rollback comes to its end."""
+    (tmp_path / "idempotent").touch()
+    run(tmp_path, "after running", "Hello", "Pay 5.", "rollback")
+
+    after = run(tmp_path, "nowhere", "Bye")
+
+    assert [["undone"]] == after["events"]
+    assert ["5 receipt 5"] == refunds(tmp_path)

@@ -1,0 +1,203 @@
+"""What must hold of a thread, whatever happened to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, message_to_dict
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.types import StateSnapshot
+
+from tests.graph.troupe import KNOWN, Crash
+from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
+from unsay.graph.conversation import Conversation
+from unsay.history.run_states import Run
+from unsay.services import PROVIDERS
+from unsay.transcript.events import body_of
+from unsay.transcript.parts import calls_of, thinking_of
+from unsay.transcript.replay import Replayed, replay
+from unsay.transcript.rules import DIALECTS, faults
+from unsay.transcript.text import text_of
+from unsay.types import Provider
+
+TALKS = frozenset({"say", "again", "stream", "spoil", "command"})
+"""The steps by which somebody says something: they are never refused without a cause."""
+
+RUNS = TALKS | {"retry", "resume", "decide", "resend", "invoke", "order", "go_on"}
+"""The steps that run the graph."""
+
+GOES_ON = frozenset({"resume", "decide", "go_on"})
+"""Those that end a run which stopped."""
+
+_SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One step, as it can be told from outside."""
+
+    name: str
+    """Of the step."""
+
+    before: StateSnapshot
+    """The state that it met."""
+
+    runs: Mapping[str, Run]
+    """Those that there were."""
+
+    kind: str
+    """LangChain's name for the kind of model."""
+
+    views: Sequence[Sequence[BaseMessage]]
+    """What the model was sent."""
+
+    raised: BaseException | None
+    """What the step ended in; `None` when it ended well."""
+
+
+class Verities:
+    """What was seen of a thread so far, and what follows from it."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str]] = []
+        self.said: dict[str, str] = {}
+        self.crashed: set[str] = set()
+
+    def let_go(self, name: str) -> None:
+        """A host takes a message away itself, or its words."""
+        self.said.pop(name, None)
+
+    def forget(self) -> None:
+        """Nothing that was seen counts any more."""
+        self.written, self.said = [], {}
+
+    def check(self, talk: Conversation, scene: Scene) -> None:
+        """All that must hold after a step."""
+        now = snapshot_of(talk)
+        _check_refusal(scene)
+        _check_views(now.values, scene)
+        self._check_ledger(talk, now.values)
+        self._check_runs(runs_of(talk), now, scene)
+
+    def _check_ledger(self, talk: Conversation, state: Mapping[str, Any]) -> None:
+        """The ledger only grows, and tells of the record byte for byte."""
+        record: list[AnyMessage] = list(state.get("messages", []))
+        try:
+            events = talk.events()
+        except UnknownThreadError:
+            assert [] == record
+            return
+        told = replay(events)
+        assert as_bytes(record) == as_bytes(told.messages)
+        count = state["ledger"]["count"] if "ledger" in state else 0
+        written = [(event["id"], body_of(event)) for event in events[:count]]
+        assert self.written == written[: len(self.written)]
+        self.written = written
+        self._check_loss(record, told)
+
+    def _check_loss(self, record: Sequence[AnyMessage], told: Replayed) -> None:
+        """What was ever on the record is there now, word for word, or in a cut."""
+        there = {message.id or "": text_of(message) for message in record}
+        cut = {(m.id, text_of(m)) for messages in told.cuts.values() for m in messages}
+        gone = {(name, words) for name, words in self.said.items() if there.get(name) != words}
+        assert set() == gone - cut
+        self.said |= there
+
+    def _check_runs(self, runs: Mapping[str, Run], now: StateSnapshot, scene: Scene) -> None:
+        """One invocation is one run, and each ended as its turn did."""
+        new = [run for name, run in runs.items() if name not in scene.runs]
+        working = {name for name, run in runs.items() if run.status == "running"}
+        crashed = isinstance(scene.raised, Crash)
+        if crashed or ("S5b" in KNOWN and _unopened(scene)):
+            self.crashed |= working
+        assert set() == working - self.crashed
+        assert len(new) <= (scene.name in RUNS)
+        if crashed or scene.name not in RUNS:
+            return
+        if scene.raised is not None:
+            assert {"failed"} >= {run.status for run in new}
+        elif scene.before.next or scene.name != "go_on":
+            _check_end(runs, new, now, scene)
+
+
+def _check_end(
+    runs: Mapping[str, Run], new: Sequence[Run], now: StateSnapshot, scene: Scene
+) -> None:
+    """The run of a turn that came to an end, or to a person."""
+    run = runs[now.values["turn"]["run_id"]]
+    wanted = "paused" if now.interrupts else "completed"
+    assert (wanted, bool(now.interrupts)) == (run.status, run.suspension is not None)
+    went_on = scene.name in GOES_ON or (not new and bool(scene.before.next))
+    assert bool(new) != went_on or _unopened(scene)
+
+
+def _unopened(scene: Scene) -> bool:
+    """Whether the step met a turn that had stopped before its run was opened."""
+    return scene.before.next in (("__start__",), ("evaluate_quality",))
+
+
+def _check_refusal(scene: Scene) -> None:
+    """Only a decision that is due keeps anybody from saying something."""
+    if scene.name in TALKS and not scene.before.interrupts:
+        assert not isinstance(scene.raised, ConflictError | InputError | NotFoundError)
+
+
+def _check_views(state: Mapping[str, Any], scene: Scene) -> None:
+    """Every view is valid, ends where the model must go on, and holds the question."""
+    for view in scene.views:
+        assert {} == _faults(view, scene.kind)
+        assert view[-1].type in ("human", "tool")
+    turn = state.get("turn")
+    if (
+        isinstance(scene.raised, Crash)
+        or not scene.views
+        or not turn
+        or ("S4" in KNOWN and not _in_order(state))
+    ):
+        return
+    (asked,) = (text_of(m).strip() for m in state["messages"] if m.id == turn["question_id"])
+    assert [] == [v for v in scene.views if not any(asked in text_of(m) for m in v)]
+
+
+def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
+    """What each provider that the view is for would refuse in it.
+
+    It is for all of them where nobody thought, else for the one that is called.
+    """
+    own = next((name for part, name in PROVIDERS.items() if part in kind), None)
+    suited: Sequence[Provider | None] = list(DIALECTS)
+    if any(thinking_of(message) for message in view):
+        suited = [] if "S1" in KNOWN else [own]
+    found = {name: faults(view, name) for name in suited}
+    if _thinks(view) and own is not None:
+        found |= {f"{own}, thinking": faults(view, own, thinking=True)}
+    return {name: each for name, each in found.items() if each}
+
+
+def _thinks(view: Sequence[BaseMessage]) -> bool:
+    """Whether there are tool steps and each begins by thinking."""
+    steps = [m for m in view if isinstance(m, AIMessage) and calls_of(m)]
+    return bool(steps) and all(thinking_of(each) for each in steps)
+
+
+def _in_order(state: Mapping[str, Any]) -> bool:
+    """Whether every segment starts on the record, behind the one before."""
+    places = {message.id: place for place, message in enumerate(state["messages"])}
+    starts = [places.get(each["start"], -1) for each in state.get("segments", [])]
+    return starts == sorted(starts) and -1 not in starts
+
+
+def snapshot_of(talk: Conversation) -> StateSnapshot:
+    """A thread's state."""
+    config: Any = {"configurable": {"thread_id": talk.thread_id}}
+    return talk.graph.get_state(config)
+
+
+def runs_of(talk: Conversation) -> dict[str, Run]:
+    """A thread's runs by name."""
+    return {run.run_id: run for run in talk.runs(limit=100).runs}
+
+
+def as_bytes(messages: Sequence[BaseMessage]) -> list[bytes]:
+    """Messages as a checkpoint would hold them."""
+    return [_SERIALIZER.dumps_typed(message_to_dict(each))[1] for each in messages]

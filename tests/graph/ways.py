@@ -1,0 +1,63 @@
+"""Ways back and forth, as steps of a stage."""
+
+from hypothesis import strategies as st
+from langchain_core.messages import message_to_dict
+
+from tests.graph.steps import step
+from unsay.errors import UnknownBranchError
+from unsay.graph.conversation import Conversation
+from unsay.transcript.replay import replay
+
+PLACES = st.integers(0, 9)
+
+
+class Ways:
+    """Somebody goes back and forth in the thread of `talk`."""
+
+    talk: Conversation
+    forks: int = 0
+
+    @step(2)
+    def redo(self) -> None:
+        """Somebody makes the step again that was undone last."""
+        self.talk.redo()
+
+    @step()
+    def retry(self) -> None:
+        """Somebody wants another answer to the last question."""
+        self.talk.retry()
+
+    @step(turns=st.integers(1, 3))
+    def turns_back(self, turns: int) -> None:
+        """Somebody goes some turns back."""
+        self.talk.preview(turns=turns)
+        self.talk.rollback(turns=turns)
+
+    @step(2, place=PLACES)
+    def restore(self, place: int) -> None:
+        """Somebody brings back what was cut."""
+        self.talk.restore(self._abandoned(place))
+
+    @step(place=PLACES, which=PLACES)
+    def pick(self, place: int, which: int) -> None:
+        """Somebody takes a message of an abandoned line over."""
+        branch = self._abandoned(place)
+        cut = replay(self.talk.events()).cuts[branch]
+        if cut:
+            self.talk.pick([cut[which % len(cut)].id or ""], branch)
+
+    @step()
+    def fork(self) -> None:
+        """Somebody goes on in a thread of its own, with all that was answered in this one."""
+        self.forks += 1
+        other = self.talk.fork(thread=f"fork-{self.forks}")
+        record = [message_to_dict(message) for message in other.messages()]
+        source = [message_to_dict(message) for message in self.talk.messages()]
+        assert record == source[: len(record)]
+        assert record == [message_to_dict(m) for m in replay(other.events()).messages]
+
+    def _abandoned(self, place: int) -> str:
+        lines = [each.id for each in self.talk.branches() if each.id.startswith("cut-")]
+        if not lines:
+            raise UnknownBranchError("nothing was cut yet")
+        return lines[place % len(lines)]

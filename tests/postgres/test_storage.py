@@ -1,0 +1,296 @@
+"""What a Postgres database keeps, and what happens when the server goes away."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
+
+from tests.graph.kit import Numbered, said, scores
+from tests.postgres.conftest import TABLES, Machine, name_of
+from unsay.effects import drive
+from unsay.errors import StorageError, ThreadBusyError
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.builder import build_graph
+from unsay.graph.conversation import Conversation
+from unsay.history.catalogue import list_threads
+from unsay.history.database import Database, open_database
+from unsay.history.purge import purge_thread
+from unsay.transcript.replay import replay
+
+CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
+PLACE = ("unsay", "cuts", "t")
+LONG = "A long answer, said again and again. " * 50
+CUT = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()
+AND pid <> pg_backend_pid() AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')
+"""
+"""Ends every connection but this one and those of leases."""
+
+WAITING = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+WORDS = "chrysanthemum"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    """An open one."""
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+def saved(database: Database, **values: Any) -> Any:
+    """Save a checkpoint with these channels, and say where it lies."""
+    channels: Any = dict.fromkeys(values, "1")
+    checkpoint: Any = {**empty_checkpoint(), "channel_values": values, "channel_versions": channels}
+    return database.saver.put(CONFIG, checkpoint, METADATA, channels)
+
+
+def test_what_was_stored_is_there_when_opened_again(url: str, database: Database) -> None:
+    """Checkpoints, writes and the store's items outlive the connections, whatever they hold."""
+    messages = [HumanMessage(LONG, id="a"), AIMessage("🍁\0" + LONG, id="b")]
+    place = saved(database, messages=messages, notice="\0\ud800\ufdd0", score=0.5)
+    database.saver.put_writes(place, [("messages", messages[1:])], "task")
+    item = {"words": "\0 \ud800 \ufdd0 🍁", "\0": [1.5, None]}
+    database.store.put(PLACE, "cut-1", item)
+    again = open_database(url)
+    found = again.saver.get_tuple(CONFIG)
+    kept = again.store.get(PLACE, "cut-1")
+    again.close()
+
+    assert found is not None
+    wanted = {"messages": messages, "notice": "\0\ud800\ufdd0", "score": 0.5}
+    assert wanted == found.checkpoint["channel_values"]
+    assert [("task", "messages", messages[1:])] == found.pending_writes
+    assert kept is not None
+    assert item == kept.value
+
+
+def test_values_are_compressed_and_nothing_expires(
+    machine: Machine, url: str, database: Database
+) -> None:
+    """Large values take less room than they are long; items have no end and no vector."""
+    saved(database, messages=[HumanMessage(LONG, id="a")])
+    database.store.put(PLACE, "a", {"v": 1})
+
+    (row,) = machine.sql("SELECT type, length(blob) FROM checkpoint_blobs", name=name_of(url))
+    assert row[0] == "msgpack+z"
+    assert row[1] < len(LONG) / 4
+    ends = machine.sql("SELECT expires_at, ttl_minutes FROM store", name=name_of(url))
+    assert [(None, None)] == ends
+    store: Any = database.store
+    assert (None, None) == (store.ttl_config, store.index_config)
+
+
+def test_a_crafted_row_runs_nothing(
+    machine: Machine, url: str, database: Database, tmp_path: Path
+) -> None:
+    """Whoever can write into the database still cannot make unsay run a program."""
+    trace = tmp_path / "trace"
+    call = ormsgpack.packb(
+        ormsgpack.Ext(0, ormsgpack.packb(("os", "system", f"touch {trace}")))
+    ).hex()
+    place = saved(database, v=1)
+    database.saver.put_writes(place, [("messages", [1])], "task")
+    crafted = f"UPDATE checkpoint_writes SET blob = '\\x{call}'"  # noqa: S608 - it is the attack
+    machine.sql(crafted, name=name_of(url))
+    database.saver.get_tuple(CONFIG)
+
+    assert not trace.exists()
+
+
+async def test_awaited_methods_do_what_the_others_do(database: Database) -> None:
+    """On an event loop the same is stored and found."""
+    saver, store = database.saver, database.store
+    first = await saver.aput(CONFIG, empty_checkpoint(), METADATA, {})
+    await saver.aput_writes(first, [("messages", ["a"])], "task-1")
+    head = await saver.aput(first, empty_checkpoint(), METADATA, {})
+    await store.aput(PLACE, "a", {"v": 1}, index=False)
+
+    assert saver.get_tuple(CONFIG) == await saver.aget_tuple(CONFIG)
+    assert list(saver.list(CONFIG)) == [each async for each in saver.alist(CONFIG)]
+    history = saver.get_delta_channel_history(config=head, channels=["messages"])
+    assert history == await saver.aget_delta_channel_history(config=head, channels=["messages"])
+    assert [["a"]] == [value for _, _, value in history["messages"]["writes"]]
+    assert store.search(PLACE) == await store.asearch(PLACE)
+    await saver.adelete_thread("t")
+    assert saver.get_tuple(CONFIG) is None
+
+
+async def test_a_slow_server_keeps_no_event_loop(machine: Machine, url: str) -> None:
+    """While a turn waits for the server, other tasks go on: one of them lets it through."""
+    name, free = name_of(url), threading.Event()
+
+    def locks() -> None:
+        psycopg = import_module("psycopg")
+        with psycopg.connect(machine.url(name)) as other:
+            other.execute(f"LOCK TABLE {TABLES}")
+            held.set()
+            assert free.wait(20)
+
+    held = threading.Event()
+    async with AsyncConversation.open(url, thread="t", model=Numbered(), judge=scores()) as talk:
+        blocker = asyncio.create_task(asyncio.to_thread(locks))
+        await asyncio.to_thread(held.wait, 20)
+        turn = asyncio.create_task(talk.say("q1"))
+        while machine.sql(WAITING, name=name) != [(True,)]:  # noqa: ASYNC110 - the server says it
+            await asyncio.sleep(0.01)
+        free.set()
+        await asyncio.gather(blocker, turn)
+
+        assert 2 == len(await talk.messages())
+
+
+def test_calls_of_many_threads_do_not_wait_for_each_other(database: Database) -> None:
+    """A call that is slow keeps no other from being made: each has a connection."""
+    server: Any = database
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        with server.saver._cursor():
+            entered.set()
+            leave.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(slow)
+        assert entered.wait(20)
+        assert database.saver.get_tuple(CONFIG) is None
+        assert not other.done()
+        leave.set()
+
+
+def test_the_server_may_restart_between_turns(machine: Machine, url: str) -> None:
+    """Connections that died meanwhile are made anew, without anybody noticing."""
+    with Conversation.open(url, thread="t", model=Numbered(), judge=scores()) as talk:
+        talk.say("q1")
+        machine.stop()
+        machine.start()
+        talk.say("q2")
+
+        assert ["human", "ai"] * 2 == [message.type for message in talk.messages()]
+
+
+def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -> None:
+    """The lease went with the connection: the turn is refused, and said again it ends whole."""
+
+    def restarts(_: Any) -> AIMessage:
+        if once.pop() if once else False:
+            machine.stop()
+            machine.start()
+        return AIMessage("It is an answer to what was asked.")
+
+    once = [True]
+    with Conversation.open(url, thread="t", model=restarts, judge=scores()) as talk:
+        with pytest.raises(ThreadBusyError, match=r"was lost, and another process may .* again"):
+            talk.say("q1")
+        talk.say("q1")
+
+        assert ["human: q1", "ai: It is an answer to what was asked."] == said(talk.messages())
+
+
+def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine, url: str) -> None:
+    """As long as the lease's own connection lives, the turn goes on over another."""
+
+    def cuts(_: Any) -> AIMessage:
+        machine.sql(CUT, name=name_of(url))
+        return AIMessage("It is an answer to what was asked.")
+
+    with Conversation.open(url, thread="t", model=cuts, judge=scores()) as talk:
+        talk.say("q1")
+        talk.say("q2")
+
+        assert ["human", "ai"] * 2 == [message.type for message in talk.messages()]
+
+
+def test_a_server_that_is_gone_is_told(
+    machine: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the server is away the error says so; when it is back, everything is there."""
+    monkeypatch.setattr("unsay.history.postgres.WAIT_SECONDS", 0.5)
+    database = open_database(url)
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
+        talk.say("q1")
+        machine.stop()
+        try:
+            with pytest.raises(StorageError, match=r"cannot be opened .* see that the server runs"):
+                talk.say("q2")
+            with pytest.raises(StorageError, match=r"gave no connection for 0\.5 s"):
+                database.store.get(PLACE, "a")
+        finally:
+            machine.start()
+        talk.say("q2")
+
+        assert 4 == len(talk.messages())
+
+
+def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> None:
+    """Neither a row nor a reachable byte of the thread is left, and its neighbours are whole."""
+    database = open_database(url)
+    for name in ("t", "t.1", "t%", "T"):
+        model = Numbered()
+        talk = Conversation.open(database, thread=name, model=model, judge=scores())
+        talk.say(f"{WORDS if name == 't' else 'roses'}, please")
+        talk.say("and more")
+        talk.rollback()
+    before = {name: _rows(machine, url, name) for name in ("t", "t.1", "t%", "T")}
+    purged = drive(purge_thread(database, "t"))
+
+    assert min(purged.checkpoints, purged.writes, purged.items) > 0
+    assert 0 == _rows(machine, url, "t")
+    assert {"t.1", "t%", "T"} == {each.thread_id for each in list_threads(database.store)}
+    assert all(before[name] == _rows(machine, url, name) for name in ("t.1", "t%", "T"))
+    again = drive(purge_thread(database, "t"))
+    assert (0, 0, 0) == (again.checkpoints, again.writes, again.items)
+    database.close()
+
+
+def _rows(machine: Machine, url: str, thread: str) -> int:
+    """How many rows of a thread lie in the checkpointer's tables."""
+    tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+    rows = machine.sql(
+        " UNION ALL ".join(f"SELECT thread_id FROM {each}" for each in tables),  # noqa: S608 - ours
+        name=name_of(url),
+    )
+    return rows.count((thread,))
+
+
+def test_the_ledger_makes_the_record_again_byte_for_byte(url: str) -> None:
+    """After turns, a rollback and an undo, in another process's eyes, the replay is the record."""
+    with Conversation.open(url, thread="t", model=Numbered(), judge=scores(0.9, 0.1, 0.9)) as talk:
+        for text in ("q1", "q2", "🍁\0 q3"):
+            talk.say(text)
+        talk.rollback()
+        talk.undo()
+    with Conversation.open(url, thread="t") as talk:
+        record, events = talk.messages(), talk.events()
+
+    replayed = replay(events).messages
+    assert [_bytes(each) for each in record] == [_bytes(each) for each in replayed]
+
+
+def _bytes(message: Any) -> str:
+    return json.dumps(message.model_dump(), sort_keys=True, default=str)
+
+
+@pytest.mark.parametrize("ask", ["invoke", "update"])
+def test_a_graph_of_the_hosts_own(database: Database, ask: str) -> None:
+    """`build_graph` over the same checkpointer and store works, without any lease."""
+    graph = build_graph(
+        Numbered(), judge=scores(), checkpointer=database.saver, store=database.store
+    )
+    config: Any = {"configurable": {"thread_id": "own"}}
+    graph.invoke({"messages": [("user", "q1")]}, config)
+    if ask == "update":
+        graph.update_state(config, {"messages": [("user", "by hand")]}, as_node="__start__")
+
+    record = said(graph.get_state(config).values["messages"])
+    assert "human: q1" == record[0]

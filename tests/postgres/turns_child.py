@@ -1,0 +1,36 @@
+"""A process that takes the turns it is told to, of many threads at once, and keeps nothing."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.history.database import Database, open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+
+def answer(messages: list[Any]) -> str:
+    """Name what was asked, and how many messages were seen."""
+    return f"This answers {messages[-1].text} fully."
+
+
+async def turn(database: Database, thread: str, text: str) -> str:
+    """One turn, on a conversation that is opened for it alone."""
+    model = ScriptedChat(script=answer)
+    talk = AsyncConversation.open(database, thread=thread, model=model, judge=ScriptedJudge())
+    return (await talk.say(text)).text
+
+
+async def main() -> None:
+    """For every line of `[[thread, text], …]`, the answers as a line."""
+    database = open_database(sys.argv[1])
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        said = [turn(database, thread, text) for thread, text in json.loads(line)]
+        print(json.dumps(await asyncio.gather(*said)), flush=True)
+    database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

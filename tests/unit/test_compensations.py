@@ -1,0 +1,368 @@
+"""What a change owes the world: reversals, the journal, and which calls are due."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from langgraph.store.memory import InMemoryStore
+
+from unsay.effects import adrive, drive
+from unsay.errors import ConfigurationError
+from unsay.graph.builder import make_services
+from unsay.history.compensations import (
+    Compensation,
+    Entry,
+    Outcome,
+    Report,
+    get_entries,
+    list_entries,
+    pack,
+    put_entries,
+    unpack,
+)
+from unsay.history.line import Label, Line, take_back
+from unsay.nodes.booking import book, disown
+from unsay.nodes.compensation import (
+    COPIED,
+    FAILED_CALL,
+    NO_RESULT,
+    NO_UNDO,
+    due,
+    finish,
+    report_text,
+    stands,
+)
+from unsay.prompts.catalogue import texts
+from unsay.services import Scope
+from unsay.state import State, Update
+from unsay.tools import Reversal, reversal_of, reversible, whole_args
+from unsay.transcript.marks import with_mark
+
+SEEN: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    """Each test sees its own calls."""
+    SEEN.clear()
+
+
+def both(args: dict[str, Any], result: str) -> None:
+    """Take a call back, by all of it."""
+    SEEN.append((args, result))
+
+
+def by_name(seat: str, seats: int = 9) -> None:
+    """Take a call back, by the call's own arguments."""
+    SEEN.append((seat, seats))
+
+
+async def later(seat: str, result: str) -> None:
+    """Take a call back on an event loop."""
+    SEEN.append((seat, result))
+
+
+def anything(**given: Any) -> None:
+    """Take a call back, whatever it was."""
+    SEEN.append(given)
+
+
+def seat_of(seat: str, seats: int = 1) -> str:
+    """Book a seat."""
+    return f"{seat} {seats}"
+
+
+def of(undo: Any) -> Reversal:
+    """The reversal that a function gives."""
+    found = reversal_of(reversible(undo=undo)(lambda seat, seats=1: f"{seat} {seats}"))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("undo", "seen"),
+    [
+        pytest.param(both, ({"seat": "4A"}, "booked"), id="whole"),
+        pytest.param(by_name, ("4A", 9), id="by name"),
+        pytest.param(later, ("4A", "booked"), id="asynchronous"),
+        pytest.param(anything, {"seat": "4A"}, id="any name"),
+    ],
+)
+async def test_an_undo_is_given_what_it_asks_for(undo: Any, seen: Any) -> None:
+    """By its parameters' names, blocking and on an event loop, one call each."""
+    of(undo).blocking({"seat": "4A"}, "booked")
+    await of(undo).awaiting({"seat": "4A"}, "booked")
+
+    assert [seen, seen] == SEEN
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(reversible(undo=by_name)(seat_of), id="function"),
+        pytest.param(tool(reversible(undo=by_name)(seat_of)), id="tool of a function"),
+        pytest.param(reversible(undo=by_name)(tool(seat_of)), id="tool"),
+        pytest.param(
+            reversible(undo=by_name)(tool(seat_of)).model_copy(update={"name": "other"}), id="copy"
+        ),
+    ],
+)
+def test_a_reversal_is_found(made: Any) -> None:
+    """On a function, on a tool that was made of one, and on a tool and its copies."""
+    found = reversal_of(made)
+
+    assert found is not None
+    assert by_name is found.undo
+
+
+def test_a_tool_of_ones_own_can_be_taken_back() -> None:
+    """A class of tools works like a function."""
+
+    class Booking(BaseTool):
+        name: str = "book"
+        description: str = "Book."
+
+        def _run(self, seat: str) -> str:
+            return seat
+
+    made = reversible(undo=lambda seat: None)(Booking())
+
+    assert reversal_of(made) is not None
+    assert reversal_of(Booking()) is None
+    assert "4A" == made.invoke({"seat": "4A"})
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        pytest.param(lambda order: None, id="an unknown name"),
+        pytest.param(lambda *rest: None, id="any number"),
+        pytest.param(lambda seat, /: None, id="by position alone"),
+    ],
+)
+@pytest.mark.parametrize("target", [seat_of, tool(seat_of)], ids=["function", "tool"])
+def test_an_undo_that_no_call_can_fill_is_refused(undo: Any, target: Any) -> None:
+    """The mistake shows where the tool is made, not in the middle of a rollback."""
+    with pytest.raises(ConfigurationError, match="'args', 'result', 'seat', 'seats'"):
+        reversible(undo=undo)(target)
+
+
+def test_the_tools_own_defaults_are_the_calls() -> None:
+    """What the model left out is what the tool did."""
+    assert {"seat": "4A", "seats": 1} == whole_args(tool(seat_of), {"seat": "4A"})
+    assert {"seat": "4A", "seats": 3} == whole_args(tool(seat_of), {"seat": "4A", "seats": 3})
+    loose = StructuredTool(name="x", description="x", args_schema={"type": "object"}, func=seat_of)
+    assert {"seat": "4A"} == whole_args(loose, {"seat": "4A"})
+
+
+@pytest.mark.parametrize(
+    ("describe", "words"),
+    [
+        pytest.param(None, "book(seat='4A')", id="none"),
+        pytest.param("the booking of {seat}", "the booking of 4A", id="text"),
+        pytest.param("{nothing}", "book(seat='4A')", id="a text that fails"),
+        pytest.param(lambda seat, result: f"{seat}: {result}", "4A: done", id="function"),
+        pytest.param(lambda args: 1 / 0, "book(seat='4A')", id="a function that fails"),
+    ],
+)
+def test_a_call_is_described(describe: Any, words: str) -> None:
+    """In the developer's words, and where these fail by its name and arguments."""
+    reversal = Reversal(undo=by_name, confirm=False, idempotent=False, describe=describe)
+
+    assert words == reversal.words("book", {"seat": "4A"}, "done")
+
+
+@reversible(undo=both, confirm=True, describe="booking {seat}")
+def booked(seat: str) -> str:
+    """Book a seat."""
+    return seat
+
+
+@reversible(undo=None)
+def looked(at: str) -> str:
+    """Look something up."""
+    return at
+
+
+def sent(to: str) -> str:
+    """Send a letter."""
+    return to
+
+
+SERVICES = make_services(lambda _: "x", tools=[booked, looked, sent])
+
+
+def calling(name: str, *calls: tuple[str, str]) -> AIMessage:
+    """A message that calls tools, each with an id."""
+    made = [{"name": tool_name, "args": {"seat": i}, "id": i} for tool_name, i in calls]
+    return AIMessage("", id=name, tool_calls=made)
+
+
+def gave(call: str) -> ToolMessage:
+    """A call's result."""
+    return ToolMessage(f"gave {call}", tool_call_id=call, id=f"r-{call}")
+
+
+RECORD: list[AnyMessage] = [
+    HumanMessage("q", id="q"),
+    calling("a", ("booked", "1"), ("booked", "2")),
+    gave("1"),
+    gave("2"),
+    calling("b", ("looked", "3"), ("sent", "4"), ("unknown", "5")),
+    gave("3"),
+    gave("4"),
+    gave("5"),
+    calling("c", ("booked", "6"), ("booked", "7")),
+    ToolMessage("broken", tool_call_id="6", id="r6", status="error"),
+]
+LABEL = Label(kind="person", reason="r", created_at="")
+
+
+def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
+    """Each with its result, or with what stands in the way; what has no consequences is left out."""
+    change = take_back(Line(messages=tuple(RECORD)), "q", label=LABEL)
+    found = due(change, SERVICES)
+
+    assert [
+        ("7", None, NO_RESULT),
+        ("6", "broken", FAILED_CALL),
+        ("5", "gave 5", NO_UNDO),
+        ("4", "gave 4", NO_UNDO),
+        ("2", "gave 2", ""),
+        ("1", "gave 1", ""),
+    ] == [(each.tool_call_id, each.result, each.obstacle) for each in found]
+    assert ("booking 1", True, "a") == (
+        found[-1].description,
+        found[-1].confirm,
+        found[-1].message_id,
+    )
+    assert not stands(RECORD, SERVICES)
+    assert stands(RECORD[4:8], SERVICES)
+
+
+def test_two_calls_with_one_id_are_two() -> None:
+    """Some servers number their calls anew in every reply."""
+    again = [
+        calling("a", ("booked", "1")),
+        gave("1"),
+        calling("b", ("booked", "1")),
+        ToolMessage("other", tool_call_id="1", id="y"),
+    ]
+    line = Line(messages=tuple(again))
+    found = due(take_back(line, None, label=LABEL), SERVICES)
+
+    assert ["other", "gave 1"] == [each.result for each in found]
+    assert 2 == len({each.key for each in found})
+
+
+def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
+    """It was made elsewhere, and may stand there still."""
+    copy = with_mark(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
+    change = take_back(Line(messages=(copy, gave("1"))), None, label=LABEL)
+
+    assert [COPIED] == [each.obstacle for each in due(change, SERVICES)]
+
+
+async def test_a_forked_threads_calls_are_the_originals() -> None:
+    """The fork's journal says so before its first rollback."""
+    store = InMemoryStore()
+    scope = Scope(
+        services=SERVICES,
+        settings=SERVICES.settings,
+        config={},
+        store=store,
+        thread_id="fork",
+        emit=lambda _: None,
+    )
+    drive(disown(RECORD, scope, "t"))
+    scope.journal.changes.append(take_back(Line(messages=tuple(RECORD)), "q", label=LABEL))
+    drive(book(State(), scope, Update()))
+    report = drive(finish(State(), scope))
+
+    assert ["skipped"] * 6 == [each.result for each in report.outcomes]
+    assert ["it was made in thread 't'"] * 2 == [each.reason for each in report.outcomes[-2:]]
+
+
+def test_what_stays_is_not_due() -> None:
+    """Only what the change takes off counts, and the drafts that it keeps."""
+    line = Line(messages=tuple(RECORD))
+    drafts = (calling("d", ("booked", "9")), gave("9"), AIMessage("no", id="e"))
+    label = Label(kind="draft", reason="r", created_at="", drafts=drafts)
+
+    assert ["9"] == [c.tool_call_id for c in due(take_back(line, "r6", label=label), SERVICES)]
+
+
+def compensation(key: str = "1@a", args: Any = None, result: str | None = "r") -> Compensation:
+    """A compensation as it is journaled."""
+    return Compensation(
+        key=key,
+        tool_call_id="1",
+        message_id="a",
+        tool="booked",
+        args=args or {},
+        result=result,
+        description="booking 1",
+    )
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(args=st.dictionaries(st.text(), PLAIN, max_size=4), result=st.none() | st.text())
+def test_an_entry_comes_back_as_it_was(args: dict[str, Any], result: str | None) -> None:
+    """Whatever the model passed and the tool said."""
+    entry = Entry(compensation=compensation(args=args, result=result), status="pending", error="e")
+
+    assert entry == unpack(pack(entry))
+
+
+async def test_the_journal_keeps_one_entry_a_call() -> None:
+    """Written together, read together, each in its last state; blocking and not."""
+    store = InMemoryStore()
+    first, second = (Entry(compensation=compensation(key), status="pending") for key in "12")
+    drive(iter_of(put_entries(store, "t", [first, second])))
+    await adrive(iter_of(put_entries(store, "t", [first.to("failed", "x" * 900)])))
+
+    known = drive(get_entries(store, "t", ["1", "2", "3"]))
+
+    assert {"1": "failed", "2": "pending"} == {key: each.status for key, each in known.items()}
+    assert 500 == len(known["1"].error)
+    assert known == await adrive(get_entries(store, "t", ["1", "2"]))
+    assert 2 == len(drive(list_entries(store, "t")))
+    assert [] == drive(list_entries(store, "other"))
+    assert {} == drive(get_entries(store, "t", []))
+
+
+def iter_of(call: Any) -> Any:
+    """A step of one call."""
+    yield call
+
+
+def test_a_report_tells_what_a_person_must_look_after() -> None:
+    """What was taken back and what was not, in both languages, the reasons translated."""
+    call = compensation()
+    report = Report(
+        outcomes=(
+            Outcome(compensation=call, result="undone"),
+            Outcome(compensation=call, result="skipped", reason=NO_UNDO),
+            Outcome(compensation=call, result="failed", reason="OSError: down"),
+            Outcome(compensation=call, result="unknown", reason="it was interrupted"),
+            Outcome(compensation=call, result="returned", reason="it was taken back before"),
+        )
+    )
+
+    assert 4 == len(report.left)
+    assert (
+        "Taken back: booking 1. Not taken back, what it did stands: booking 1 "
+        "(no compensation is registered), booking 1 (OSError: down). Perhaps taken back, please "
+        "look: booking 1. Back on the record, but taken back before and not done again: booking 1."
+    ) == report_text(report, texts("en"))
+    assert "取り消す方法が登録されていません" in report_text(report, texts("ja"))
+    assert "" == report_text(Report(), texts("en"))

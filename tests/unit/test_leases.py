@@ -1,0 +1,475 @@
+"""One writer per thread: the queue in a process, and the lease against the others."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import BlockBuster
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.checkpoint.base import empty_checkpoint
+
+from unsay.effects import adrive, drive
+from unsay.errors import ThreadBusyError
+from unsay.history.database import FileDatabase, open_database, translated
+from unsay.history.items import thread_namespace
+from unsay.history.leases import FileLeases, Lease, NoLeases, thread_of_item
+from unsay.history.locks import WriterLock
+from unsay.history.processes import is_gone, this_process
+
+CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+Opens = Callable[[], FileDatabase]
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
+
+
+class Clock:
+    """A wall clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opens]:
+    """Opens the same file again and again, as other processes would."""
+    databases: list[FileDatabase] = []
+
+    def opens() -> FileDatabase:
+        found = open_database(tmp_path / "talk.db")
+        assert isinstance(found, FileDatabase)
+        databases.append(found)
+        return found
+
+    yield opens
+    for database in databases:
+        database.close()
+
+
+@pytest.fixture
+def clocked(tmp_path: Path) -> Iterator[Callable[[Clock], FileLeases]]:
+    """Leases of the same file that believe a clock."""
+    made: list[FileLeases] = []
+
+    def make(clock: Clock) -> FileLeases:
+        connection = sqlite3.connect(
+            tmp_path / "talk.db", isolation_level=None, check_same_thread=False
+        )
+        made.append(FileLeases(connection, clock=clock))
+        return made[-1]
+
+    yield make
+    for leases in made:
+        leases.close()
+
+
+def hold(leases: Any, thread: str = "t", wait: float = 0.0, lease: float = 600.0) -> Lease:
+    """A lease, which a renewal never reaches unless it is made short."""
+    found: Lease | None = drive(leases.hold(thread, wait_seconds=wait, lease_seconds=lease))
+    assert found is not None
+    return found
+
+
+def rows(database: FileDatabase) -> list[tuple[Any, ...]]:
+    """The table of leases."""
+    return database.store.conn.execute("SELECT token, owner FROM leases").fetchall()
+
+
+def run_out(database: FileDatabase) -> None:
+    """Let the time of every lease be over."""
+    database.store.conn.execute("UPDATE leases SET expires = 0")
+
+
+def write(database: FileDatabase) -> None:
+    """One checkpoint, one write and one item of the thread."""
+    checkpoint = empty_checkpoint()
+    with translated(database.path):
+        place = database.saver.put(CONFIG, checkpoint, {}, {})
+        database.saver.put_writes(place, [("messages", ["words"])], "task")
+        database.store.put(thread_namespace("cuts", "t"), "cut", {"words": "words"})
+
+
+def counts(database: FileDatabase) -> list[int]:
+    """How much of each kind is stored."""
+    tables = ("checkpoints", "writes", "store")
+    connection = database.store.conn
+    return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - our own names
+
+
+def ended_process() -> str:
+    """The name of a process that has ended."""
+    command = "from unsay.history.processes import this_process; print(this_process())"
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_one_process_has_a_thread_at_a_time(opened: Opens) -> None:
+    """A second one is refused, and let in when the first is done; other threads are free."""
+    first, second = opened(), opened()
+    lease = hold(first.leases)
+    with pytest.raises(ThreadBusyError, match=rf"thread 't' is under way in process {os.getpid()}"):
+        hold(second.leases)
+    hold(second.leases, "another").release()
+    lease.release()
+
+    hold(second.leases).release()
+
+
+def test_every_token_is_new(opened: Opens) -> None:
+    """No token comes back, not even when the table was empty in between."""
+    database = opened()
+    tokens = []
+    for _ in range(3):
+        lease = hold(database.leases)
+        tokens += rows(database)
+        lease.release()
+
+    assert sorted({token for token, _ in tokens}) == [token for token, _ in tokens]
+    assert [] == rows(database)
+
+
+def test_those_who_wait_come_in_the_order_of_asking(opened: Opens) -> None:
+    """Whoever asked first writes first, and whoever writes again stands behind them."""
+    holder = opened()
+    lease = hold(holder.leases)
+    came: list[int] = []
+
+    def ask(number: int, database: FileDatabase) -> None:
+        taken = hold(database.leases, wait=60.0)
+        came.append(number)
+        taken.release()
+
+    waiting = []
+    for number in range(3):
+        waiting.append(threading.Thread(target=ask, args=(number, opened())))
+        waiting[-1].start()
+        while len(rows(holder)) < number + 2:
+            pass
+    lease.release()
+    ask(3, holder)
+    for each in waiting:
+        each.join()
+
+    assert [0, 1, 2, 3] == came
+
+
+@linux
+def test_the_lease_of_a_dead_process_is_taken_at_once(opened: Opens) -> None:
+    """Its owner need not have said goodbye, and its time need not be over."""
+    first, second = opened(), opened()
+    hold(first.leases)
+    first.store.conn.execute("UPDATE leases SET owner = ?", (ended_process(),))
+
+    hold(second.leases).release()
+
+
+@linux
+def test_a_process_elsewhere_is_never_gone() -> None:
+    """The same number means another process on another machine or in another container."""
+    name = ended_process()
+    elsewhere = [f"another-boot {name.split(' ', 1)[1]}", name.replace("pid:[", "pid:[9")]
+
+    assert is_gone(name)
+    assert not is_gone(this_process())
+    assert [False, False] == [is_gone(each) for each in elsewhere]
+
+
+@linux
+def test_a_number_used_again_is_another_process() -> None:
+    """A living process with a dead one's number does not keep the lease."""
+    place, process, began = this_process().rsplit(" ", 2)
+
+    assert is_gone(f"{place} {process} {int(began) - 1}")
+
+
+@linux
+def test_a_process_that_nobody_buried_is_gone() -> None:
+    """A child that was killed and not waited for still has a number, and no life."""
+    command = "import time; from unsay.history.processes import this_process as t; print(t(), flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        name = it.stdout.readline().strip()
+        assert not is_gone(name)
+        it.kill()
+        while it.stdout.read():
+            pass
+        os.waitid(os.P_PID, it.pid, os.WEXITED | os.WNOWAIT)
+
+        assert is_gone(name)
+
+
+def test_what_was_not_renewed_is_over(clocked: Callable[[Clock], FileLeases]) -> None:
+    """A lease ends with its time, by the clock of whoever asks."""
+    clock = Clock()
+    first, second = clocked(Clock()), clocked(clock)
+    hold(first, lease=10.0)
+    clock.now += 9.0
+    with pytest.raises(ThreadBusyError):
+        hold(second)
+    clock.now += 1.0
+    hold(second)
+
+    assert 0 < (first.token("t") or 0) < (second.token("t") or 0)
+
+
+def test_a_clock_that_was_set_back_delays_and_no_more(
+    clocked: Callable[[Clock], FileLeases],
+) -> None:
+    """A lease that nobody renews is over once the clock is past its end again."""
+    clock = Clock()
+    first, second = clocked(Clock()), clocked(clock)
+    hold(first, lease=10.0)
+    clock.now -= 3_600.0
+    with pytest.raises(ThreadBusyError):
+        hold(second)
+    clock.now += 3_611.0
+
+    hold(second).release()
+
+
+def test_a_lease_is_renewed_for_as_long_as_it_is_held(opened: Opens) -> None:
+    """Its owner may take many times the lease's time."""
+    first, second = opened(), opened()
+    ends = "SELECT expires FROM leases ORDER BY token LIMIT 1"
+    lease = hold(first.leases, lease=0.5)
+    begin = first.store.conn.execute(ends).fetchone()[0]
+    while first.store.conn.execute(ends).fetchone()[0] < begin + 1.0:
+        with pytest.raises(ThreadBusyError):
+            hold(second.leases)
+    lease.release()
+
+    assert [] == rows(first)
+
+
+def taken_over(database: FileDatabase, other: FileDatabase) -> None:
+    """Let another writer take the thread from one that holds it and does not know."""
+    run_out(database)
+    hold(other.leases).release()
+
+
+def test_a_writer_that_lost_its_lease_writes_nothing(opened: Opens) -> None:
+    """No checkpoint, no write and no item, neither new nor deleted, comes after the loss."""
+    slow, quick = opened(), opened()
+    hold(slow.leases)
+    write(slow)
+    before = counts(slow)
+    taken_over(slow, quick)
+    late: list[Callable[[], Any]] = [
+        lambda: slow.saver.put(CONFIG, empty_checkpoint(), {}, {}),
+        lambda: slow.saver.put_writes(
+            {"configurable": {**CONFIG["configurable"], "checkpoint_id": "1"}}, [("a", 1)], "task"
+        ),
+        lambda: slow.saver.delete_thread("t"),
+        lambda: slow.store.put(thread_namespace("cuts", "t"), "cut", {"words": "others"}),
+        lambda: slow.store.delete(thread_namespace("cuts", "t"), "cut"),
+        lambda: slow.store.put(("unsay", "threads"), "t", {"title": "others"}),
+    ]
+    for each in late:
+        with (
+            pytest.raises(ThreadBusyError, match="another writer took the thread over"),
+            translated(slow.path),
+        ):
+            each()
+
+    assert before == counts(slow)
+    assert not slow.saver.conn.in_transaction
+    assert not slow.store.conn.in_transaction
+
+
+def test_only_its_own_thread_is_closed_to_it(opened: Opens) -> None:
+    """Other threads and the host's own items can be written, and its thread once it asks again."""
+    slow, quick = opened(), opened()
+    lease = hold(slow.leases)
+    taken_over(slow, quick)
+    slow.store.put(thread_namespace("cuts", "another"), "cut", {})
+    slow.store.put(("unsay", "threads"), "another", {})
+    slow.store.put(("host",), "t", {})
+    lease.release()
+    hold(slow.leases)
+    write(slow)
+
+    assert [1, 1, 4] == counts(slow)
+
+
+def test_a_lost_lease_can_be_given_up(opened: Opens) -> None:
+    """Giving it up takes nothing from the writer that has the thread now."""
+    slow, quick = opened(), opened()
+    lease = hold(slow.leases)
+    run_out(slow)
+    hold(quick.leases)
+    lease.release()
+
+    write(quick)
+    assert [1, 1, 1] == counts(quick)
+
+
+@given(st.text(min_size=1))
+def test_every_item_of_a_thread_is_known_as_its_own(thread: str) -> None:
+    """Whatever characters a thread's id has, as far as a namespace can be made of it."""
+    thread = thread.encode("utf-8", "ignore").decode()
+    kept = ".".join(thread_namespace("ledger", thread or "t"))
+
+    assert (thread or "t") == thread_of_item(kept, "a-page")
+    assert thread == thread_of_item("unsay.threads", thread)
+    assert thread_of_item("host.settings.t", thread) is None
+
+
+def test_the_table_does_not_name_a_thread(opened: Opens, tmp_path: Path) -> None:
+    """A thread's id may be personal: the leases leave it nowhere in the file."""
+    database = opened()
+    hold(database.leases, "alice@example.org").release()
+    database.close()
+
+    assert b"alice" not in (tmp_path / "talk.db").read_bytes()
+
+
+def test_a_closed_database_holds_nothing(opened: Opens) -> None:
+    """What was not released is released when the file is closed."""
+    first, second = opened(), opened()
+    hold(first.leases)
+    first.close()
+
+    hold(second.leases).release()
+
+
+def test_a_database_in_memory_has_no_leases() -> None:
+    """No other process can open it."""
+    database = open_database(":memory:")
+    database.close()
+
+    assert isinstance(database.leases, NoLeases)
+    assert drive(database.leases.hold("t", wait_seconds=0, lease_seconds=1)) is None
+
+
+async def test_a_wait_does_not_block_the_loop(opened: Opens) -> None:
+    """Asking, waiting and giving up happen beside the loop."""
+    first, second = opened(), opened()
+    guard = BlockBuster()
+    guard.activate()
+    try:
+        lease = await adrive(first.leases.hold("t", wait_seconds=0, lease_seconds=600))
+        waiting = asyncio.create_task(
+            adrive(second.leases.hold("t", wait_seconds=60, lease_seconds=600))
+        )
+        await asyncio.sleep(0.05)
+        assert lease is not None
+        lease.release()
+        taken = await waiting
+        assert taken is not None
+        taken.release()
+    finally:
+        guard.deactivate()
+
+
+async def test_a_wait_that_is_cancelled_leaves_nothing(opened: Opens) -> None:
+    """Nobody stands in the queue afterwards, whenever it was broken off."""
+    first, second = opened(), opened()
+    lease = hold(first.leases)
+    for pauses in range(6):
+        waiting = asyncio.create_task(
+            adrive(second.leases.hold("t", wait_seconds=60, lease_seconds=600))
+        )
+        for _ in range(pauses):
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    lease.release()
+    while rows(first):  # noqa: ASYNC110 - a thread empties it
+        await asyncio.sleep(0.001)
+
+    assert first.leases.token("t") is second.leases.token("t") is None  # type: ignore[attr-defined]
+
+
+def take(lock: WriterLock, wait: float = 60.0, leases: Any = None) -> Any:
+    """The steps of taking a lock that no other process wants."""
+    return lock.take(leases or NoLeases(), "t", wait_seconds=wait, lease_seconds=600)
+
+
+def test_a_lock_is_refused_when_the_wait_is_over() -> None:
+    """In one process as among several; and it is there for whoever comes later."""
+    lock = WriterLock()
+    drive(take(lock))
+    for wait in (0.0, 0.01):
+        with pytest.raises(ThreadBusyError, match="under way here, and did not end"):
+            drive(take(lock, wait))
+    lock.release()
+    drive(take(lock, 0.0))
+    lock.release()
+
+
+async def test_threads_and_tasks_share_one_queue() -> None:
+    """Nobody who asks again and again keeps the others out."""
+    lock = WriterLock()
+    came: list[str] = []
+
+    async def task(name: str) -> None:
+        for _ in range(3):
+            await adrive(take(lock))
+            came.append(name)
+            await asyncio.sleep(0)
+            lock.release()
+
+    def thread(name: str) -> None:
+        for _ in range(3):
+            drive(take(lock))
+            came.append(name)
+            lock.release()
+
+    await adrive(take(lock))
+    work = [asyncio.create_task(task(name)) for name in "ab"]
+    await asyncio.sleep(0)
+    work.append(asyncio.create_task(asyncio.to_thread(thread, "c")))
+    while len(lock._queue) < 4:  # noqa: ASYNC110 - a thread joins it
+        await asyncio.sleep(0.001)
+    lock.release()
+    await asyncio.gather(*work)
+
+    assert ["a", "b", "c"] == came[:3]
+    assert ["a", "a", "a", "b", "b", "b", "c", "c", "c"] == sorted(came)
+
+
+async def test_a_cancelled_task_does_not_keep_the_lock() -> None:
+    """Neither while it waits nor at the instant at which the lock becomes its own."""
+    lock = WriterLock()
+    for release_first in (True, False):
+        await adrive(take(lock))
+        waiting = asyncio.create_task(adrive(take(lock)))
+        await asyncio.sleep(0.01)
+        if release_first:
+            lock.release()
+            waiting.cancel()
+        else:
+            waiting.cancel()
+            lock.release()
+        await asyncio.gather(waiting, return_exceptions=True)
+        if not waiting.cancelled():
+            lock.release()
+        await adrive(take(lock, 0.0))
+        lock.release()
+
+
+def test_a_lock_is_free_when_the_lease_is_refused(opened: Opens) -> None:
+    """Another process's turn leaves nothing locked in this one."""
+    first, second = opened(), opened()
+    lease = hold(first.leases)
+    lock = WriterLock()
+    with pytest.raises(ThreadBusyError):
+        drive(take(lock, 0.0, second.leases))
+    lease.release()
+    drive(take(lock, 0.0, second.leases))
+    lock.release()
+
+    assert [] == rows(first)

@@ -1,0 +1,544 @@
+"""The record again, from what happened."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.store.memory import InMemoryStore
+
+from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored
+from unsay.effects import drive
+from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
+from unsay.history.checkpoints import make_checkpoint
+from unsay.history.line import Label, Line, put_back, take_back
+from unsay.history.runlog import EMPTY, Head, head_of, make_page, put_page, read_events
+from unsay.transcript import events as ev
+from unsay.transcript.events import Stamp, distinct, events_of
+from unsay.transcript.marks import with_mark
+from unsay.transcript.replay import replay, replay_run
+from unsay.types import Checkpoint, Cut, Event
+
+LABEL = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
+
+
+@dataclass(kw_only=True)
+class Model:
+    """A plain list of messages, and beside it the events of all that was done to it."""
+
+    draw: Callable[[Any], Any]
+    line: Line = field(default_factory=lambda: Line(messages=()))
+    cuts: dict[str, Cut] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    made: int = 0
+
+    @property
+    def stamp(self) -> Stamp:
+        """Where the next events stand."""
+        return Stamp(thread_id="t", at="2026", turn_id="q", after=len(self.events))
+
+    def log(self, *events: Event) -> None:
+        """These things happened."""
+        self.events += distinct(events)
+
+    def name(self) -> str | None:
+        """A place on the record."""
+        return self.draw(st.sampled_from([None, *(m.id for m in self.line.messages)]))
+
+    def new(self) -> AnyMessage:
+        """A message that is not there yet."""
+        self.made += 1
+        return self.draw(st.sampled_from(SAMPLES)).model_copy(update={"id": f"m{self.made}"})
+
+    def keep(self, base: str | None) -> list[str]:
+        """Some of the messages after a place."""
+        tail = self.line.messages[self.line.index_of(base) + 1 :]
+        return [m.id or "" for m in tail if self.draw(st.booleans())]
+
+    def say(self) -> None:
+        """A message is added."""
+        message = self.new()
+        self.line = Line(messages=(*self.line.messages, message), checkpoints=self.line.checkpoints)
+        self.log(*events_of(message, stamp=self.stamp))
+
+    def rewrite(self) -> None:
+        """A message is replaced by another with its id."""
+        if name := self.name():
+            message = self.new().model_copy(update={"id": name})
+            self.replace(name, message)
+            self.log(*events_of(message, stamp=self.stamp))
+
+    def judge(self) -> None:
+        """A message is stamped."""
+        if name := self.name():
+            mark = self.draw(MARKS)
+            message = self.line.messages[self.line.index_of(name)]
+            plain = {k: v for k, v in message.response_metadata.items() if k != "unsay"}
+            if isinstance(message.response_metadata.get("unsay"), dict):
+                mark = {**message.response_metadata["unsay"], **mark}
+                plain = message.response_metadata
+            stamped = message.model_copy(update={"response_metadata": plain})
+            stamped = with_mark(stamped, **mark)
+            self.replace(name, stamped)
+            self.log(ev.verdict(name, stamped.response_metadata["unsay"], stamp=self.stamp))
+
+    def replace(self, name: str, message: AnyMessage) -> None:
+        """Another message stands in a place."""
+        new = tuple(message if m.id == name else m for m in self.line.messages)
+        self.line = Line(messages=new, checkpoints=self.line.checkpoints)
+
+    def checkpoint(self) -> None:
+        """A good point is marked."""
+        name = self.name()
+        if name and all(each["message_id"] != name for each in self.line.checkpoints):
+            free = all(each["name"] != "home" for each in self.line.checkpoints)
+            mark = make_checkpoint(
+                message_id=name,
+                turn=1,
+                score=None,
+                topic="",
+                reason="order",
+                created_at=f"{len(self.events):04}" if self.draw(st.booleans()) else "",
+                name="home" if free and self.draw(st.booleans()) else None,
+            )
+            self.line = Line(
+                messages=self.line.messages, checkpoints=(*self.line.checkpoints, mark)
+            )
+            self.log(ev.checkpoint(mark, stamp=self.stamp))
+
+    def go_back(self) -> None:
+        """A rollback, with or without a draft that never was on the record."""
+        base = self.name()
+        keep = self.keep(base)
+        drafts = (self.new(),) if self.draw(st.booleans()) else ()
+        for draft in drafts:
+            self.log(*events_of(draft, stamp=self.stamp))
+        label = Label(kind="draft", reason="bad", created_at="2026", drafts=drafts)
+        change = take_back(self.line, base, label=label, keep=keep)
+        self.line, self.cuts[change.cut["id"]] = change.line, change.cut
+        ids = [m.id or "" for m in drafts]
+        self.log(
+            ev.rollback(
+                change.cut["id"],
+                "draft",
+                base,
+                removed=[*(m.id for m in change.cut["messages"]), *ids],
+                keep=keep,
+                drafts=ids,
+                reason="bad",
+                stamp=self.stamp,
+            )
+        )
+
+    def put_back(self) -> None:
+        """A restore of one cut or two, whole or in part, whatever stands on the record."""
+        base = self.name()
+        keep = self.keep(base)
+        chosen = self.draw(st.permutations(list(self.cuts.values())))[:2]
+        held = [m.id or "" for cut in chosen for m in cut["messages"]]
+        part = [name for name in held if self.draw(st.booleans())]
+        only = part if self.draw(st.booleans()) else None
+        change = put_back(self.line, base, chosen, label=LABEL, keep=keep, only=only)
+        self.line, self.cuts[change.cut["id"]] = change.line, change.cut
+        self.log(
+            ev.restore(
+                change.restored,
+                change.cut["id"],
+                "person",
+                base,
+                removed=[m.id for m in change.cut["messages"]],
+                keep=keep,
+                only=change.only,
+                reason="go back",
+                stamp=self.stamp,
+            )
+        )
+
+    def fork(self) -> None:
+        """The thread becomes another's copy, as a fork's ledger begins."""
+        line = self.line
+        self.log(ev.fork(line.messages, line.checkpoints, source="t", stamp=self.stamp))
+
+    def edit(self) -> None:
+        """The host changes the record."""
+        stay = [m for m in self.line.messages if self.draw(st.booleans())]
+        new = (*stay, self.new()) if self.draw(st.booleans()) else tuple(stay)
+        names = {m.id for m in new}
+        marks = tuple(c for c in self.line.checkpoints if c["message_id"] in names)
+        self.line = Line(messages=new, checkpoints=marks)
+        self.log(ev.edit(new, stamp=self.stamp))
+
+    def remark(self) -> None:
+        """Something that leaves the record as it is."""
+        self.log(
+            ev.planner_note("again", stamp=self.stamp),
+            ev.planner_note("again", stamp=self.stamp),
+            ev.recall([], None, stamp=self.stamp),
+        )
+
+
+ACTS = (
+    "say",
+    "say",
+    "say",
+    "rewrite",
+    "judge",
+    "checkpoint",
+    "go_back",
+    "put_back",
+    "fork",
+    "edit",
+    "remark",
+)
+
+
+@st.composite
+def histories(draw: Any) -> Model:
+    """Anything that can happen to a record."""
+    model = Model(draw=draw)
+    for act in draw(st.lists(st.sampled_from(ACTS), max_size=14)):
+        getattr(model, act)()
+    return model
+
+
+@given(model=histories())
+def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
+    """Whatever happened, the events lead to the same messages, checkpoints and cuts."""
+    found = replay(model.events)
+
+    assert as_stored(model.line.messages) == as_stored(found.messages)
+    assert sorted(c["id"] for c in model.line.checkpoints) == sorted(
+        c["id"] for c in found.checkpoints
+    )
+    assert set(model.cuts) == set(found.cuts)
+    for name, cut in model.cuts.items():
+        assert as_stored([*cut["messages"], *cut["drafts"]]) == as_stored(found.cuts[name])
+
+
+@given(model=histories(), data=st.data())
+def test_a_replay_from_the_store_is_the_record(model: Model, data: st.DataObject) -> None:
+    """The same holds for events that were written on pages and read again."""
+    store, head, rest = InMemoryStore(), Head(**EMPTY), list(model.events)
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        page = make_page(head, rest[:size])
+        drive(_one(put_page(store, "t", page)))
+        head, rest = head_of(page), rest[size:]
+
+    assert as_stored(model.line.messages) == as_stored(
+        replay(drive(read_events(store, "t", head))).messages
+    )
+
+
+def _one(call: Any) -> Any:
+    return (yield call)
+
+
+@given(model=histories(), data=st.data())
+def test_any_prefix_twice_changes_nothing(model: Model, data: st.DataObject) -> None:
+    """Events that a retry sent again count once."""
+    size = data.draw(st.integers(0, len(model.events)))
+    copies = [Event(**event) for event in model.events[:size]]
+    again = [*copies, *model.events, *copies]
+
+    assert as_stored(model.line.messages) == as_stored(replay(again).messages)
+
+
+@given(model=histories(), data=st.data())
+def test_a_message_that_lost_a_piece_is_refused(model: Model, data: st.DataObject) -> None:
+    """Without one of its events a message is an error, never another message."""
+    pieces = [e for e in model.events if e["type"] in ("thinking", "tool_call")]
+    if pieces:
+        lost = data.draw(st.sampled_from(pieces))
+
+        with pytest.raises(LedgerGapError):
+            replay([event for event in model.events if event is not lost])
+
+
+def person(text: str, name: str) -> list[Event]:
+    """A question."""
+    return events_of(HumanMessage(text, id=name), stamp=STAMP)
+
+
+def back(base: str | None, **told: Any) -> Event:
+    """A rollback."""
+    given = {"removed": ["b"], "reason": "", **told}
+    return ev.rollback("x", "person", base, stamp=STAMP, **given)
+
+
+MARK = Checkpoint(
+    id="cp",
+    name=None,
+    message_id="nowhere",
+    turn=1,
+    score=None,
+    topic="",
+    reason="order",
+    created_at="",
+)
+CALLER = AIMessage("", id="b", tool_calls=[{"name": "add", "args": {}, "id": "c1"}])
+DEEP = AIMessage([{"type": "thinking", "thinking": "hm"}], id="b")
+JUDGED = with_mark(AIMessage("4", id="b"), outcome="passed")
+GAPS = {
+    "rollback to an unknown base": [*person("hi", "b"), back("nowhere")],
+    "rollback of what is not there": [*person("hi", "a"), back("a")],
+    "rollback of more than was told": [*person("hi", "a"), *person("hi", "b"), back(None)],
+    "restore of an unknown cut": [
+        *person("hi", "a"),
+        ev.restore(["nowhere"], "y", "person", "a", removed=[], reason="", stamp=STAMP),
+    ],
+    "verdict on an unknown message": [ev.verdict("nowhere", {"outcome": "passed"}, stamp=STAMP)],
+    "checkpoint at an unknown message": [ev.checkpoint(MARK, stamp=STAMP)],
+    "thinking without its message": events_of(DEEP, stamp=STAMP)[:1],
+    "a message without its thinking": events_of(DEEP, stamp=STAMP)[1:],
+    "another message's thinking": [
+        events_of(DEEP, stamp=STAMP)[0],
+        events_of(DEEP.model_copy(update={"id": "c"}), stamp=STAMP)[1],
+    ],
+    "another message's call": [
+        events_of(CALLER, stamp=STAMP)[0],
+        events_of(CALLER.model_copy(update={"id": "c"}), stamp=STAMP)[1],
+    ],
+    "another message's verdict": [
+        *person("hi", "a"),
+        events_of(JUDGED, stamp=STAMP)[0],
+        ev.verdict("a", {"outcome": "passed"}, stamp=STAMP),
+    ],
+    "a piece of no message": events_of(CALLER, stamp=STAMP)[1:],
+    "thinking within a message": [
+        events_of(CALLER, stamp=STAMP)[0],
+        events_of(DEEP, stamp=STAMP)[0],
+    ],
+    "a message without its call": [*events_of(CALLER, stamp=STAMP)[:1], *person("hi", "z")],
+    "a part of a result without a call": [{"type": "tool_result", "id": "c9", "content": ""}],
+    "a part answered twice": [
+        {"type": "tool_call", "id": "c9", "name": "add"},
+        {"type": "tool_result", "id": "c9"},
+        {"type": "tool_result", "id": "c9"},
+    ],
+}
+
+
+@pytest.mark.parametrize("events", GAPS.values(), ids=GAPS)
+def test_events_that_build_on_nothing_are_refused(events: list[Any]) -> None:
+    """A missing event is an error that names the one which needs it."""
+    with pytest.raises(LedgerGapError, match=r"Event '?(ev-|[0-9])"):
+        replay(events)
+
+
+def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
+    """What was cut stands where it stood, what was kept behind it, and a draft stays out."""
+    mark = Checkpoint(**{**MARK, "message_id": "b"})
+    draft = person("draft", "d")
+    taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
+    again = ev.restore(["x"], "y", "person", "a", removed=["e"], keep=["c"], reason="", stamp=STAMP)
+    before = [
+        *person("one", "a"),
+        *person("two", "b"),
+        ev.checkpoint(mark, stamp=STAMP),
+        *person("three", "c"),
+        *draft,
+        back("a", **taken),
+        *person("four", "e"),
+    ]
+    cut, restored = replay(before), replay([*before, again])
+
+    assert (["a", "c", "e"], ()) == ([m.id for m in cut.messages], cut.checkpoints)
+    assert ["b", "d"] == [m.id for m in cut.cuts["x"]]
+    assert (["a", "b", "c"], (mark,)) == ([m.id for m in restored.messages], restored.checkpoints)
+    assert ["e"] == [m.id for m in restored.cuts["y"]]
+
+
+def test_a_whole_result_without_its_call_is_refused_when_asked() -> None:
+    """A host's record may hold one; a strict replay says so."""
+    orphan = ToolMessage("4", tool_call_id="c1", id="r")
+    events = events_of(orphan, stamp=STAMP)
+
+    assert [orphan] == replay(events).messages
+    assert [CALLER, orphan] == replay(
+        [*events_of(CALLER, stamp=STAMP), *events], strict=True
+    ).messages
+    with pytest.raises(LedgerGapError, match="c1"):
+        replay(events, strict=True)
+
+
+def test_one_id_for_two_events_is_refused() -> None:
+    """Which of the two happened cannot be told."""
+    (event,) = person("hi", "a")
+
+    with pytest.raises(EventConflictError, match=event["id"]):
+        replay([event, {**event, "run_id": "r9"}])
+
+
+def test_an_unknown_type_is_refused() -> None:
+    """What cannot be understood is not left out."""
+    with pytest.raises(TranscriptError, match="gossip"):
+        replay([{"type": "gossip"}])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "tool_call", "name": "add"},
+        {"type": "tool_call", "id": "c1"},
+        {"type": "tool_call", "id": "c1", "name": "add", "args": [1]},
+        {"type": "tool_result", "content": "4"},
+        {"type": "rollback", "base": None},
+        {**ev.planner_note("x", stamp=STAMP), "type": "verdict"},
+    ],
+    ids=[
+        "no id",
+        "no name",
+        "arguments without names",
+        "result without id",
+        "rollback without cut",
+        "verdict without message",
+    ],
+)
+def test_a_part_that_lacks_its_fields_is_refused(part: dict[str, Any]) -> None:
+    """The error says which event and what it lacks."""
+    with pytest.raises(TranscriptError, match=r"Event '?(ev-|0)"):
+        replay([part])
+
+
+def test_a_run_without_transcript_events_is_an_error() -> None:
+    """An empty log is a lost log, not an empty conversation."""
+    note = ev.planner_note("hm", stamp=STAMP)
+    for events in ([], [note], person("hi", "a")):
+        with pytest.raises(LedgerGapError, match="r9"):
+            replay_run(events, "r9")
+
+
+def test_a_run_is_replayed_up_to_its_end() -> None:
+    """What later runs did to the record does not show."""
+    first, second = (Stamp(thread_id="t", at="", run_id=run, turn_id=run) for run in ("r1", "r2"))
+    events = [
+        *events_of(HumanMessage("one", id="a"), stamp=first),
+        *events_of(HumanMessage("two", id="b"), stamp=second),
+        ev.rollback("x", "person", None, removed=["a", "b"], reason="", stamp=second),
+    ]
+
+    assert ["one"] == [m.content for m in replay_run(events, "r1").messages]
+    assert [] == replay_run(events, "r2").messages
+
+
+PARTS = [
+    {"type": "user_message", "text": "How warm?"},
+    {"type": "tool_call", "id": "c1", "name": "find", "args": {"q": 1}},
+    {"type": "assistant_message", "text": "I look."},
+    {"type": "tool_call", "id": "c2", "name": "add"},
+    {"type": "thinking", "text": "hm", "signature": "s"},
+    {"type": "user_message", "text": "Be quick!"},
+    {"type": "tool_result", "id": "c2", "content": {"é": 1}, "is_error": True},
+    {"type": "planner_note", "text": "slow tool"},
+    {"type": "tool_result", "id": "c1", "content": "4"},
+    {"type": "tool_call", "id": "c3", "name": "add"},
+    {"type": "tool_result", "id": "c3", "content": [{"type": "text", "text": "5"}]},
+    {"type": "assistant_message", "text": "Nine."},
+]
+
+
+def test_parts_are_put_into_the_sacred_order() -> None:
+    """Thinking, text, calls; results in the order of the calls; the user is heard after them."""
+    found = [(m.type, m.content) for m in replay(PARTS).messages]
+
+    assert [
+        ("human", "How warm?"),
+        (
+            "ai",
+            [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "I look."},
+            ],
+        ),
+        ("tool", "4"),
+        ("tool", '{"é": 1}'),
+        ("human", "Be quick!"),
+        ("ai", ""),
+        ("tool", [{"type": "text", "text": "5"}]),
+        ("ai", "Nine."),
+    ] == found
+
+
+def test_results_keep_tool_name_and_status() -> None:
+    """A result says which tool it came from and whether it failed."""
+    results = [m for m in replay(PARTS).messages if isinstance(m, ToolMessage)]
+
+    assert [("find", "success"), ("add", "error"), ("add", "success")] == [
+        (m.name, m.status) for m in results
+    ]
+
+
+def test_a_call_that_was_never_answered_hides_nothing() -> None:
+    """After an interruption all that was said is still there."""
+    parts = [
+        *PARTS[:2],
+        {"type": "user_message", "text": "Hello?"},
+        {"type": "assistant_message", "text": "Here."},
+        {"type": "tool_call", "id": "c2", "name": "add"},
+        {"type": "tool_result", "id": "c2", "content": "3"},
+    ]
+
+    assert ["How warm?", "", "Hello?", "Here.", "3"] == [m.content for m in replay(parts).messages]
+
+
+def test_parts_with_one_message_id_are_one_message() -> None:
+    """A builder that gives ids says where a message ends."""
+    parts = [
+        {"type": "assistant_message", "text": "a", "message_id": "m1"},
+        {"type": "assistant_message", "text": "b", "message_id": "m1"},
+        {"type": "assistant_message", "text": "c", "message_id": "m2"},
+    ]
+
+    assert [("m1", 2), ("m2", 1)] == [(m.id, len(m.content)) for m in replay(parts).messages]
+
+
+def test_a_part_may_answer_a_call_of_a_whole_message() -> None:
+    """Both shapes of event can stand in one ledger."""
+    events = [
+        *events_of(CALLER, stamp=STAMP),
+        ev.planner_note("hm", stamp=STAMP),
+        {"type": "tool_result", "id": "c1", "content": "4"},
+    ]
+
+    assert ["", "4"] == [m.content for m in replay(events).messages]
+
+
+def test_a_late_result_is_taken_after_a_rollback_between() -> None:
+    """A call whose message was settled early still gets its result."""
+    events: list[Any] = [
+        {"type": "user_message", "text": "hi", "message_id": "u"},
+        {"type": "tool_call", "id": "c1", "name": "add", "message_id": "a"},
+        ev.checkpoint({**MARK, "message_id": "u"}, stamp=STAMP),
+        {"type": "tool_result", "id": "c1", "content": "4"},
+    ]
+
+    assert ["human", "ai", "tool"] == [m.type for m in replay(events).messages]
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"content": "k" * 600, "preview": "first rows"}, "first rows"),
+        ({"content": "k" * 600}, "kkk"),
+        ({"omitted": True, "preview": "first rows", "bounds": {"total": 9}}, "first rows"),
+    ],
+    ids=["its own preview", "its beginning", "omitted before"],
+)
+def test_large_results_are_shown_as_omitted(result: dict[str, Any], shown: str) -> None:
+    """The record of what was left out names the reason and shows something."""
+    events = [PARTS[1], {"type": "tool_result", "id": "c1", **result}]
+    text = str(replay(events, max_tool_result_bytes=300).messages[-1].content)
+
+    assert '"omitted": true, "reason": "size_limit"' in text
+    assert shown in text
+
+
+def test_the_record_keeps_large_results_whole() -> None:
+    """Only who asks for a limit gets one."""
+    large = ToolMessage("k" * 100_000, tool_call_id="c1", id="r")
+
+    assert [large] == replay(events_of(large, stamp=STAMP)).messages

@@ -1,0 +1,422 @@
+"""The ledger's pages in a store."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.errors import EventConflictError, InputError, LedgerGapError
+from unsay.history.database import open_database
+from unsay.history.runlog import (
+    EMPTY,
+    Appended,
+    Head,
+    Page,
+    append,
+    events_in,
+    head_of,
+    ledger_namespace,
+    make_page,
+    put_page,
+    read_events,
+    read_pages,
+    select,
+    verify,
+)
+from unsay.transcript.events import Stamp, distinct, events_of, make_event, planner_note
+from unsay.transcript.replay import replay
+from unsay.types import Event
+
+THREAD = "昨日 a/b.c"
+
+
+def note(text: str, **told: Any) -> Event:
+    """A remark."""
+    return planner_note(text, stamp=Stamp(thread_id=THREAD, at="2026", **told))
+
+
+def mine(name: str, text: str = "x", **told: Any) -> Event:
+    """A remark with an id of the caller's own."""
+    return {**note(text, **told), "id": name}
+
+
+def chain(*sizes: int) -> list[Page]:
+    """Pages with so many events each."""
+    head, pages = EMPTY, []
+    for number, size in enumerate(sizes):
+        events = [note(f"{number}.{each}") for each in range(size)]
+        pages.append(make_page(head, events))
+        head = head_of(pages[-1])
+    return pages
+
+
+def one(call: Call) -> Steps[Any]:
+    """A step of one call."""
+    return (yield call)
+
+
+def run(steps: Steps[Any], *, loop: bool) -> Any:
+    """Run a step in place or on an event loop."""
+    return asyncio.run(adrive(steps)) if loop else drive(steps)
+
+
+@pytest.fixture(params=["memory", "sqlite", "unsay"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
+    """Each store that a ledger may lie in."""
+    if request.param == "memory":
+        yield InMemoryStore()
+    elif request.param == "sqlite":
+        with SqliteStore.from_conn_string(str(tmp_path / "plain.db")) as plain:
+            plain.setup()
+            yield plain
+    else:
+        database = open_database(tmp_path / "t.db")
+        yield database.store
+        database.close()
+
+
+BOTH = pytest.mark.parametrize("loop", [False, True], ids=["invoke", "ainvoke"])
+
+
+@BOTH
+def test_what_was_written_is_read(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
+    """Any message a record can hold comes back from the pages, blocking and awaited."""
+    if loop and type(store) is SqliteStore:
+        pytest.skip("LangGraph's own SqliteStore cannot be awaited")
+    whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(SAMPLES)]
+    head = EMPTY
+    for message in whole:
+        page = make_page(head, events_of(message, stamp=STAMP))
+        run(one(put_page(store, THREAD, page)), loop=loop)
+        head = head_of(page)
+    events = run(read_events(store, THREAD, head), loop=loop)
+
+    assert as_stored(whole) == as_stored(replay(events).messages)
+    assert len(events) == head["count"]
+
+
+def test_an_empty_ledger_has_no_pages(store: BaseStore) -> None:
+    """Before anything happened there is nothing to read."""
+    assert [] == drive(read_pages(store, THREAD, EMPTY))
+
+
+def test_threads_do_not_meet(store: BaseStore) -> None:
+    """Another thread's pages are not read, whatever the threads are called."""
+    (page,) = chain(1)
+    drive(one(put_page(store, f"{THREAD}.x", page)))
+
+    assert ledger_namespace(THREAD) != ledger_namespace(f"{THREAD}.x")
+    with pytest.raises(LedgerGapError, match=page["id"]):
+        drive(read_pages(store, THREAD, head_of(page)))
+
+
+def test_the_same_events_make_the_same_page() -> None:
+    """A step that runs twice writes one page."""
+    assert chain(2, 1) == chain(2, 1)
+    assert chain(2)[0] != chain(1)[0]
+
+
+def test_a_page_needs_an_event() -> None:
+    """Nothing happened is no page."""
+    with pytest.raises(InputError):
+        make_page(EMPTY, [])
+
+
+def test_a_page_that_was_never_committed_is_no_gap(store: BaseStore) -> None:
+    """What a crash left behind is not reached from the head, and the ledger goes on without it."""
+    first, lost = chain(1, 1)
+    other = make_page(head_of(first), [note("instead")])
+    for page in (first, lost, other):
+        drive(one(put_page(store, THREAD, page)))
+
+    assert [first, other] == drive(read_pages(store, THREAD, head_of(other)))
+    assert [first] == drive(read_pages(store, THREAD, head_of(first)))
+
+
+def test_many_pages_take_few_round_trips() -> None:
+    """A long ledger is read in one search, not page by page."""
+    store, pages = InMemoryStore(), chain(*[1] * 300)
+    for page in pages:
+        drive(one(put_page(store, THREAD, page)))
+    calls: list[Call] = []
+    found = drive(counted(read_pages(store, THREAD, head_of(pages[-1])), calls))
+
+    assert (pages, 1) == (found, len(calls))
+
+
+class Blind(InMemoryStore):
+    """A store whose search misses what was written meanwhile."""
+
+    def search(self, *_: Any, **__: Any) -> list[Any]:
+        """Nothing."""
+        return []
+
+
+def test_pages_that_a_search_misses_are_fetched() -> None:
+    """A store that pages loosely costs round trips, and nothing is taken for missing."""
+    store, pages = Blind(), chain(1, 2, 1)
+    for page in pages:
+        drive(one(put_page(store, THREAD, page)))
+
+    assert pages == drive(read_pages(store, THREAD, head_of(pages[-1])))
+
+
+def counted(steps: Steps[Any], calls: list[Call]) -> Steps[Any]:
+    """The same step, its calls noted."""
+    result: Any = None
+    while True:
+        try:
+            call = steps.send(result)
+        except StopIteration as stop:
+            return stop.value
+        calls.append(call)
+        result = yield call
+
+
+def flipped(page: Page, key: str, at: int) -> Page:
+    """The page with one thing changed."""
+    value: Any = page[key]  # type: ignore[literal-required]
+    if isinstance(value, int):
+        return {**page, key: value + 1}  # type: ignore[misc,return-value]
+    if value is None:
+        return {**page, key: "page-0"}  # type: ignore[misc,return-value]
+    place = at % len(value)
+    other = "A" if value[place] != "A" else "B"
+    return {**page, key: f"{value[:place]}{other}{value[place + 1 :]}"}  # type: ignore[misc,return-value]
+
+
+CHAINS = st.lists(st.integers(1, 3), min_size=1, max_size=5).map(lambda sizes: chain(*sizes))
+
+
+@given(pages=CHAINS)
+def test_a_whole_chain_is_accepted(pages: list[Page]) -> None:
+    """Pages as they were made pass, and hold all events in order."""
+    verify(pages, head_of(pages[-1]))
+
+    assert head_of(pages[-1])["count"] == len(events_in(pages))
+
+
+@given(
+    pages=CHAINS,
+    which=st.integers(0, 4),
+    key=st.sampled_from(["id", "previous", "first", "count", "events"]),
+    at=st.integers(0, 10**6),
+)
+def test_any_change_of_a_page_is_found(pages: list[Page], which: int, key: str, at: int) -> None:
+    """One other character anywhere is noticed."""
+    head, which = head_of(pages[-1]), which % len(pages)
+    pages[which] = flipped(pages[which], key, at)
+
+    with pytest.raises(LedgerGapError, match="Page "):
+        verify(pages, head)
+
+
+@given(pages=CHAINS, which=st.integers(0, 4), end=st.integers(0, 4))
+def test_a_missing_or_misplaced_page_is_found(pages: list[Page], which: int, end: int) -> None:
+    """A page that was dropped, exchanged, doubled, or cut off with all behind it is noticed."""
+    head, which, other = head_of(pages[-1]), which % len(pages), end % len(pages)
+    swapped = list(pages)
+    swapped[which], swapped[other] = swapped[other], swapped[which]
+    wrong = [pages[:which] + pages[which + 1 :], pages[:which], [*pages, pages[which]]]
+    if which != other:
+        wrong.append(swapped)
+
+    for each in wrong:
+        with pytest.raises(LedgerGapError, match="page-"):
+            verify(each, head)
+
+
+def test_a_head_that_fits_no_page_is_found() -> None:
+    """The count that was committed must be the count there is."""
+    pages = chain(2, 1)
+    head = head_of(pages[-1])
+    wrong: list[Head] = [EMPTY, {**head, "count": 4}, {**head, "page_id": "page-0"}]
+
+    for each in wrong:
+        with pytest.raises(LedgerGapError, match="page-"):
+            verify(pages, each)
+    with pytest.raises(LedgerGapError):
+        verify([], {"page_id": None, "count": 3})
+
+
+def test_a_page_that_counts_wrongly_is_found() -> None:
+    """A page that says another place than its own does not pass, well made as it is."""
+    first, second = chain(2, 1)
+    forged = make_page({**head_of(first), "count": 5}, events_in([second]))
+
+    with pytest.raises(LedgerGapError, match=forged["id"]):
+        verify([first, forged], head_of(forged))
+
+
+DAMAGE: dict[str, Callable[[BaseStore, list[Page]], None]] = {
+    "removed": lambda store, pages: store.delete(ledger_namespace(THREAD), pages[1]["id"]),
+    "flipped": lambda store, pages: store.put(
+        ledger_namespace(THREAD),
+        pages[1]["id"],
+        {**flipped(pages[1], "events", 60)},
+        index=False,
+    ),
+    "exchanged": lambda store, pages: store.put(
+        ledger_namespace(THREAD), pages[1]["id"], {**pages[0]}, index=False
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_in_the_store_is_named(
+    store: BaseStore, damage: Callable[[BaseStore, list[Page]], None]
+) -> None:
+    """The error says which page is missing or was changed."""
+    pages = chain(2, 1, 3)
+    for page in pages:
+        drive(one(put_page(store, THREAD, page)))
+    damage(store, pages)
+
+    with pytest.raises(LedgerGapError, match=pages[1]["id"]):
+        drive(read_events(store, THREAD, head_of(pages[-1])))
+
+
+def test_a_page_that_cannot_be_thawed_is_named() -> None:
+    """Text that is no frozen value is damage, not a crash."""
+    page: Page = {**chain(1)[0], "events": "AAAA"}
+
+    with pytest.raises(LedgerGapError, match=page["id"]):
+        events_in([page])
+
+
+def appended(store: BaseStore, *events: Event) -> list[Appended]:
+    """Each event appended, each on the head that the one before left."""
+    head, made = EMPTY, []
+    for event in events:
+        made.append(drive(append(store, THREAD, head, event)))
+        head = made[-1].head
+    return made
+
+
+def test_an_event_is_appended_once(store: BaseStore) -> None:
+    """The same event again, at any later time, changes nothing."""
+    first, later = mine("e1"), {**mine("e1"), "at": "2030"}
+    made = appended(store, first, mine("e2"), later, mine("e2"))  # type: ignore[arg-type]
+
+    assert [True, True, False, False] == [each.inserted for each in made]
+    assert made[1].head == made[3].head
+    assert [first, mine("e2")] == drive(read_events(store, THREAD, made[3].head))
+
+
+@BOTH
+def test_another_event_with_the_id_is_refused(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
+    """Same key, other body: an error, and the ledger as it was."""
+    if loop and type(store) is SqliteStore:
+        pytest.skip("LangGraph's own SqliteStore cannot be awaited")
+    head = run(append(store, THREAD, EMPTY, mine("e1")), loop=loop).head
+
+    with pytest.raises(EventConflictError, match="e1"):
+        run(append(store, THREAD, head, mine("e1", "y")), loop=loop)
+    assert [mine("e1")] == run(read_events(store, THREAD, head), loop=loop)
+
+
+def test_an_event_that_was_never_committed_is_appended_again(store: BaseStore) -> None:
+    """A crash before the head was kept leaves nothing that would be in the way."""
+    appended(store, mine("e0"), mine("e1"))
+    head = drive(append(store, THREAD, EMPTY, mine("e2"))).head
+    again = drive(append(store, THREAD, head, mine("e1", "y")))
+
+    assert again.inserted
+    assert [mine("e2"), mine("e1", "y")] == drive(read_events(store, THREAD, again.head))
+
+
+def test_an_event_of_an_older_page_is_known(store: BaseStore) -> None:
+    """The id is found among pages that the graph wrote, too."""
+    (made,) = appended(store, mine("e1"))
+    page = make_page(made.head, [note("by the graph")])
+    drive(one(put_page(store, THREAD, page)))
+    head = head_of(page)
+
+    assert Appended(head=head, inserted=False) == drive(append(store, THREAD, head, mine("e1")))
+
+
+@given(names=st.lists(st.sampled_from("abcd"), max_size=8))
+def test_a_log_holds_every_id_once_in_the_order_of_arrival(names: list[str]) -> None:
+    """However often each is sent, a log is its first arrivals."""
+    made = appended(store := InMemoryStore(), *(mine(name) for name in names))
+    log = drive(read_events(store, THREAD, made[-1].head if made else EMPTY))
+
+    assert list(dict.fromkeys(names)) == [event["id"] for event in log]
+
+
+LOG = distinct(
+    make_event(
+        "planner_note" if number % 3 else "fold",
+        {"number": number},
+        stamp=Stamp(
+            thread_id=THREAD,
+            at="2026",
+            run_id=f"r{number % 2}",
+            labels={"tenant": "a"} if number % 4 else {"tenant": "a", "team": "b"},
+        ),
+    )
+    for number in range(12)
+)
+FILTERS: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "all": ({}, list(range(12))),
+    "a run": ({"run_id": "r1"}, [1, 3, 5, 7, 9, 11]),
+    "types": ({"types": {"fold"}}, [0, 3, 6, 9]),
+    "labels": ({"labels": {"tenant": "a", "team": "b"}}, [0, 4, 8]),
+    "all at once": ({"run_id": "r0", "types": {"fold"}, "labels": {"team": "b"}}, [0]),
+    "nothing": ({"run_id": "r9"}, []),
+}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize(("wanted", "numbers"), FILTERS.values(), ids=FILTERS)
+def test_events_are_read_page_by_page(
+    wanted: dict[str, Any], numbers: list[int], limit: int
+) -> None:
+    """Oldest first, none twice, none left out, and no cursor at the end."""
+    found: list[list[int]] = []
+    cursor: str | None = None
+    while not found or cursor:
+        page = select(LOG, limit=limit, cursor=cursor, **wanted)
+        found.append([event["data"]["number"] for event in page.events])
+        cursor = page.cursor
+
+    assert [numbers[n : n + limit] for n in range(0, len(numbers), limit)] or [[]] == found
+    assert numbers == [number for each in found for number in each]
+
+
+def test_a_cursor_stays_when_the_log_grows() -> None:
+    """What was appended meanwhile comes after what was there."""
+    cursor = select(LOG[:4], limit=2).cursor
+
+    assert LOG[2:5] == list(select(LOG, limit=3, cursor=cursor).events)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, None])
+def test_a_page_has_a_length(limit: Any) -> None:
+    """A limit is a positive number."""
+    with pytest.raises(InputError, match="limit"):
+        select(LOG, limit=limit)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "é", "WzAsIngiXQ==", "WzAs", "MQ==", "Wy0xLCJ4Il0="])
+def test_a_strange_cursor_is_refused(cursor: str) -> None:
+    """A cursor of another ledger, or none at all, is an error and not the beginning."""
+    with pytest.raises(InputError, match="cursor"):
+        select(LOG, limit=1, cursor=cursor)
+
+
+def test_a_question_is_found_by_its_run() -> None:
+    """Events of whole messages are selected like any other."""
+    events = events_of(HumanMessage("hi", id="a"), stamp=STAMP)
+
+    assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).events

@@ -1,0 +1,160 @@
+"""`unsay events`: everything that happened in a thread, one line each."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from unsay.cli.output import note, plain, print_json, versioned
+from unsay.cli.pages import line, moment, tell_more
+from unsay.cli.place import Found, existing_thread
+from unsay.cli.record_labels import record_labels
+from unsay.errors import LedgerGapError
+from unsay.graph.conversation import Conversation
+from unsay.history.frozen import freeze_messages
+from unsay.history.runlog import EventPage, select
+from unsay.nodes.commands import score_text
+from unsay.transcript.replay import replay
+from unsay.transcript.text import cells_of, newest_language
+from unsay.types import Event, EventType
+
+
+def events(
+    *,
+    thread: str | None,
+    types: Sequence[EventType],
+    run: str | None,
+    labels: Mapping[str, str],
+    limit: int | None,
+    cursor: str | None,
+    verify: bool,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Print a thread's ledger, or check it."""
+    if verify and (types or run or labels or limit is not None or cursor):
+        context = click.get_current_context()
+        raise click.UsageError("--verify checks the whole ledger: leave the filters out.", context)
+    with existing_thread(db, thread) as found:
+        conversation = found.open()
+        told = conversation.events()
+        if verify:
+            _verify(found, conversation, told, as_json=as_json)
+            return
+        page = select(
+            told,
+            limit=max(1, len(told)) if limit is None else limit,
+            run_id=run,
+            types=types or None,
+            labels=labels,
+            cursor=cursor,
+        )
+        if as_json:
+            shown = versioned(thread_id=found.thread_id, events=page.events, cursor=page.cursor)
+            print_json(shown)
+        else:
+            _print(page, conversation)
+
+
+def _verify(
+    found: Found, conversation: Conversation, told: Sequence[Event], *, as_json: bool
+) -> None:
+    """Say that the ledger is whole and gives the record.
+
+    Raises:
+        LedgerGapError: It is not, or gives another.
+    """
+    record = conversation.messages()
+    made = replay(told).messages
+    if freeze_messages(made) != freeze_messages(record):
+        raise LedgerGapError(
+            f"The {len(told)!r} events of thread {found.thread_id!r} make another record than "
+            f"the one that is kept, {len(made)!r} messages where there are {len(record)!r}: "
+            "put a backup of the database in its place"
+        )
+    if as_json:
+        counts = {"events": len(told), "messages": len(record)}
+        print_json(versioned(thread_id=found.thread_id, verified=True, **counts))
+        return
+    words = record_labels(newest_language(record)).verified
+    click.echo(words.format(events=len(told), messages=len(record)))
+
+
+def _print(page: EventPage, conversation: Conversation) -> None:
+    turns = {turn.question_id: turn.number for turn in conversation.timeline().turns}
+    runs = max((cells_of(each["run_id"] or "–") for each in page.events), default=0)
+    for each in page.events:
+        number = turns.get(each["turn_id"]) if each["turn_id"] else None
+        head = (
+            f"{moment(each['at'])}  {each['type']:<17}  "
+            f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{runs}}"
+        )
+        click.echo(line(head, words_of(each)))
+    tell_more(page.cursor)
+    if not page.events:
+        note("There is no such event.")
+
+
+def words_of(event: Event) -> str:
+    """What an event says, for people."""
+    return _WORDS[event["type"]](event["data"])
+
+
+def _message(data: Mapping[str, Any]) -> str:
+    content = data["message"]["data"]["content"]
+    return " ".join(map(_block, [content] if isinstance(content, str) else content))
+
+
+def _block(block: Any) -> str:
+    """The words of a block; what has none is named, what stands in another event left out."""
+    if isinstance(block, Mapping):
+        return str(block.get("text") or f"[{block.get('type', 'block')}]")
+    return str(block or "")
+
+
+def _thinking(data: Mapping[str, Any]) -> str:
+    block = data["block"]
+    if not isinstance(block, Mapping):
+        return str(block)
+    words = (block.get(name) for name in ("thinking", "reasoning", "text"))
+    return next((each for each in words if isinstance(each, str)), f"[{block.get('type')}]")
+
+
+def _call(data: Mapping[str, Any]) -> str:
+    call = data["call"]
+    return f"{call['name']}({json.dumps(plain(call['args']), ensure_ascii=False)})"
+
+
+def _verdict(data: Mapping[str, Any]) -> str:
+    mark = data["mark"]
+    return f"{score_text(mark.get('score'))} {mark.get('outcome', '')} {mark.get('reason', '')}"
+
+
+def _checkpoint(data: Mapping[str, Any]) -> str:
+    made = data["checkpoint"]
+    return f"{made['name'] or made['id']} {score_text(made['score'])} {made['topic']}"
+
+
+def _cut(data: Mapping[str, Any]) -> str:
+    return f"{data['kind']} −{len(data['removed'])} {data['reason']}"
+
+
+_WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
+    "user_message": _message,
+    "assistant_message": _message,
+    "tool_result": _message,
+    "thinking": _thinking,
+    "tool_call": _call,
+    "verdict": _verdict,
+    "checkpoint": _checkpoint,
+    "rollback": _cut,
+    "restore": _cut,
+    "fold": lambda data: f"{data['label']}: {data['summary'] or ''}",
+    "unfold": lambda data: str(data["label"]),
+    "recall": lambda data: f"+{len(data['message_ids'])}",
+    "planner_note": lambda data: str(data["text"]),
+    "edit": lambda data: f"={len(data['messages'])}",
+    "fork": lambda data: f"={len(data['messages'])} {data['source']}",
+}
+"""What each type of event says, from its data."""

@@ -1,0 +1,234 @@
+"""Reminders: short instructions of the developer's, put into views and never on the record.
+
+Source: Goa-AI's reminders (two tiers, a cap for each run that safety is exempt
+from, a spacing in turns, two places, and never between a tool call and its result).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict, get_args
+
+from langchain_core.messages import AnyMessage, SystemMessage
+
+from unsay.errors import ConfigurationError
+from unsay.prompts.catalogue import Fence
+from unsay.prompts.texts import Texts
+from unsay.transcript.marks import is_question
+from unsay.transcript.text import text_of
+
+Tier = Literal["safety", "guidance"]
+Attach = Literal["run_start", "user_turn"]
+
+_TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder:
+    """One instruction, where it stands in a view and how often."""
+
+    reminder_id: str
+    """What its count is kept under; no other reminder may have it."""
+
+    text: str
+    """The instruction, in the developer's own words and language."""
+
+    tier: Tier = "guidance"
+    """`safety` stands before `guidance`."""
+
+    attach: Attach = "user_turn"
+    """`user_turn` ends the newest question, `run_start` ends the system message."""
+
+    max_per_run: int | None = None
+    """Most views of one run that show it; `None` is no cap, and `safety` knows none.
+
+    A draft and all its tool steps share one view. A `run_start` reminder stays
+    for a whole turn of the run, which counts once, so that no attempt of the
+    turn loses the prompt cache to it.
+    """
+
+    min_turns_between: int = 0
+    """How many turns after one that shows it the next may; 0 and 1 are every turn.
+
+    For `user_turn`. A `run_start` reminder that comes and goes changes the system
+    message, and the provider reads the whole view anew each time: over 20 turns
+    that was seven times the uncached text. Source: own measurement.
+    """
+
+    def __post_init__(self) -> None:
+        for name in ("reminder_id", "text"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise ConfigurationError(f"{self._of(name)}: write at least one word")
+        for name, kind in (("tier", Tier), ("attach", Attach)):
+            if getattr(self, name) not in get_args(kind):
+                choices = " or ".join(map(repr, get_args(kind)))
+                raise ConfigurationError(f"{self._of(name)}: write {choices}")
+        if self.max_per_run is not None and not _is_whole(self.max_per_run, 1):
+            raise ConfigurationError(
+                f"{self._of('max_per_run')}: write a whole number from 1, or None for no cap"
+            )
+        if not _is_whole(self.min_turns_between, 0):
+            raise ConfigurationError(
+                f"{self._of('min_turns_between')}: write a whole number from 0 (every turn)"
+            )
+
+    def _of(self, name: str) -> str:
+        return f"A reminder ({self.reminder_id!r}) cannot have {name} {getattr(self, name)!r}"
+
+
+class Showing(TypedDict):
+    """How often a reminder was shown in its latest run, and in which turn last."""
+
+    run_id: str
+    times: int
+    turn: int
+
+
+ReminderCounts = dict[str, Showing]
+"""The latest showing by `reminder_id`; plain JSON, at most one for each reminder."""
+
+
+def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
+    """The reminders as a view shows them: safety first, then in the order given.
+
+    Raises:
+        ConfigurationError: Two of them have the same id.
+    """
+    names = [each.reminder_id for each in reminders]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError(
+            f"{doubled[0]!r} is the id of {names.count(doubled[0])} reminders: give each its own"
+        )
+    tiers = get_args(Tier)
+    return tuple(sorted(reminders, key=lambda each: tiers.index(each.tier)))
+
+
+def due(
+    reminders: Sequence[Reminder], counts: Mapping[str, Showing], *, turn: int, run_id: str
+) -> tuple[Reminder, ...]:
+    """The reminders that the next view shows, in their order.
+
+    Args:
+        reminders: All of the graph's.
+        counts: As `counted` left them after the view before.
+        turn: The number of the turn under way. One at or before the last showing
+            means that the talk went back: the spacing starts anew.
+        run_id: Of the run under way, the same for each of its views.
+
+    Raises:
+        ConfigurationError: Two of them have the same id.
+    """
+    return tuple(
+        each
+        for each in ordered(reminders)
+        if (before := counts.get(each.reminder_id)) is None or _is_due(each, before, turn, run_id)
+    )
+
+
+def counted(
+    reminders: Sequence[Reminder],
+    counts: Mapping[str, Showing],
+    shown: Sequence[Reminder],
+    *,
+    turn: int,
+    run_id: str,
+) -> ReminderCounts:
+    """The counts after a view.
+
+    Args:
+        reminders: All of the graph's; the counts of any other are dropped.
+        counts: Before the view; it is not changed.
+        shown: What `due` gave for the view.
+        turn: As `due` was told.
+        run_id: As `due` was told.
+    """
+    after: ReminderCounts = {}
+    for each in reminders:
+        before = counts.get(each.reminder_id)
+        if each in shown:
+            after[each.reminder_id] = _counted_once(each, before, turn, run_id)
+        elif before is not None:
+            after[each.reminder_id] = before
+    return after
+
+
+def inject(
+    messages: Sequence[AnyMessage], shown: Sequence[Reminder], texts: Texts
+) -> list[AnyMessage]:
+    """A view with its reminders.
+
+    They follow the words of the message that carries them: the next turn's view
+    shows that message without them, so all of it stays in the common prefix.
+
+    Args:
+        messages: The view, its system message first if it has one; not changed.
+        shown: What `due` gave.
+        texts: Of the conversation's language.
+
+    Returns:
+        The same messages in the same order. Only the newest question and the
+        system message are replaced by longer copies; a missing system message
+        is put first. Without a question all reminders stand in the system message.
+    """
+    view = list(messages)
+    places = [place for place, message in enumerate(view) if is_question(message)]
+    at_question = [each for each in shown if places and each.attach == "user_turn"]
+    at_start = [each for each in shown if each not in at_question]
+    if at_question:
+        question = view[places[-1]]
+        fenced = _fenced(at_question, text_of(question))
+        view[places[-1]] = _longer(question, texts.turn_reminders.format(reminders=fenced))
+    if at_start:
+        words = texts.run_reminders.format(reminders=_fenced(at_start))
+        if view and view[0].type == "system":
+            view[0] = _longer(view[0], words)
+        else:
+            view.insert(0, SystemMessage(words))
+    return view
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_due(reminder: Reminder, before: Showing, turn: int, run_id: str) -> bool:
+    if 0 < turn - before["turn"] < reminder.min_turns_between:
+        return False
+    cap = None if reminder.tier == "safety" else reminder.max_per_run
+    if cap is None or before["run_id"] != run_id:
+        return True
+    return _stays(reminder, before, turn) or before["times"] < cap
+
+
+def _stays(reminder: Reminder, before: Showing, turn: int) -> bool:
+    """Whether a view of the same run goes on showing what its turn began with."""
+    return reminder.attach == "run_start" and before["turn"] == turn
+
+
+def _counted_once(reminder: Reminder, before: Showing | None, turn: int, run_id: str) -> Showing:
+    if before is None or before["run_id"] != run_id:
+        return Showing(run_id=run_id, times=1, turn=turn)
+    more = 0 if _stays(reminder, before, turn) else 1
+    return Showing(run_id=run_id, times=before["times"] + more, turn=turn)
+
+
+def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
+    """The reminders between tags that neither they nor the words around them can imitate.
+
+    `Fence.mark` would change every tag of ours, and a developer may well ask for
+    an answer between `<answer>` tags: here only the fence's own is made harmless.
+    """
+    key = Fence.around(*(each.text for each in reminders), *around).key
+    return "\n".join(
+        f'<reminder key="{key}">\n{_TAG.sub("&lt;", each.text)}\n</reminder key="{key}">'
+        for each in reminders
+    )
+
+
+def _longer(message: AnyMessage, words: str) -> AnyMessage:
+    content = message.content
+    if isinstance(content, str):
+        return message.model_copy(update={"content": f"{content}\n\n{words}"})
+    block = {"type": "text", "text": f"\n\n{words}"}
+    return message.model_copy(update={"content": [*content, block]})

@@ -1,0 +1,177 @@
+"""Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.graph.reply import Moved, Preview, Reply
+from unsay.graph.talk import Talk
+from unsay.graph.tokens import tokens_of
+from unsay.history.checkpoints import add_checkpoint, find_checkpoint
+from unsay.history.compensations import Compensation
+from unsay.history.line import Label, take_back
+from unsay.nodes.commands import answered_turns
+from unsay.nodes.compensation import due
+from unsay.nodes.landings import landing_of
+from unsay.nodes.logbook import log_checkpoints
+from unsay.nodes.moves import (
+    OPERATIONS,
+    counts,
+    go_back,
+    line_of,
+    place_name,
+    redo_last,
+    turns_left,
+    undo_last,
+)
+from unsay.nodes.orders import checkpoint_by_order
+from unsay.nodes.retrying import retried
+from unsay.services import Scope
+from unsay.state import State, Update, merge_messages
+from unsay.transcript.marks import is_question, spoken
+from unsay.transcript.parts import calls_of
+from unsay.transcript.text import text_of
+from unsay.types import Checkpoint, Operation
+
+Confirm = Callable[[Compensation], bool]
+"""Whether what a tool's call did may be taken back."""
+
+
+def mark(talk: Talk, name: str | None) -> Steps[Checkpoint]:
+    """Make a checkpoint at the newest message."""
+    state = yield from talk.known()
+    scope = talk.scope()
+    made = checkpoint_by_order(state, scope, name)
+    checkpoints = add_checkpoint(
+        state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit
+    )
+    log_checkpoints(state, scope, [made])
+    yield from talk.write(state, scope, Update(checkpoints=checkpoints))
+    return next(each for each in checkpoints if each["id"] == made["id"])
+
+
+def marks(talk: Talk, limit: int | None, start_after: str | None) -> Steps[tuple[Checkpoint, ...]]:
+    """The checkpoints of the record, the one made first first."""
+    found = (yield from talk.timeline()).checkpoints
+    start = 0
+    if start_after is not None:
+        start = found.index(find_checkpoint(found, start_after)) + 1
+    return found[start:] if limit is None else found[start : start + max(0, limit)]
+
+
+def roll_back(
+    talk: Talk, to: str | None, turns: int | None, confirm: Confirm | None = None
+) -> Steps[Moved]:
+    """Go back to a checkpoint, by default the last before the newest answer, or some turns."""
+    state = yield from talk.known()
+    scope = talk.scope(confirm)
+    base = landing_of(line_of(state), to, turns)
+    reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
+    cause = Label(kind="person", reason=reason, created_at=scope.now())
+    update = yield from go_back(state, scope, base, cause, ())
+    return (yield from settle(talk, state, scope, update, base))
+
+
+def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
+    """What a rollback would take; nothing is written."""
+    state = yield from talk.known()
+    line = line_of(state)
+    base = landing_of(line, to, turns)
+    cause = Label(kind="person", reason="preview", created_at="")
+    change = take_back(line, base, label=cause)
+    cut = change.cut
+    gone: list[AnyMessage] = cut["messages"]
+    said = spoken(gone)
+    return Preview(
+        at=place_name(state, base, talk.scope().texts(state["messages"])).strip(),
+        turns=len(answered_turns(gone)),
+        questions=tuple(text_of(m) for m in said if is_question(m)),
+        message_ids=tuple(m.id or "" for m in gone),
+        checkpoints=tuple(cut["checkpoints"]),
+        tool_calls=tuple(call.name for m in said for call in calls_of(m)),
+        compensations=tuple(due(change, talk.services)),
+        tokens=tokens_of(gone),
+    )
+
+
+def undo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Take back the newest step, a turn or a rollback; also one that never ended."""
+    state = yield from talk.known()
+    turn = state.get("turn")
+    if turn is not None and not turn["done"]:
+        step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
+        operations = [*state.get("operations", []), step][-OPERATIONS:]
+        state = {**state, "operations": operations}
+    scope = talk.scope(confirm)
+    update = yield from undo_last(state, scope, (), "undo")
+    return (yield from settle(talk, state, scope, update, _end(state, update)))
+
+
+def redo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Make the step again that was undone last."""
+    state = yield from talk.known()
+    scope = talk.scope(confirm)
+    update = yield from redo_last(state, scope, (), "redo")
+    return (yield from settle(talk, state, scope, update, _end(state, update)))
+
+
+def retry(talk: Talk) -> Steps[Reply]:
+    """The last question's new answer; a turn that stopped goes on.
+
+    The graph's own `/retry` does it, so that the question leaves and returns in one run.
+
+    Raises:
+        NothingToUndoError: Nothing was asked.
+    """
+    state = yield from talk.known()
+    snapshot = yield from talk.snapshot()
+    if snapshot.next:
+        return (yield from talk.answer(None))
+    retried(state, (), talk.scope().settings.max_message_chars)
+    return (yield from talk.answer("/retry"))
+
+
+def settle(
+    talk: Talk, state: State, scope: Scope, update: Update, base: str | None
+) -> Steps[Moved]:
+    """Commit a move, with the turn closed, and say where it led.
+
+    Args:
+        talk: Whose.
+        state: As it was.
+        scope: Of the order, with its journal.
+        update: What the move makes of the state.
+        base: Id of the message at which the talk stands then.
+    """
+    if turn := state.get("turn"):
+        update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
+    update["should_rollback"], update["move"], update["notice"] = False, None, None
+    after = merge_messages(state["messages"], [update["messages"]])
+    at = place_name({**state, "messages": after}, base, scope.texts(state["messages"]))
+    report = yield from talk.write(state, scope, update)
+    removed, restored = counts(state["messages"], update["messages"])
+    yield from talk.list_thread({**state, **update, "messages": after})
+    return Moved(
+        turns=turns_left(after),
+        removed=removed,
+        restored=restored,
+        at=at.strip(),
+        question=_taken_question(state["messages"], after),
+        report=report,
+    )
+
+
+def _end(state: State, update: Update) -> str | None:
+    """Id of the record's last message once the update is in it."""
+    after: list[Any] = merge_messages(state["messages"], [update["messages"]])
+    return after[-1].id if after else None
+
+
+def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:
+    """The first question that a move took away, so that it can be put back into the prompt."""
+    kept, was = {m.id for m in after}, {m.id for m in before}
+    came = {text_of(m) for m in after if m.id not in was}
+    gone = (text_of(m) for m in spoken(before) if is_question(m) and m.id not in kept)
+    return next((words for words in gone if words not in came), "")

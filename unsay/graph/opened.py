@@ -1,0 +1,114 @@
+"""What both forms of a conversation share: how they are opened."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+from uuid import uuid4
+
+from langchain_core.tools import BaseTool
+
+from unsay.context.reminders import Reminder
+from unsay.errors import InvalidNameError
+from unsay.graph.builder import Graph, compile_graph, make_services
+from unsay.graph.talk import Talk
+from unsay.history.database import Database, open_database
+from unsay.services import ModelLike
+from unsay.settings import Context, Settings
+from unsay.types import TopicDetector
+
+THREAD_CHARS = 200
+"""Longest thread id."""
+
+
+def check_thread(name: str) -> str:
+    """The name of a thread.
+
+    Raises:
+        InvalidNameError: It is blank, too long, or has characters that cannot be printed.
+    """
+    if not name.strip() or len(name) > THREAD_CHARS or not name.isprintable():
+        raise InvalidNameError(
+            f"{name!r} cannot name a thread: use 1 to {THREAD_CHARS} printable characters"
+        )
+    return name
+
+
+def _open_talk(
+    path_or_url: str | os.PathLike[str] | Database,
+    thread: str | None,
+    model: ModelLike | None,
+    context: Context | None,
+    options: Mapping[str, Any],
+) -> Talk:
+    name = str(uuid4()) if thread is None else check_thread(thread)
+    services = make_services(model, **options)
+    database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
+    graph = compile_graph(services, deltas=True, checkpointer=database.saver, store=database.store)
+    return Talk(graph=graph, services=services, database=database, thread_id=name, context=context)
+
+
+class Opened:
+    """What both forms of a conversation share."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    @classmethod
+    def open(
+        cls,
+        path_or_url: str | os.PathLike[str] | Database,
+        *,
+        thread: str | None = None,
+        model: ModelLike | None = None,
+        judge: ModelLike | None = None,
+        summarizer: ModelLike | None = None,
+        title: ModelLike | None = None,
+        tools: Sequence[BaseTool | Callable[..., Any]] = (),
+        detector: TopicDetector | None = None,
+        reminders: Sequence[Reminder] = (),
+        settings: Settings | Mapping[str, Any] | None = None,
+        context: Context | None = None,
+    ) -> Self:
+        """A conversation in a file, made if there is none, or in a Postgres database.
+
+        Args:
+            path_or_url: A path, `sqlite:///path`, `:memory:`, an open database, or
+                `postgresql://user:password@host:port/name` (the extra `postgres`).
+            thread: Its id; `None` begins a new one.
+            model: Answers; see `build_graph`. Reading and going back need none.
+            judge: See `build_graph`.
+            summarizer: See `build_graph`.
+            title: Names the thread; `None` takes `UNSAY_TITLE_MODEL`, else the
+                first question's words.
+            tools: See `build_graph`.
+            detector: See `build_graph`.
+            reminders: See `build_graph`.
+            settings: See `build_graph`.
+            context: Overrides settings for this conversation's runs.
+
+        Raises:
+            StorageError: The file or the server cannot be used; the message says why.
+            ConfigurationError: A setting is impossible, or the URL.
+            MissingExtraError: It is Postgres' and the extra is not installed.
+            InvalidNameError: The thread's id cannot be one.
+        """
+        options = {
+            "judge": judge,
+            "summarizer": summarizer,
+            "title": title,
+            "tools": tools,
+            "detector": detector,
+            "reminders": reminders,
+            "settings": settings,
+        }
+        return cls(_open_talk(path_or_url, thread, model, context, options))
+
+    @property
+    def thread_id(self) -> str:
+        """This conversation's thread."""
+        return self._talk.thread_id
+
+    @property
+    def graph(self) -> Graph:
+        """The compiled graph, with this file's checkpointer and store."""
+        return self._talk.graph

@@ -1,0 +1,216 @@
+"""What a step did, written to the ledger before the step's update is committed.
+
+A page that a crash left behind is not reachable from the head in the state, so the
+ledger and the record always say the same.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.history.checkpoints import add_checkpoint
+from unsay.history.frozen import packed
+from unsay.history.line import Change
+from unsay.history.runlog import head_of, make_page, put_page
+from unsay.services import Happening, Scope
+from unsay.state import LedgerHead, State, Update, merge_messages
+from unsay.transcript.events import (
+    Stamp,
+    checkpoint,
+    distinct,
+    edit,
+    events_of,
+    fold,
+    planner_note,
+    restore,
+    rollback,
+    unfold,
+    verdict,
+)
+from unsay.transcript.marks import mark_of
+from unsay.types import Checkpoint, Event, Topic
+
+EMPTY = LedgerHead(page_id=None, count=0, length=0, digest=0)
+"""Of a thread whose ledger has no page yet."""
+
+
+def log_verdict(scope: Scope, stamped: AnyMessage) -> None:
+    """Note what a judge said about a message that is on the record already."""
+    name, mark = stamped.id or "", mark_of(stamped)
+    scope.journal.happenings.append(lambda stamp: [verdict(name, mark, stamp=stamp)])
+
+
+def log_move(scope: Scope, change: Change) -> None:
+    """Note a change of the record, and the draft that its cut keeps."""
+    cut = change.cut
+    if not cut["messages"] and not cut["drafts"] and not change.restored:
+        return
+    scope.journal.changes.append(change)
+    scope.journal.happenings += [partial(_message, draft) for draft in cut["drafts"]]
+    scope.journal.happenings.append(partial(_move, change))
+    brought = {write.id for write in change.writes if write.type != "remove"}
+    scope.journal.returned |= brought - set(change.keep)
+
+
+def _message(message: AnyMessage, stamp: Stamp) -> list[Event]:
+    return events_of(message, stamp=stamp)
+
+
+def _move(change: Change, stamp: Stamp) -> list[Event]:
+    cut = change.cut
+    drafts = [message.id or "" for message in cut["drafts"]]
+    removed = [*(message.id or "" for message in cut["messages"]), *drafts]
+    if not change.restored:
+        return [
+            rollback(
+                cut["id"],
+                cut["kind"],
+                cut["base"],
+                removed=removed,
+                reason=cut["reason"],
+                keep=change.keep,
+                drafts=drafts,
+                stamp=stamp,
+            )
+        ]
+    return [
+        restore(
+            change.restored,
+            cut["id"],
+            cut["kind"],
+            cut["base"],
+            removed=removed,
+            reason=cut["reason"],
+            keep=change.keep,
+            only=change.only,
+            stamp=stamp,
+        )
+    ]
+
+
+def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
+    """Note good points of the record, the step's own messages among it, as they will be kept."""
+    kept = list(state.get("checkpoints", []))
+    for mark in due:
+        kept = add_checkpoint(kept, mark, limit=scope.settings.checkpoint_limit)
+    names = {mark["id"] for mark in due}
+    made = [mark for mark in kept if mark["id"] in names]
+    scope.journal.afterwards += [partial(_checkpoint, mark) for mark in made]
+
+
+def _checkpoint(mark: Checkpoint, stamp: Stamp) -> list[Event]:
+    return [checkpoint(mark, stamp=stamp)]
+
+
+def log_fold(scope: Scope, topic: Topic) -> None:
+    """Note that views leave a topic out from now on."""
+    found = (topic["id"], topic["label"], topic["summary"], topic["summarized_through"])
+    scope.journal.afterwards.append(lambda stamp: [fold(*found, stamp=stamp)])
+
+
+def log_unfold(scope: Scope, topic: Topic) -> None:
+    """Note that views show a topic's words again."""
+    name, words = topic["id"], topic["label"]
+    scope.journal.afterwards.append(lambda stamp: [unfold(name, words, stamp=stamp)])
+
+
+def log_note(scope: Scope, text: str) -> None:
+    """Note what a person asked of the model beside the conversation."""
+    scope.journal.afterwards.append(lambda stamp: [planner_note(text, stamp=stamp)])
+
+
+def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
+    """The update with the ledger's new head; its page is in the store by then.
+
+    Args:
+        state: As the step began.
+        scope: Of the step, with its journal.
+        update: What the step returns.
+
+    Returns:
+        The update, with the calls that are owed, where nothing else happened or nowhere keeps a
+        ledger.
+    """
+    if scope.journal.owed:
+        update = {
+            **update,
+            "owed": [*update.get("owed", state.get("owed", [])), *scope.journal.owed],
+        }
+    if scope.store is None or scope.thread_id is None:
+        return update
+    before = state.get("messages", [])
+    writes = update.get("messages", [])
+    known = {message.id for message in before} | scope.journal.returned
+    new = [each for each in writes if each.type != "remove" and each.id not in known]
+    journal = scope.journal
+    if not new and not journal.happenings and not journal.afterwards:
+        return update
+    head = state.get("ledger", EMPTY)
+    stamp = _stamp(state, scope, update, head)
+    happenings: list[Happening] = [
+        *_unlogged(before, head),
+        *journal.happenings,
+        *(partial(_message, each) for each in new),
+        *journal.afterwards,
+    ]
+    events = distinct(event for each in happenings for event in each(stamp))
+    page = make_page(head, events)
+    yield put_page(scope.store, scope.thread_id, page)
+    length, digest = _end_of(before, writes, new)
+    return {**update, "ledger": LedgerHead(**head_of(page), length=length, digest=digest)}
+
+
+def _end_of(
+    before: Sequence[AnyMessage], writes: Sequence[Any], new: Sequence[AnyMessage]
+) -> tuple[int, int]:
+    """Length and digest of the record once the writes are on it."""
+    if len(new) == len(writes):
+        return len(before) + len(new), digest_of(new, digest_of(before))
+    record = merge_messages(before, [writes])
+    return len(record), digest_of(record)
+
+
+def _stamp(state: State, scope: Scope, update: Update, head: LedgerHead) -> Stamp:
+    turn = update.get("turn") or state.get("turn")
+    return Stamp(
+        thread_id=scope.thread_id or "",
+        at=scope.now(),
+        run_id=scope.run_id,
+        turn_id=turn["question_id"] if turn else None,
+        labels=scope.labels,
+        after=head["count"],
+    )
+
+
+def _unlogged(record: Sequence[AnyMessage], head: LedgerHead) -> Iterator[Happening]:
+    """What entered the record without a step of ours: at its end, or the host changed it."""
+    known = record[: head["length"]]
+    if len(known) == head["length"] and digest_of(known) == head["digest"]:
+        yield from (partial(_message, each) for each in record[head["length"] :])
+    else:
+        yield lambda stamp: [edit(record, stamp=stamp)]
+
+
+def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
+    """A number that changes when messages come, go, move or are other than they were.
+
+    Args:
+        record: Messages with ids.
+        start: The digest of those before them.
+    """
+    found = start
+    for message in record:
+        found = zlib.crc32(packed([message.type, *vars(message).values()]), found)
+    return found
+
+
+def unlogged_events(state: State, scope: Scope) -> list[Event]:
+    """The events that the next page will begin with: what entered since the last."""
+    head = state.get("ledger", EMPTY)
+    stamp = _stamp(state, scope, Update(), head)
+    happenings = _unlogged(state.get("messages", []), head)
+    return distinct(event for each in happenings for event in each(stamp))

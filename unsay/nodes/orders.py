@@ -1,0 +1,109 @@
+"""What a person orders: commands, and a host's flag for a rollback."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from unsay.errors import UnknownCheckpointError, UnsayError
+from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
+from unsay.nodes.commands import checkpoints_text, timeline_text
+from unsay.nodes.entry import Entry, check_message
+from unsay.nodes.landings import landing_of_order, landing_of_person
+from unsay.nodes.moves import last_operation, last_undone, line_of, turns_left
+from unsay.nodes.retrying import retried
+from unsay.prompts.texts import Texts
+from unsay.services import Scope
+from unsay.state import Command, Move, State
+from unsay.transcript.marks import is_answer, mark_of, spoken
+from unsay.types import Checkpoint, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a person wants before anything is answered."""
+
+    move: Move | None = None
+    """A rollback, an undo, a redo, or another attempt."""
+
+    notice: str | None = None
+    """Words that answer the person without a model."""
+
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    """Checkpoints to make by order."""
+
+
+def read_orders(
+    state: State, scope: Scope, turn: Turn, entry: Entry, command: Command | None
+) -> Orders:
+    """What a person wants; an order that cannot be carried out becomes a notice."""
+    texts = scope.texts(state["messages"])
+    try:
+        if command is not None:
+            return _obey(state, scope, turn, command, texts)
+        if entry.question is not None:
+            check_message(entry.question, scope.settings.max_message_chars)
+        if state.get("should_rollback") and not _left_over(state):
+            target = state.get("rollback_checkpoint_id")
+            base = landing_of_person(line_of(state), target, turn["pending"])
+            return Orders(move=Move(kind="person", to=base, reason=target or "the host's order"))
+    except UnsayError as error:
+        return Orders(notice=texts.refused.format(reason=error))
+    return Orders()
+
+
+def _left_over(state: State) -> bool:
+    """Whether the rollback flag is what an interrupted turn of our own left behind."""
+    return state.get("move") is not None and state.get("rollback_checkpoint_id") is None
+
+
+def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts) -> Orders:
+    verb, argument = command["verb"], command["argument"]
+    if verb == "undo":
+        last_operation(state.get("operations", []))
+        return Orders(move=Move(kind="undo", to=None, reason="/undo"))
+    if verb == "redo":
+        last_undone(state, turn["pending"])
+        return Orders(move=Move(kind="redo", to=None, reason="/redo"))
+    if verb == "rollback":
+        base = landing_of_order(line_of(state), argument, turn["pending"])
+        return Orders(move=Move(kind="person", to=base, reason=f"/rollback {argument}".strip()))
+    if verb == "retry":
+        again = retried(state, turn["pending"], scope.settings.max_message_chars)
+        return Orders(move=Move(kind="retry", to=again, reason="/retry"))
+    if verb == "checkpoint":
+        mark = checkpoint_by_order(state, scope, argument or None, pending=turn["pending"])
+        made = texts.checkpoint_made.format(name=mark["name"] or mark["id"])
+        return Orders(notice=made, checkpoints=[mark])
+    answers = {
+        "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
+        "timeline": lambda: timeline_text(state["messages"], texts),
+        "help": lambda: texts.help,
+    }
+    return Orders(notice=answers[verb]())
+
+
+def checkpoint_by_order(
+    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
+) -> Checkpoint:
+    """A checkpoint at the newest answer.
+
+    Raises:
+        InvalidNameError: The name cannot be used.
+        CheckpointExistsError: Another checkpoint has it.
+        UnknownCheckpointError: Nothing has been answered.
+    """
+    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while said and not is_answer(said[-1]):
+        said.pop()
+    if not said:
+        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
+    mark = make_checkpoint(
+        message_id=said[-1].id or "",
+        turn=turns_left(said),
+        score=mark_of(said[-1]).get("score"),
+        topic=state.get("current_topic", ""),
+        reason="order",
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
+    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
+    return mark

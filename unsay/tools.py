@@ -1,0 +1,191 @@
+"""Tools with consequences: beside a tool stands what takes its calls back.
+
+A rollback takes words off the record. What a tool did in the world stays, unless the tool says how
+it is taken back.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel
+
+from unsay.errors import ConfigurationError
+
+T = TypeVar("T")
+
+KEY = "__unsay_reversal__"
+"""Where a tool, or the function that it is made of, carries its reversal."""
+
+WHOLE = ("args", "result")
+"""Parameters that stand for all of a call's arguments, and for the words of its result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reversal:
+    """How the calls of one tool are taken back."""
+
+    undo: Callable[..., Any] | None
+    """Takes one call back; `None` for a tool without consequences, whose calls need nothing."""
+
+    confirm: bool
+    """Whether a person is asked before."""
+
+    idempotent: bool
+    """Whether `undo` may be called again for a call where nobody knows if it ran."""
+
+    describe: Callable[..., str] | str | None
+    """What is taken back, in words; `None` names the tool and its arguments."""
+
+    @classmethod
+    def none(cls) -> "Reversal":
+        """Of a tool of which nothing is said."""
+        return cls(undo=None, confirm=False, idempotent=False, describe=None)
+
+    def blocking(self, args: Mapping[str, Any], result: str) -> None:
+        """Take a call back, an asynchronous `undo` on an event loop of its own."""
+        made = self._made(args, result)
+        if inspect.isawaitable(made):
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                pool.submit(copy_context().run, asyncio.run, _awaited(made)).result()
+
+    async def awaiting(self, args: Mapping[str, Any], result: str) -> None:
+        """Take a call back without blocking the event loop."""
+        if inspect.iscoroutinefunction(self.undo):
+            await self._made(args, result)
+            return
+        made = await asyncio.to_thread(self._made, args, result)
+        if inspect.isawaitable(made):
+            await made
+
+    def words(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
+        """The call in words; a description that fails is replaced by the tool and its arguments."""
+        plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
+        try:
+            if isinstance(self.describe, str):
+                return self.describe.format_map({**args, "args": dict(args), "result": result})
+            if self.describe is not None:
+                return str(self.describe(**_given(self.describe, args, result or "")))
+        except Exception:  # noqa: BLE001 - the developer's own words may fail in any way
+            return plain
+        return plain
+
+    def _made(self, args: Mapping[str, Any], result: str) -> Any:
+        assert self.undo is not None  # noqa: S101 - calls without consequences are never taken back
+        return self.undo(**_given(self.undo, args, result))
+
+
+async def _awaited(made: Any) -> Any:
+    return await made
+
+
+def reversible(
+    *,
+    undo: Callable[..., Any] | None,
+    confirm: bool = False,
+    idempotent: bool = False,
+    describe: Callable[..., str] | str | None = None,
+) -> Callable[[T], T]:
+    """Say how the calls of a tool are taken back when a rollback takes them off the record.
+
+    Args:
+        undo: Takes one call back, blocking or asynchronous. Its parameters are `args`, all the
+            call's arguments; `result`, the words that the call gave; or arguments of the call by
+            name. `None` says that the tool has no consequences: it is never reported.
+        confirm: Ask a person before; without their yes the call stays as it is.
+        idempotent: Whether `undo` may run a second time for one call: after a crash it then does,
+            and otherwise the call is reported as one that may have been taken back.
+        describe: What is taken back, for the person who is asked or told: a function with the
+            same parameters, or a text such as `"the order {order_id}"`.
+
+    Returns:
+        A decorator for a function or a LangChain tool; the same object comes back.
+
+    Raises:
+        ConfigurationError: `undo` or `describe` has a parameter that the tool's calls have not.
+
+    Example:
+        >>> booked = []
+        >>> def cancel(seat: str) -> None:
+        ...     booked.remove(seat)
+        >>> @reversible(undo=cancel, describe="the booking of seat {seat}")
+        ... def book(seat: str) -> str:
+        ...     '''Book a seat.'''
+        ...     booked.append(seat)
+        ...     return "booked"
+        >>> reversal_of(book).words("book", {"seat": "4A"}, "booked")
+        'the booking of seat 4A'
+    """
+    reversal = Reversal(undo=undo, confirm=confirm, idempotent=idempotent, describe=describe)
+
+    def decorate(target: T) -> T:
+        for function in (undo, describe):
+            if callable(function):
+                _check(function, target)
+        # A LangChain tool is a pydantic model, which takes no attribute of ours in the usual way.
+        object.__setattr__(target, KEY, reversal)
+        return target
+
+    return decorate
+
+
+def reversal_of(target: Any) -> Reversal | None:
+    """How a tool's calls are taken back; `None` where nobody said."""
+    parts = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
+    found = (getattr(each, KEY, None) for each in parts)
+    return next((each for each in found if isinstance(each, Reversal)), None)
+
+
+def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """A call's arguments with those that the model left to the tool's defaults."""
+    schema = target.args_schema
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return dict(args)
+    fields = schema.model_fields.items()
+    defaults = {name: field.default for name, field in fields if not field.is_required()}
+    return {**{n: v for n, v in defaults.items() if _is_plain(v)}, **args}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
+    """What a function is called with, by the names of its parameters."""
+    wanted = inspect.signature(function).parameters.values()
+    given = {**args, "args": dict(args), "result": result}
+    if any(each.kind is each.VAR_KEYWORD for each in wanted):
+        return {**args, **{n: given[n] for n in WHOLE if n in {each.name for each in wanted}}}
+    return {each.name: given[each.name] for each in wanted if each.name in given}
+
+
+def _check(function: Callable[..., Any], target: Any) -> None:
+    """Refuse a parameter that no call can fill.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    known = _parameters(target)
+    for each in inspect.signature(function).parameters.values():
+        named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        filled = each.default is not each.empty or known is None or each.name in known
+        if each.kind is not each.VAR_KEYWORD and not (named and filled):
+            raise ConfigurationError(
+                f"{function!r} has a parameter {str(each)!r} that no call of the tool fills: use "
+                f"{', '.join(map(repr, sorted(known or WHOLE)))}, by name"
+            )
+
+
+def _parameters(target: Any) -> set[str] | None:
+    """The names that a call can fill; `None` for a tool that takes any."""
+    if isinstance(target, BaseTool):
+        return {*target.args, *WHOLE}
+    wanted = inspect.signature(target).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in wanted):
+        return None
+    return {*(each.name for each in wanted), *WHOLE}
