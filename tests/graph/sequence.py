@@ -28,6 +28,7 @@ from unsay.errors import (
     TranscriptError,
     UnsayError,
 )
+from unsay.graph.builder import Graph
 from unsay.graph.conversation import Conversation
 from unsay.history.database import open_database
 
@@ -136,6 +137,17 @@ class Stage(Ways):
             database, thread="t", settings=settings, **self.troupe.parts(self.kind)
         )
 
+    def _graph(self) -> Graph:
+        """The graph, for a host that runs it without the conversation.
+
+        LangGraph drops what stands between a step's writes and its checkpoint when the next
+        input comes; only the conversation commits it first.
+        """
+        found = snapshot_of(self.talk)
+        if found.tasks and not found.next:
+            raise NothingThereError
+        return self.talk.graph
+
     def leave(self) -> None:
         """The process ends."""
         self.troupe.fuse = None
@@ -224,13 +236,13 @@ class Stage(Ways):
         """A host orders a rollback by the state's flag, with or without a question."""
         asked = [HumanMessage(words, id=str(uuid4()))] if words else []
         value = {"should_rollback": True, "rollback_checkpoint_id": to, "messages": asked}
-        self.talk.graph.invoke(value, self.config)
+        self._graph().invoke(value, self.config)
 
     @step(decision=st.sampled_from((None, *DECISIONS)))
     def go_on(self, decision: Any) -> None:
         """A host lets a turn go on by itself."""
         value = None if decision is None else Command(resume=decision)
-        self.talk.graph.invoke(value, self.config)
+        self._graph().invoke(value, self.config)
 
     @step(2, order=st.sampled_from(ORDERS))
     def command(self, order: str) -> None:
@@ -265,7 +277,7 @@ class Stage(Ways):
         text = words or self.verities.said[name]
         self.verities.let_go(name)
         value = {"messages": [HumanMessage(text, id=name)]}
-        self.talk.graph.invoke(value, self.config)
+        self._graph().invoke(value, self.config)
 
     @step()
     def clear(self) -> None:
@@ -282,7 +294,7 @@ class Stage(Ways):
             raise NothingThereError
         self.verities.forget()
         then = past[min(back, len(past) - 1)]
-        self.talk.graph.update_state(then.config, None, as_node="__end__")
+        self._graph().update_state(then.config, None, as_node="__end__")
 
     @step()
     def purge(self) -> None:
@@ -303,13 +315,13 @@ class Stage(Ways):
         if "S3" in KNOWN and snapshot_of(self.talk).next:
             raise NothingThereError
         node = "create_checkpoint" if not self.talk.messages() else None
-        self.talk.graph.update_state(self.config, {"messages": self._named(messages)}, as_node=node)
+        self._graph().update_state(self.config, {"messages": self._named(messages)}, as_node=node)
 
     @step(messages=wild_transcripts(max_size=4, thoughts=()), beats=beats())
     def invoke(self, messages: Sequence[AnyMessage], beats: Sequence[Any]) -> None:
         """A host runs the graph with messages of its own."""
         self.troupe.rehearse(beats)
-        self.talk.graph.invoke({"messages": self._named(messages)}, self.config)
+        self._graph().invoke({"messages": self._named(messages)}, self.config)
 
     @step(place=st.integers(0, 9))
     def remove(self, place: int) -> None:

@@ -127,7 +127,8 @@ def _check_end(
     run = runs[now.values["turn"]["run_id"]]
     wanted = "paused" if now.interrupts else "completed"
     assert (wanted, bool(now.interrupts)) == (run.status, run.suspension is not None)
-    went_on = scene.name in GOES_ON or (not new and bool(scene.before.next))
+    stopped = bool(scene.before.next or scene.before.tasks)
+    went_on = scene.name in GOES_ON or (not new and stopped)
     assert bool(new) != went_on or _unopened(scene)
 
 
