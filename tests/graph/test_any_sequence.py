@@ -42,6 +42,11 @@ FOUND = {
         Step("crash", {"after": 5, "inner": _say("Go on")}),
         _say("Go on"),
     ],
+    "journal": [
+        _say("How do lists work?", ("unreachable",)),
+        Step("clear"),
+        Step("retry"),
+    ],
 }
 """What `sequences` found before, by the name of the bug."""
 

@@ -22,6 +22,7 @@ from unsay.history.locks import WriterLock
 from unsay.history.sessions import find_session, read_journal, refuse_ended, revise
 from unsay.nodes.booking import book
 from unsay.nodes.bookkeeping import resume_run
+from unsay.nodes.commands import parse_command
 from unsay.nodes.compensation import finish
 from unsay.nodes.entry import check_message
 from unsay.nodes.logbook import write_ahead
@@ -117,19 +118,29 @@ class Talk:
         shows what the next input would drop. Such a step is committed first.
         """
         snapshot: StateSnapshot = yield self._reading()
-        if not self.writes or snapshot.next:
+        if not self.writes:
             return snapshot
-        lost = None if snapshot.tasks else (yield from self._lost(snapshot.values))
-        if snapshot.tasks or lost:
+        half_committed = snapshot.tasks and not snapshot.next
+        lost = None if half_committed else (yield from self._lost(snapshot))
+        if half_committed or lost:
             yield self._committing(lost)
             snapshot = yield self._reading()
         return snapshot
 
-    def _lost(self, state: Mapping[str, Any]) -> Steps[dict[str, Any] | None]:
-        """What a process that died had said and not yet committed; `None` for nothing."""
-        journal = yield from read_journal(self.database.store, self.thread_id)
-        on_record = {message.id for message in state.get("messages", [])}
-        if not journal or any(message.id in on_record for message in journal):
+    def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
+        """What a process that died had said and not yet committed; `None` for nothing.
+
+        A journal whose words are on the record, or were a command of a turn that stopped, has
+        served: were it kept, whoever takes them off the record would see them come back.
+        """
+        store = self.database.store
+        journal = yield from read_journal(store, self.thread_id)
+        on_record = {message.id for message in snapshot.values.get("messages", [])}
+        if not journal:
+            return None
+        obeyed = snapshot.next and parse_command(text_of(journal[-1])) is not None
+        if obeyed or any(message.id in on_record for message in journal):
+            yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
             return None
         return {"messages": journal}
 
@@ -307,6 +318,7 @@ class Talk:
             m if m.id else m.model_copy(update={"id": str(uuid4())})
             for m in convert_to_messages(list(messages))
         ]
+        yield from self.snapshot()
         yield from self.commit(Update(messages=given))
         snapshot = yield from self.snapshot()
         yield from self.list_thread(snapshot.values)
