@@ -130,16 +130,17 @@ class Talk:
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
         """What a process that died had said and not yet committed; `None` for nothing.
 
-        A journal whose words are on the record, or were a command of a turn that stopped, has
-        served: were it kept, whoever takes them off the record would see them come back.
+        A journal whose words are on the record has served: were it kept, whoever takes them off
+        would see them come back. A command is not brought back: it may have been obeyed, and
+        nobody expects it to be obeyed later.
         """
         store = self.database.store
         journal = yield from read_journal(store, self.thread_id)
         on_record = {message.id for message in snapshot.values.get("messages", [])}
         if not journal:
             return None
-        obeyed = snapshot.next and parse_command(text_of(journal[-1])) is not None
-        if obeyed or any(message.id in on_record for message in journal):
+        command = parse_command(text_of(journal[-1]))
+        if command is not None or any(message.id in on_record for message in journal):
             yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
             return None
         return {"messages": journal}

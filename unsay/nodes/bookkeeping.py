@@ -49,7 +49,7 @@ def kept(name: str, node: Node) -> Node:
             raise
         except GraphBubbleUp:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever ends the turn is noted with its run, and raised on
             yield from end_run(scope, "failed", f"{type(error).__name__}: {error}")
             raise
         if name == "evaluate_quality":
