@@ -24,7 +24,10 @@ Figures = Mapping[str, Figure]
 
 
 def overall(files: Iterable[Figures]) -> dict[str, Figure]:
-    """The mean of each figure over the files that have it, and the sum of its items."""
+    """The mean of each figure over the files that have it, and the sum of its items.
+
+    Of a figure whose name begins with `worst`, the largest.
+    """
     rows = list(files)
     return {name: _mean(rows, name) for name in dict.fromkeys(n for row in rows for n in row)}
 
@@ -32,10 +35,15 @@ def overall(files: Iterable[Figures]) -> dict[str, Figure]:
 def _mean(rows: Sequence[Figures], name: str) -> Figure:
     having = [row[name] for row in rows if name in row]
     known = [figure.value for figure in having if figure.value is not None]
+    value = max(known, default=None) if name.startswith("worst") else _average(known)
     return Figure(
-        value=sum(known) / len(known) if known else None,
+        value=value,
         items=sum(figure.items for figure in having),
     )
+
+
+def _average(known: Sequence[float]) -> float | None:
+    return sum(known) / len(known) if known else None
 
 
 def plain(figures: Figures) -> dict[str, Any]:

@@ -8,6 +8,7 @@ UnsayError
 │   ├── EmptyMessageError
 │   ├── MessageTooLongError
 │   ├── InvalidNameError
+│   ├── SnapshotError             a snapshot cannot be made or read as asked
 │   └── TranscriptError           no provider would accept these messages
 ├── NotFoundError                 what was asked for does not exist
 │   ├── UnknownThreadError
@@ -19,6 +20,7 @@ UnsayError
 │   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
 │   ├── AmbiguousCheckpointError
+│   ├── BudgetExceededError       the session, the task or the agent has spent what it may
 │   ├── CheckpointExistsError
 │   ├── EventConflictError        another event has this id
 │   ├── RunConflictError          the run is not in a state that allows this
@@ -32,8 +34,11 @@ UnsayError
 └── ModelError                    the model, or the way to it, failed; the question is kept
     ├── ContextOverflowError      the prompt is longer than the model's window
     ├── ModelUnavailableError     rate limit, server error, timeout, broken connection
+    │   ├── CircuitOpenError      it failed too often just now; it is not asked
+    │   └── WaitingLineFullError  too many calls stand before the model already
     ├── ModelRefusedError         the provider rejected the request or the key
     ├── EmptyAnswerError          every draft was empty
+    ├── SummarizationError        a summary failed, or could not stand for what it would replace
     ├── ModelReplyError           the reply is not something a conversation can hold
     └── ToolStepsError            the model went on calling tools past the limit
 """
@@ -69,6 +74,10 @@ class MessageTooLongError(InputError):
 
 class InvalidNameError(InputError):
     """A checkpoint's or thread's name cannot be used as one."""
+
+
+class SnapshotError(InputError):
+    """No portable snapshot can be made of these fields, or this is none that can be read."""
 
 
 class TranscriptError(InputError):
@@ -113,6 +122,10 @@ class ConflictError(UnsayError):
 
 class AmbiguousCheckpointError(ConflictError):
     """More than one checkpoint answers to this beginning of an id."""
+
+
+class BudgetExceededError(ConflictError):
+    """A budget has no room for this call; the model was not asked and nothing was spent."""
 
 
 class CheckpointExistsError(ConflictError):
@@ -167,12 +180,24 @@ class ModelUnavailableError(ModelError):
     """The model could not be reached, or asked to be left alone for now."""
 
 
+class CircuitOpenError(ModelUnavailableError):
+    """Every model that could answer failed too often just now; none was asked."""
+
+
+class WaitingLineFullError(ModelUnavailableError):
+    """The waiting line in front of the models is full, or did not move in time."""
+
+
 class ModelRefusedError(ModelError):
     """The provider rejected the request, the key or the model's name."""
 
 
 class EmptyAnswerError(ModelError):
     """The model returned nothing, on every attempt."""
+
+
+class SummarizationError(ModelError):
+    """There is no summary that could be used; what it would have replaced stays in the view."""
 
 
 class ModelReplyError(ModelError):

@@ -1,7 +1,6 @@
 """The live objects that nodes are given, and the models behind names."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 from langgraph.pregel import Pregel
-from langgraph.runtime import ExecutionInfo, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
 from unsay.context.reminders import Reminder
@@ -28,10 +27,11 @@ from unsay.history.cuts import cuts_namespace, pack
 from unsay.history.items import get_item, put_item
 from unsay.history.line import Change
 from unsay.history.paging import check_labels
+from unsay.history.run_ids import run_id_of
 from unsay.judging.verdicts import REPLY_SCHEMA
 from unsay.prompts.catalogue import texts
 from unsay.prompts.texts import Texts
-from unsay.settings import Context, Settings, context_of
+from unsay.settings import Context, Settings, context_of, settings_for
 from unsay.transcript.events import Stamp
 from unsay.transcript.text import newest_language
 from unsay.types import Cut, Event, Owed, Provider, TopicDetector
@@ -256,6 +256,9 @@ class Scope:
     run_id: str | None = None
     """Of the run under way; `None` for an order from outside."""
 
+    named: bool = False
+    """Whether the host gave the run its id."""
+
     labels: Mapping[str, str] = field(default_factory=dict)
     """The host's words, kept with the run and its events."""
 
@@ -283,14 +286,16 @@ class Scope:
         runtime = get_runtime(Context)
         context = context_of(runtime.context) or Context()
         thread_id = config.get("configurable", {}).get("thread_id")
+        info = runtime.execution_info
         return cls(
             services=services,
-            settings=services.settings.for_run(context),
+            settings=settings_for(services.settings, context),
             config=config,
             store=runtime.store if thread_id else None,
             thread_id=None if thread_id is None else str(thread_id),
             emit=runtime.stream_writer,
-            run_id=_run_id(runtime.execution_info),
+            run_id=run_id_of(info),
+            named=bool(info and info.run_id),
             labels=check_labels(context.labels),
             parent_run_id=context.parent_run_id or PARENT_RUN.get(),
             in_graph=True,
@@ -379,16 +384,6 @@ class Scope:
         if self.store is None or self.thread_id is None:
             return None
         return get_item(self.store, cuts_namespace(self.thread_id), cut_id)
-
-
-def _run_id(info: ExecutionInfo | None) -> str | None:
-    """The host's name for the run, else one that a step run twice makes again."""
-    if info is None:
-        return None
-    if info.run_id:
-        return str(info.run_id)
-    seed = f"{info.thread_id}\x00{info.checkpoint_id}"
-    return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:

@@ -1,18 +1,22 @@
 """What can be set, where it is read from, and what one run may override.
 
-Sources, the strongest first: arguments, the environment (`UNSAY_…`), the file
-`unsay.toml` in the working directory, the defaults below. A run's `Context`
-overrides all of them for that run.
+Sources, the strongest first: a run's `Context`, arguments, the preset that the
+strongest of the sources names, the environment (`UNSAY_…`), the file `unsay.toml`
+in the working directory, the defaults below.
+
+Source: Zhang 2026, chapter 7.7 (request before preset before environment before file).
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import environ
 from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -20,18 +24,18 @@ from pydantic_settings import (
 )
 
 from unsay.errors import ConfigurationError
+from unsay.presets import Layers, hint, refusal, refuse_misspelt
+from unsay.spending import BudgetMode, Seconds, Share, Spending
 from unsay.types import CheckpointReason
 
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+HOME = "home"
+"""`UNSAY_HOME` is where the command line keeps its database; it is no setting."""
 
 
-class Settings(BaseSettings):
+class Settings(Spending):
     """Everything that can be set; immutable once read."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="UNSAY_", toml_file="unsay.toml", frozen=True, extra="forbid"
-    )
+    model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
 
     model: str | None = None
     """Name of the answering model for `langchain-openai`; `None` means that one must be given."""
@@ -103,6 +107,11 @@ class Settings(BaseSettings):
     max_message_chars: Annotated[int, Field(ge=1)] = 200_000
     """Longest accepted message, in characters."""
 
+    live_messages: Annotated[int, Field(ge=2)] = 200
+    """How many messages of a thread the state holds at most. The oldest folded ones beyond it lie
+    in the store: they stay on the record, and come back when somebody goes back to them. Words of
+    the topic under way stay until it alone has twice as many."""
+
     max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
     """How many of the newest injected answers one turn judges; older ones stay unscored."""
 
@@ -115,6 +124,45 @@ class Settings(BaseSettings):
     checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
     """How many unnamed checkpoints are kept: the newest half all, older ones ever sparser; named
     ones are kept until 200."""
+
+    preset: str | None = None
+    """`chat`, `debugging`, `long_task`, or a name under `presets`; `None` sets nothing."""
+
+    presets: dict[str, dict[str, Any]] = Field(default={})
+    """Settings by the name of a preset: new ones, or other values for those of ours."""
+
+    window_messages: Annotated[int, Field(ge=5, le=200)] = 50
+    """How many of the newest messages a sliding view shows. Source: Shannon, history window."""
+
+    primers: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How many of the first messages no view leaves out. Source: Zhang 2026, chapter 7.4."""
+
+    recents: Annotated[int, Field(ge=0, le=1000)] = 20
+    """How many of the newest messages are never folded. Source: Zhang 2026, chapter 7.4."""
+
+    _layers: Layers = PrivateAttr(default=Layers(below={}, given={}))
+
+    def __init__(self, **given: Any) -> None:
+        """Read the file and the environment, and put the preset and the arguments over them."""
+        kind = type(self)
+        file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
+        below = {**file(), **EnvSettingsSource(kind)()}
+        self._read(Layers(below=below, given=given))
+
+    def _read(self, layers: Layers) -> None:
+        super().__init__(**layers.merged())
+        self._layers = layers
+
+    @field_validator("presets")
+    @classmethod
+    def _presets_of_settings(cls, presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        names = cls.model_fields.keys() - {"preset", "presets"}
+        for preset, values in presets.items():
+            for name in values.keys() - names:
+                raise ValueError(
+                    f"preset {preset!r} sets {name!r}, which is no setting{hint(name, names)}"
+                )
+        return presets
 
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Self:
@@ -134,9 +182,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments, then the environment, then `unsay.toml`."""
-        del dotenv_settings, file_secret_settings
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        """Take the values as they were merged."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
 
     def for_run(self, context: "Context | None") -> "Settings":
         """The settings of one run, with what its context overrides.
@@ -144,28 +192,21 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: An override is impossible.
         """
-        given = asdict(context) if context else {}
-        overrides = {k: v for k, v in given.items() if v is not None and k in Settings.model_fields}
-        return _made(_RunSettings, {**self.model_dump(), **overrides}) if overrides else self
+        names = Context.__dataclass_fields__.keys() & Settings.model_fields.keys()
+        given = {name: getattr(context, name) for name in names} if context else {}
+        overrides = {name: value for name, value in given.items() if value is not None}
+        if not overrides:
+            return self
+        below, arguments = self._layers.below, self._layers.given
+        layers = Layers(below=below, given={**arguments, **overrides})
+        return _made(lambda: _RunSettings(layers))
 
 
 class _RunSettings(Settings):
     """Settings of one run: no file is read anew, which would block an event loop."""
 
-    model_config = SettingsConfigDict(toml_file=None)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take the arguments alone."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
+    def __init__(self, layers: Layers) -> None:
+        self._read(layers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +240,30 @@ class Context:
     system_prompt: str | None = None
     """See `Settings.system_prompt`."""
 
+    preset: str | None = None
+    """See `Settings.preset`."""
+
+    window_messages: int | None = None
+    """See `Settings.window_messages`."""
+
+    primers: int | None = None
+    """See `Settings.primers`."""
+
+    recents: int | None = None
+    """See `Settings.recents`."""
+
+    session_budget_tokens: int | None = None
+    """See `Settings.session_budget_tokens`."""
+
+    task_budget_tokens: int | None = None
+    """See `Settings.task_budget_tokens`."""
+
+    agent_budget_tokens: int | None = None
+    """See `Settings.agent_budget_tokens`."""
+
+    budget_mode: BudgetMode | None = None
+    """See `Settings.budget_mode`."""
+
     labels: dict[str, str] | None = None
     """Words of the host's own, kept with the run and its events, to search by."""
 
@@ -219,18 +284,22 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     """
     if isinstance(explicit, Settings):
         return explicit
-    return _made(Settings, explicit or {})
+    names = [*Settings.model_fields, HOME]
+    refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
+    settings = _made(lambda: Settings(**dict(explicit or {})))
+    for name in settings.presets:
+        try:
+            settings.for_run(Context(preset=name))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"Preset {name!r}: {error}") from error
+    return settings
 
 
-def _made(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+def _made(make: Callable[[], Settings]) -> Settings:
     try:
-        return kind(**dict(values))
+        return make()
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'settings'}: {fault['msg']}"
-            for fault in error.errors()
-        )
-        raise ConfigurationError(f"These settings cannot be used: {faults}") from error
+        raise refusal(error, Settings.model_fields) from error
     except SettingsError as error:
         raise ConfigurationError(
             f"These settings cannot be used: {error}; write it as JSON"
@@ -252,3 +321,34 @@ def context_of(value: object) -> Context | None:
         known = {key: value[key] for key in Context.__dataclass_fields__ if key in value}
         return Context(**known)
     return None
+
+
+UNREAD = (*Spending.model_fields, "preset", "window_messages", "primers", "recents")
+"""What can be set, but is read by no node yet."""
+
+
+def obeyed(settings: Settings) -> Settings:
+    """The settings, for a graph that does what each of them says.
+
+    Raises:
+        ConfigurationError: One is set that the graph does not read yet; nobody shall rely on a
+            budget that nothing enforces.
+    """
+    fields = Settings.model_fields
+    idle = [name for name in UNREAD if getattr(settings, name) != fields[name].default]
+    if idle:
+        raise ConfigurationError(
+            f"These settings have no effect in this version: {', '.join(idle)}; leave them out. "
+            "Their parts, for graphs of your own, are in unsay.budget and unsay.context"
+        )
+    return settings
+
+
+def settings_for(settings: Settings, context: Context | None) -> Settings:
+    """The settings of one run of a graph.
+
+    Raises:
+        ConfigurationError: What its context overrides is impossible, or has no effect.
+    """
+    made = settings.for_run(context)
+    return made if made is settings else obeyed(made)

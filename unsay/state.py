@@ -1,11 +1,12 @@
 """What LangGraph keeps for a thread.
 
-`messages` is the record: the whole current branch. Everything else is bounded.
+`messages` is the record: the current branch, whole, or where that is long and the graph has a
+store, its newest part; `sealed` then says where the rest is. Everything else is bounded.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self, TypedDict, cast
+from typing import Annotated, Any, NotRequired, Self, TypedDict, cast
 
 from langchain_core.messages import (
     AnyMessage,
@@ -25,6 +26,7 @@ from unsay.types import (
     Note,
     Operation,
     Owed,
+    Sealed,
     Segment,
     Topic,
     Turn,
@@ -32,7 +34,7 @@ from unsay.types import (
     Unfolded,
 )
 
-SNAPSHOT_FLOOR = 64
+SNAPSHOT_FLOOR = 32
 """Fewest updates between two snapshots. Source: own measurement."""
 
 
@@ -82,10 +84,14 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
     places[message.id or ""] = message
 
 
-def _place_id(places: Mapping[str, BaseMessage], message: BaseMessage) -> str:
-    """An id from the message's place and content, free on this record."""
-    for position in range(len(places), 2 * len(places) + 2):
-        seed = f"{position}\x00{message.type}\x00{message.content!r}"
+def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
+    """An id from the message's place and content, free on this record.
+
+    The place is told by the message before: how many there are says nothing where part is sealed.
+    """
+    before = next(reversed(places), "")
+    for position in range(len(places) + 1):
+        seed = f"{before}\x00{position}\x00{message.type}\x00{message.content!r}"
         candidate = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         if candidate not in places:
             return candidate
@@ -157,10 +163,15 @@ class NoticeDue(TypedDict):
 
 
 class LedgerHead(Head):
-    """The ledger's end, and the record that it leads to."""
+    """The ledger's end, and the record that it leads to, as far as the state holds that.
+
+    `ends` are the ids of some of its messages: as long as one of them stands, the host did not
+    empty it.
+    """
 
     length: int
     digest: int
+    ends: NotRequired[list[str]]
 
 
 class Working(TypedDict, total=False):
@@ -172,11 +183,13 @@ class Working(TypedDict, total=False):
     should_rollback: bool
     rollback_checkpoint_id: str | None
     state_history: list[Note]
+    sealed: Sealed | None
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: list[Topic]
     cuts: list[CutRef]
     operations: list[Operation]
+    older_steps: str | None
     redo: list[Undone]
     unfolded: list[Unfolded]
     turn: Turn
@@ -203,3 +216,16 @@ class Update(Working, total=False):
     """What a node returns; `messages` may hold `RemoveMessage`."""
 
     messages: list[Any]
+
+
+def sealed_of(state: Mapping[str, Any]) -> Sealed | None:
+    """The part of the record that the state let go of; `None` where the record is whole.
+
+    A host that empties the record means all of it: nothing that the ledger knew of the rest is
+    there any more.
+    """
+    sealed, head = state.get("sealed"), state.get("ledger")
+    ends = head.get("ends", []) if head else []
+    if not sealed or not ends:
+        return sealed
+    return sealed if any(m.id in ends for m in state.get("messages", [])) else None

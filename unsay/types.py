@@ -156,7 +156,7 @@ class TopicDetector(Protocol):
 
 
 class Checkpoint(TypedDict):
-    """A good point on the record."""
+    """A good point on the record; `sealed` where its message is in the part that is sealed."""
 
     id: str
     name: str | None
@@ -166,6 +166,7 @@ class Checkpoint(TypedDict):
     topic: str
     reason: CheckpointReason
     created_at: str
+    sealed: NotRequired[bool]
 
 
 class Segment(TypedDict):
@@ -176,12 +177,32 @@ class Segment(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic of the thread, with its fold's summary once it was left."""
+    """A topic of the thread, with its fold's summary once it was left.
+
+    `sealed` tells of those of its messages that the state let go of; `pages` are the newest that
+    hold them, as long as the talk can return to their words.
+    """
 
     id: str
     label: str
     summary: str | None
     summarized_through: str | None
+    sealed: NotRequired[str]
+    pages: NotRequired[list[str]]
+
+
+class Sealed(TypedDict):
+    """The oldest part of a record, which the state let go of: it lies in the store, in pages.
+
+    `last` is its last message, behind which the rest of the record begins; `messages` and `turns`
+    say how many it has, `instructions` what its system messages say.
+    """
+
+    page_id: str
+    last: str
+    messages: int
+    turns: int
+    instructions: NotRequired[list[str]]
 
 
 class Cut(TypedDict):

@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from tests.cases.budgets import BUDGET_CLAIMS
 from tests.cases.seen import Seen
 from tests.cases.sessions import SESSION_CLAIMS
 from tests.cases.snapshots import SNAPSHOT_CLAIMS
+from tests.cases.stores import STORE_CLAIMS, VERSION_CLAIMS
+from tests.cases.strategy_kit import STRATEGY_CLAIMS
+from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
 from unsay.history.catalogue import list_threads
@@ -54,6 +58,7 @@ def _no_late_system(world: World, index: int) -> bool:
 
 CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
     **SNAPSHOT_CLAIMS,
+    **STORE_CLAIMS,
     "answer_returned": lambda w, c: bool(text_of(_last_answer(w))),
     "checkpoints_eq": lambda w, c: w.counters()["checkpoints"] == c["value"],
     "final_messages_roles": lambda w, c: _roles(w) == c["value"],
@@ -90,8 +95,16 @@ def holds(claim: Claim, seen: Seen) -> bool:
         other = seen.worlds[claim["thread"]]
         told = [text_of(m) for call in other.model_inputs for m in call] + other.judge_inputs
         return not any(claim["value"] in text for text in [*told, *_record_texts(other)])
+    if name in BUDGET_CLAIMS:
+        return BUDGET_CLAIMS[name](seen.value, claim)
+    if name in TOKEN_CLAIMS:
+        return TOKEN_CLAIMS[name](seen.value, claim)
+    if name in VERSION_CLAIMS:
+        return VERSION_CLAIMS[name](seen.value, claim)
     if name in SESSION_CLAIMS:
         return SESSION_CLAIMS[name](seen.value, claim)
+    if seen.state is not None and name in STRATEGY_CLAIMS:
+        return STRATEGY_CLAIMS[name](seen, claim)
     if seen.messages is not None and name in MESSAGE_CLAIMS:
         return MESSAGE_CLAIMS[name](seen.messages, claim)
     if seen.world is None or name not in CLAIMS:

@@ -5,12 +5,24 @@ from typing import Any
 
 import pytest
 
-from tests.cases import ledgers, reminders, sessions, snapshots, transcripts
+from tests.cases import (
+    budgets,
+    config,
+    ledgers,
+    reminders,
+    sessions,
+    snapshots,
+    stores,
+    strategies,
+    strategy_rules,
+    tokens,
+    transcripts,
+)
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import REJECTED, NotBoundError, World
+from unsay.context.overflow import is_context_overflow
 from unsay.errors import UnknownCheckpointError
 from unsay.judging.scores import parse_score
-from unsay.nodes.faults import is_context_overflow
 
 
 def judge_parse_score(case: Case, folder: Path) -> Seen:
@@ -40,6 +52,8 @@ def _provider_error(described: Any) -> Exception:
 
 def turn_run(case: Case, folder: Path) -> Seen:
     """One turn."""
+    if "max_overflow_retries" in case["params"]:
+        return strategy_rules.turn_with_retries(case)
     world = World(folder=folder, params=case["params"], given=case["given"])
     if "user" not in case["given"]:
         raise NotBoundError(f"given {sorted(case['given'])}")
@@ -147,6 +161,12 @@ OPERATIONS: dict[str, Operation] = {
     **sessions.OPERATIONS,
     **reminders.OPERATIONS,
     **snapshots.OPERATIONS,
+    **stores.OPERATIONS,
+    **budgets.OPERATIONS,
+    **config.OPERATIONS,
+    **strategies.OPERATIONS,
+    **strategy_rules.OPERATIONS,
+    **tokens.OPERATIONS,
     "judge.parse_score": judge_parse_score,
     "errors.is_context_overflow": is_overflow,
     "turn.run": turn_run,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, message_to_dict
 from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
@@ -12,6 +12,8 @@ from tests.cases.world import NotBoundError, World
 from unsay.effects import drive
 from unsay.graph.conversation import Conversation
 from unsay.history.cuts import list_cuts
+from unsay.history.paging import are_labels
+from unsay.history.portable import FIELDS, from_dict, load_snapshot, resolve_fields, to_dict
 from unsay.transcript.marks import is_answer
 from unsay.transcript.text import text_of
 
@@ -98,6 +100,93 @@ def crash_between_writes(case: Case, folder: Path) -> Seen:
     raise AssertionError("the rollback wrote no state")
 
 
+OUR_FIELDS = {
+    "messages": "messages",
+    "state": "labels",
+    "conversation_manager_state": "topics",
+    "system_prompt": "settings",
+}
+"""Our fields for the words that cases use."""
+
+CREATED = {"schema_version": "1.0", "created_at": "2026-01-01T00:00:00+00:00", "app_data": {}}
+
+
+def _field(name: str) -> str:
+    found = OUR_FIELDS.get(name, name)
+    if found not in FIELDS:
+        raise NotBoundError(f"field {name!r}")
+    return found
+
+
+def _ours(fields: Case) -> Case:
+    """A case's fields as a portable snapshot holds them."""
+    ours = {_field(name): value for name, value in fields.items()}
+    if "messages" in ours:
+        ours["messages"] = [message_to_dict(m) for m in convert_to_messages(ours["messages"])]
+    if not are_labels(ours.get("labels", {})):
+        raise NotBoundError("state that is no text")
+    return ours
+
+
+def _theirs(fields: Case) -> Case:
+    """A thread's fields in the words that cases use."""
+    names = {ours: theirs for theirs, ours in OUR_FIELDS.items()}
+    found = {names.get(name, name): value for name, value in fields.items()}
+    if "messages" in found:
+        found["messages"] = [
+            {"role": "user" if m.type == "human" else "assistant", "content": m.content}
+            for m in found["messages"]
+        ]
+    return found
+
+
+def read_snapshot(case: Case, folder: Path) -> Seen:
+    """A portable snapshot from plain values, and what it then is as such."""
+    del folder
+    given = case["given"]["data"]
+    data = given.get("data", {})
+    snapshot = from_dict({**given, "data": _ours(data)} if isinstance(data, dict) else given)
+    return Seen(value=to_dict(snapshot), state=_theirs(dict(snapshot.data)))
+
+
+def partial_restore(case: Case, folder: Path) -> Seen:
+    """Some fields of a snapshot put into a thread that has said and kept other things."""
+    given, params = case["given"], case["params"]
+    if unknown := set(params) - {"preset", "include", "exclude"}:
+        raise NotBoundError(f"params {sorted(unknown)}")
+    live = _ours(given["live"])
+    world = World(folder=folder, params={}, given=given)
+    with world.open() as talk:
+        talk.add(convert_to_messages(given["live"].get("messages", [])))
+        entry = talk.label(**live["labels"]) if "labels" in live else None
+        fields = {**live, "messages": talk.messages()}
+        if entry is not None:
+            fields["labels"] = dict(entry.labels)
+    chosen = None
+    if params:
+        chosen = resolve_fields(
+            preset=params.get("preset"),
+            include=[_field(name) for name in params.get("include", [])],
+            exclude=[_field(name) for name in params.get("exclude", [])],
+        )
+    snapshot = from_dict({**CREATED, "data": _ours(given["snapshot"])})
+    return Seen(state=_theirs(load_snapshot(fields, snapshot, chosen)))
+
+
+def choose_fields(case: Case, folder: Path) -> Seen:
+    """The fields that a preset, inclusions and exclusions mean."""
+    del folder
+    asked = {**case["given"], **case["params"]}
+    if unknown := set(asked) - {"preset", "include", "exclude"}:
+        raise NotBoundError(f"params {sorted(unknown)}")
+    chosen = resolve_fields(
+        preset=asked.get("preset"),
+        include=[_field(name) for name in asked.get("include") or []],
+        exclude=[_field(name) for name in asked.get("exclude") or []],
+    )
+    return Seen(value=[name for name, ours in OUR_FIELDS.items() if ours in chosen])
+
+
 def _points_to_nothing(world: World) -> bool:
     """Whether the state names a cut or a checkpoint that is not there."""
     with world.open() as talk:
@@ -125,6 +214,9 @@ SNAPSHOT_CLAIMS: dict[str, Callable[[World, Case], bool]] = {
 OPERATIONS: dict[str, Operation] = {
     "snapshot.take_then_mutate": take_then_mutate,
     "snapshot.load_then_mutate_snapshot": load_then_mutate,
+    "snapshot.from_dict": read_snapshot,
+    "snapshot.partial_restore": partial_restore,
+    "snapshot.resolve_fields": choose_fields,
     "checkpoint.list": list_checkpoints,
     "checkpoint.trigger_raises": trigger_raises,
     "checkpoint.crash_between_writes": crash_between_writes,

@@ -61,6 +61,9 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"on_exhausted": "ask", "max_rollbacks": 0},
     {"max_rollbacks": 0},
     {"checkpoint_limit": 1, "history_limit": 0},
+    {"live_messages": 4},
+    {"live_messages": 4, "judging": "off"},
+    {"live_messages": 6, "on_exhausted": "ask"},
 )
 
 

@@ -20,7 +20,7 @@ from unsay.history.database import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.transcript.replay import replay
 
-CHILD = Path(__file__).with_name("writer_child.py")
+CHILD = "tests.graph.writer_child"
 ROOT = Path(__file__).parents[2]
 FORMS = pytest.mark.parametrize("form", ["blocking", "awaited"])
 Starts = Callable[..., "Child"]
@@ -32,7 +32,7 @@ class Child:
     def __init__(self, folder: Path, asked: dict[str, Any]) -> None:
         self._reached = folder / f"{asked['name']}.reached"
         self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), str(folder), json.dumps(asked)],
+            [sys.executable, "-m", CHILD, str(folder), json.dumps(asked)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

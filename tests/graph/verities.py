@@ -76,12 +76,13 @@ class Verities:
         now = snapshot_of(talk)
         _check_refusal(scene)
         _check_views(now.values, scene)
-        self._check_ledger(talk, now.values)
+        self._check_ledger(talk, talk.messages(), now.values)
         self._check_runs(runs_of(talk), now, scene)
 
-    def _check_ledger(self, talk: Conversation, state: Mapping[str, Any]) -> None:
+    def _check_ledger(
+        self, talk: Conversation, record: list[AnyMessage], state: Mapping[str, Any]
+    ) -> None:
         """The ledger only grows, and tells of the record byte for byte."""
-        record: list[AnyMessage] = list(state.get("messages", []))
         try:
             events = talk.events()
         except UnknownThreadError:
@@ -128,7 +129,7 @@ def _check_end(
     wanted = "paused" if now.interrupts else "completed"
     assert (wanted, bool(now.interrupts)) == (run.status, run.suspension is not None)
     stopped = bool(scene.before.next or scene.before.tasks)
-    went_on = scene.name in GOES_ON or (not new and stopped)
+    went_on = scene.name in GOES_ON or (not new and (stopped or scene.name == "retry"))
     assert bool(new) != went_on or _unopened(scene)
 
 

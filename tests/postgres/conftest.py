@@ -15,7 +15,7 @@ import pytest
 
 from unsay.history.database import open_database
 
-collect_ignore = ["crash_child.py", "turns_child.py"]
+collect_ignore = ["crash_child.py", "turns_child.py", "writer_child.py"]
 
 
 TABLES = "checkpoints, checkpoint_blobs, checkpoint_writes, store"

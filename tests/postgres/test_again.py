@@ -4,6 +4,7 @@ Every test of the modules below is collected here once more, but for those that 
 file itself. What they open at a path is a database of the server instead.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,20 +16,27 @@ import pytest
 
 from tests.graph import (
     kit,
+    test_back_and_forth,
+    test_branches,
     test_conversation,
     test_ended_threads,
     test_ledger_of_the_graph,
+    test_restoring,
     test_runs_of_the_graph,
     test_tools,
 )
+from tests.graph.conftest import opened as opening
 from tests.postgres.conftest import Machine
 from unsay.graph import opened, registry
 from unsay.history.database import Database, open_database
 
 MODULES: tuple[ModuleType, ...] = (
+    test_back_and_forth,
+    test_branches,
     test_conversation,
     test_ended_threads,
     test_ledger_of_the_graph,
+    test_restoring,
     test_runs_of_the_graph,
     test_tools,
 )
@@ -85,7 +93,7 @@ def _on_the_server(
     monkeypatch.setattr(kit, "InMemoryStore", lambda: made[-1].store)
 
 
-def _again(module: ModuleType) -> dict[str, Any]:
+def again(module: ModuleType) -> dict[str, Any]:
     """A module's tests and fixtures, under names of their own."""
     fixtures = {name: each for name, each in vars(module).items() if _is_fixture(each)}
     tests = {
@@ -96,9 +104,15 @@ def _again(module: ModuleType) -> dict[str, Any]:
     return {**fixtures, **tests}
 
 
+def is_given(value: Any, *names: str) -> bool:
+    """Whether it is a fixture, or a test that asks for one of these."""
+    return _is_fixture(value) or not {*names}.isdisjoint(inspect.signature(value).parameters)
+
+
 def _is_fixture(value: Any) -> bool:
     return type(value).__name__ == "FixtureFunctionDefinition"
 
 
 for _module in MODULES:
-    globals().update(_again(_module))
+    globals().update(again(_module))
+globals()["opened"] = opening  # several modules have one; this does what each of them does

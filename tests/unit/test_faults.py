@@ -12,6 +12,7 @@ from langchain_openai.chat_models.base import (
     OpenAIContextOverflowError,
 )
 
+from unsay.context.overflow import OVERFLOW_CODES, OVERFLOW_WORDS, is_context_overflow
 from unsay.errors import (
     ContextOverflowError,
     EmptyAnswerError,
@@ -20,7 +21,7 @@ from unsay.errors import (
     ModelUnavailableError,
     UnsayError,
 )
-from unsay.nodes.faults import OVERFLOW_CODES, OVERFLOW_WORDS, explain, is_context_overflow
+from unsay.nodes.faults import explain
 
 REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
 

@@ -1,6 +1,6 @@
 """Taking a tail off the record and putting it back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -272,3 +272,61 @@ def test_a_summary_goes_and_returns_with_its_words() -> None:
 
     assert ((told,), (silent,), (told,)) == (kept.line.topics, gone.line.topics, again.line.topics)
     assert ("topics" not in kept.cut, [told]) == (True, gone.cut["topics"])
+
+
+SEALED = "m99"
+
+
+def behind(at: Line) -> Line:
+    """The same line, its older part sealed."""
+    old = {**mark(SEALED), "sealed": True}
+    return replace(at, before=SEALED, checkpoints=(old, *at.checkpoints))
+
+
+@given(situations())
+def test_a_line_behind_what_is_sealed_moves_as_any(at: Situation) -> None:
+    """Cuts and what they bring back are those of a line that begins here, but for its start."""
+    base = at.bases[0]
+    plain = take_back(at.line, base, label=PERSON, keep=at.pending)
+    there = take_back(behind(at.line), base or SEALED, label=PERSON, keep=at.pending)
+    assert plain.writes == there.writes
+    assert behind(plain.line) == there.line
+    assert base or SEALED == there.cut["base"]
+    assert {**plain.cut, "id": "", "base": ""} == {**there.cut, "id": "", "base": ""}
+    back = put_back(there.line, base or SEALED, [there.cut], label=UNDO, keep=at.pending)
+    assert behind(at.line).messages == back.line.messages
+    assert {each["id"] for each in behind(at.line).checkpoints} == {
+        each["id"] for each in back.line.checkpoints
+    }
+
+
+def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
+    """The place has the name of the last message that is sealed, and no other place is there."""
+    at = behind(line(2))
+    assert -1 == at.index_of(SEALED)
+    assert SEALED == at.id_at(-1)
+    assert [0, 1] == [at.index_of(each) for each in ("m0", "m1")]
+
+
+@pytest.mark.parametrize("base", [None, "m5"], ids=["the record's beginning", "an older message"])
+def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
+    """Whoever wants to go there must have it unsealed first: nothing is cut instead."""
+    with pytest.raises(ConflictError, match=repr(base)):
+        take_back(behind(line(4)), base, label=PERSON)
+
+
+def test_a_checkpoint_in_the_sealed_part_stays() -> None:
+    """A cut takes the checkpoints of what it takes, and no other."""
+    change = take_back(behind(line(4, marks=("m1", "m3"))), SEALED, label=PERSON)
+    assert [f"cp-{SEALED}"] == [each["id"] for each in change.line.checkpoints]
+    assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.cut["checkpoints"]]
+
+
+def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
+    """What tells of a topic's sealed part is of now, not of when its newer part was cut."""
+    old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
+    at = replace(line(4, starts=("m0", "m2")), topics=(old,))
+    change = take_back(at, None, label=PERSON)
+    pages: Topic = {**change.line.topics[0], "sealed": "of older cats", "pages": ["p"]}
+    back = put_back(replace(change.line, topics=(pages,)), None, [change.cut], label=UNDO)
+    assert ({**old, "sealed": "of older cats", "pages": ["p"]},) == back.line.topics

@@ -17,7 +17,13 @@ from langgraph.store.memory import InMemoryStore
 from tests.unit.ledger_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
 from unsay.history.database import open_database
-from unsay.history.requests import KeptRequest, list_requests, put_request, requests_namespace
+from unsay.history.requests import (
+    MOST_KEPT,
+    KeptRequest,
+    keep_request,
+    list_requests,
+    requests_namespace,
+)
 from unsay.nodes.requests import UNKEPT, Witness, payload_of
 from unsay.services import ASIDE
 from unsay.testing import ScriptedChat
@@ -57,7 +63,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
 def keep(store: BaseStore, *kept: KeptRequest, thread: str = "t") -> None:
     """Keep some requests."""
     for each in kept:
-        put_request(store, thread, each).blocking()
+        drive(keep_request(store, thread, each))
 
 
 def changed(**changes: Any) -> KeptRequest:
@@ -96,7 +102,7 @@ def test_any_messages_come_back(sent: list[BaseMessage]) -> None:
 
 async def test_they_are_kept_and_read_on_an_event_loop(store: BaseStore) -> None:
     """The other form of each call does the same."""
-    await put_request(store, "t", KEPT).awaitable()
+    await adrive(keep_request(store, "t", KEPT))
     assert drive(list_requests(store, "t")) == await adrive(list_requests(store, "t"))
 
 
@@ -117,10 +123,11 @@ def test_the_same_attempt_replaces_its_own(store: BaseStore) -> None:
     assert ["Ten."] == [each.answer for each in drive(list_requests(store, "t"))]
 
 
-def test_more_than_one_page_is_listed(store: BaseStore) -> None:
-    """No request is lost between the pages of the store."""
-    keep(store, *(changed(turn_id=f"q{number}") for number in range(450)))
-    assert 450 == len({each.turn_id for each in drive(list_requests(store, "t"))})
+def test_only_the_newest_are_kept(store: BaseStore) -> None:
+    """A thread does not fill up with what failed long ago."""
+    moments = [f"2026-11-21T10:{number:02}:00+00:00" for number in range(MOST_KEPT + 4)]
+    keep(store, *(changed(turn_id=f"q{n}", at=at) for n, at in enumerate(moments)))
+    assert moments[4:] == [each.at for each in drive(list_requests(store, "t"))]
 
 
 @pytest.mark.parametrize("other", ["t2", "t.t", "t%", "T", "t/"])

@@ -17,8 +17,10 @@ from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import EventConflictError, InputError, LedgerGapError
 from unsay.history.database import open_database
+from unsay.history.frozen import freeze, thaw
 from unsay.history.runlog import (
     EMPTY,
+    WORTH_IT,
     Appended,
     Head,
     Page,
@@ -27,6 +29,7 @@ from unsay.history.runlog import (
     head_of,
     ledger_namespace,
     make_page,
+    pack_pages,
     put_page,
     read_events,
     read_pages,
@@ -420,3 +423,175 @@ def test_a_question_is_found_by_its_run() -> None:
     events = events_of(HumanMessage("hi", id="a"), stamp=STAMP)
 
     assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).events
+
+
+def written(store: BaseStore, *sizes: int) -> list[Page]:
+    """A ledger in the store, with pages of so many events."""
+    pages = chain(*sizes)
+    for page in pages:
+        drive(one(put_page(store, THREAD, page)))
+    return pages
+
+
+def keys(store: BaseStore) -> set[str]:
+    """The names of the items that the ledger has."""
+    return {item.key for item in store.search(ledger_namespace(THREAD), limit=5_000)}
+
+
+@BOTH
+def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
+    """Packing leaves one item, and the same pages, events and end of the ledger."""
+    if loop and type(store) is SqliteStore:
+        pytest.skip("LangGraph's own SqliteStore cannot be awaited")
+    pages = written(store, *[2] * WORTH_IT)
+    head = head_of(pages[-1])
+    before = run(read_pages(store, THREAD, head), loop=loop)
+    events = run(read_events(store, THREAD, head), loop=loop)
+    run(pack_pages(store, THREAD, head), loop=loop)
+
+    assert {pages[-1]["id"]} == keys(store)
+    after = run(read_pages(store, THREAD, head), loop=loop)
+    assert [head_of(each) for each in before] == [head_of(each) for each in after]
+    assert events == run(read_events(store, THREAD, head), loop=loop)
+    verify(after, head)
+
+
+def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
+    """Packing is for many pages: it takes time, and rewrites what it takes."""
+    pages = written(store, *[1] * (WORTH_IT - 1))
+    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    assert {page["id"] for page in pages} == keys(store)
+    drive(pack_pages(store, THREAD, EMPTY))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3))
+def test_packing_is_invisible(rounds: list[int], size: int) -> None:
+    """However often a ledger that grows is packed, it says the same from each of its ends."""
+    store, head = InMemoryStore(), EMPTY
+    heads: list[Head] = [EMPTY]
+    told: list[Event] = []
+    for pages in rounds:
+        for _ in range(pages):
+            events = [note(f"{len(told)}.{each}") for each in range(size)]
+            page = make_page(head, events)
+            drive(one(put_page(store, THREAD, page)))
+            head = head_of(page)
+            told += events
+            heads.append(head)
+        drive(pack_pages(store, THREAD, head))
+    for each in {0, len(heads) // 3, len(heads) // 2, len(heads) - 1}:
+        found = drive(read_events(store, THREAD, heads[each]))
+        assert told[: each * size] == found
+    loose = sum(each for each in rounds if each < WORTH_IT)
+    assert len(keys(store)) <= loose + len(rounds)
+
+
+@pytest.mark.parametrize("calls", [0, 20, 21, 22], ids=["at once", "read", "put", "dropped"])
+def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> None:
+    """Between the two writes pages lie in two places, which say the same."""
+    pages = written(store, *[1] * 20)
+    head = head_of(pages[-1])
+    events, result = events_in(pages), None
+    packing = pack_pages(store, THREAD, head)
+    for _ in range(calls):
+        result = packing.send(result).blocking()
+    packing.close()
+
+    assert events == drive(read_events(store, THREAD, head))
+    drive(pack_pages(store, THREAD, head))
+    assert events == drive(read_events(store, THREAD, head))
+    more = make_page(head, [note("and on")])
+    drive(one(put_page(store, THREAD, more)))
+    assert [*events, note("and on")] == drive(read_events(store, THREAD, head_of(more)))
+
+
+def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
+    """A line that left an older state has its pages packed as well, up to where they are already."""
+    pages = written(store, *[1] * 20)
+    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    head = head_of(pages[4])
+    others = []
+    for number in range(WORTH_IT + 4):
+        page = make_page(head, [note(f"another {number}")])
+        drive(one(put_page(store, THREAD, page)))
+        head = head_of(page)
+        others.append(page)
+        drive(pack_pages(store, THREAD, head))
+    assert events_in([*pages[:5], *others]) == drive(read_events(store, THREAD, head))
+    assert events_in(pages) == drive(read_events(store, THREAD, head_of(pages[-1])))
+    assert len(keys(store)) < 10
+
+
+def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
+    """The talk goes on; whoever reads the ledger is told."""
+    store = InMemoryStore()
+    pages = written(store, *[1] * 40)
+    store.delete(ledger_namespace(THREAD), pages[10]["id"])
+    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    with pytest.raises(LedgerGapError, match=pages[10]["id"]):
+        drive(read_pages(store, THREAD, head_of(pages[-1])))
+
+
+def test_changed_pages_are_not_put_together() -> None:
+    """Nothing that is wrong is copied, and nothing is let go of."""
+    store = InMemoryStore()
+    pages = written(store, *[1] * 20)
+    drive(one(put_page(store, THREAD, {**pages[3], "count": 2})))
+    with pytest.raises(LedgerGapError, match=pages[3]["id"]):
+        drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    assert {page["id"] for page in pages} == keys(store)
+
+
+def _repacked(change: Callable[[list[Any]], list[Any]]) -> Callable[[str], Any]:
+    return lambda body: freeze(change(thaw(body)), dense=True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda _: "", id="empty"),
+        pytest.param(lambda _: 7, id="no text"),
+        pytest.param(lambda body: body[: len(body) // 2], id="half"),
+        pytest.param(lambda body: body[:40] + "AAAA" + body[44:], id="changed"),
+        pytest.param(_repacked(lambda pages: pages[1:]), id="first lost"),
+        pytest.param(_repacked(lambda pages: pages[:-1]), id="last lost"),
+        pytest.param(_repacked(lambda pages: [*pages[:5], *pages[6:]]), id="one lost"),
+        pytest.param(_repacked(lambda pages: [{**pages[0], "count": 9}, *pages[1:]]), id="count"),
+        pytest.param(_repacked(lambda pages: [{"id": "x"}, *pages[1:]]), id="half a page"),
+        pytest.param(_repacked(lambda pages: [{}, *pages[1:]]), id="no page"),
+        pytest.param(_repacked(lambda pages: ["page", *pages[1:]]), id="text"),
+        pytest.param(_repacked(lambda _: []), id="none"),
+        pytest.param(lambda _: freeze(7), id="no list"),
+    ],
+)
+def test_damage_of_pages_that_are_together_is_named(damage: Callable[[str], Any]) -> None:
+    """Whatever became of the item, the ledger is refused and not shown in part."""
+    store = InMemoryStore()
+    pages = written(store, *[1] * 20)
+    head = head_of(pages[-1])
+    drive(pack_pages(store, THREAD, head))
+    item = store.get(ledger_namespace(THREAD), pages[-1]["id"])
+    assert item is not None
+    store.put(item.namespace, item.key, {"pages": damage(item.value["pages"])})
+    with pytest.raises(LedgerGapError, match="backup"):
+        drive(read_pages(store, THREAD, head))
+
+
+def test_an_event_of_a_page_in_a_pack_is_known(store: BaseStore) -> None:
+    """An event is appended once, also where its page has been put together with others."""
+    head = EMPTY
+    for number in range(20):
+        head = drive(append(store, THREAD, head, mine(f"e{number}"))).head
+    older = Head(page_id=head["page_id"], count=head["count"])
+    drive(pack_pages(store, THREAD, head))
+    for name in ("e0", "e11", "e19"):
+        assert Appended(head=older, inserted=False) == drive(
+            append(store, THREAD, head, mine(name))
+        )
+        with pytest.raises(EventConflictError, match=name):
+            drive(append(store, THREAD, head, mine(name, "other words")))
+    added = drive(append(store, THREAD, head, mine("e20")))
+    assert added.inserted
+    assert [f"e{n}" for n in range(21)] == [
+        each["id"] for each in drive(read_events(store, THREAD, added.head))
+    ]

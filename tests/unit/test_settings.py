@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import ConfigurationError
+from unsay.graph.builder import build_graph
+from unsay.presets import PRESETS
 from unsay.settings import Context, Settings, context_of, load_settings
+from unsay.testing import ScriptedChat, ScriptedJudge
 
 OTHER: dict[str, Any] = {
     "model": "a-model",
@@ -42,8 +45,36 @@ OTHER: dict[str, Any] = {
     "max_judged_documents": 6,
     "history_limit": 0,
     "checkpoint_limit": 1,
+    "live_messages": 40,
+    "preset": "chat",
+    "presets": {"brief": {"recents": 4}},
+    "window_messages": 60,
+    "primers": 0,
+    "recents": 7,
+    "session_budget_tokens": 1,
+    "task_budget_tokens": 2,
+    "agent_budget_tokens": 3,
+    "session_budget_cost": 1.5,
+    "task_budget_cost": 0.5,
+    "agent_budget_cost": 0.25,
+    "budget_mode": "hard",
+    "budget_warning": 0.5,
+    "backpressure": [[0.5, 10], [1.0, 20]],
+    "prices": {"a-model": {"input": 2.5, "output": 10.0, "cache_read": 1.25}},
+    "fallback_model": "another-model",
+    "circuit_failures": 2,
+    "circuit_reset_seconds": 3.5,
+    "circuit_probes": 4,
+    "parallel_calls": 1,
+    "waiting_calls": 0,
+    "call_wait_seconds": 4.5,
 }
 """For each setting a possible value that is not its default."""
+
+NEEDS: dict[str, dict[str, Any]] = {
+    f"{layer}_budget_cost": {"prices": OTHER["prices"]} for layer in ("session", "task", "agent")
+}
+"""What must be set for a setting to be possible."""
 
 DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
 
@@ -54,16 +85,22 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
     monkeypatch.chdir(tmp_path)
 
     def write(**values: Any) -> None:
-        lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+        lines = [f"{name} = {toml(value)}\n" for name, value in values.items()]
         (tmp_path / "unsay.toml").write_text("".join(lines), encoding="utf-8")
 
     return write
 
 
+def toml(value: Any) -> str:
+    """A value as the file has it."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(k)} = {toml(v)}' for k, v in value.items())}}}"
+    return json.dumps(value)
+
+
 def value_of(settings: Settings, name: str) -> Any:
     """A setting as JSON would have it."""
-    value = getattr(settings, name)
-    return list(value) if isinstance(value, frozenset) else value
+    return settings.model_dump(mode="json")[name]
 
 
 def variable(value: Any) -> str:
@@ -92,7 +129,9 @@ def test_each_source_is_read(
 ) -> None:
     """A setting comes from the file, from the environment, or as an argument."""
     other = OTHER[name]
-    given_value = value_of(load_settings({name: other}), name)
+    given_value = value_of(load_settings({name: other, **NEEDS.get(name, {})}), name)
+    for needed, value in NEEDS.get(name, {}).items():
+        monkeypatch.setenv(f"UNSAY_{needed.upper()}", variable(value))
     monkeypatch.setenv(f"UNSAY_{name.upper()}", variable(other))
     from_environment = value_of(load_settings(), name)
     monkeypatch.delenv(f"UNSAY_{name.upper()}")
@@ -145,7 +184,16 @@ IMPOSSIBLE = [
     pytest.param({"history_limit": -1}, "history_limit", id="fewer than none"),
     pytest.param({"checkpoint_on": ["mood"]}, r"checkpoint_on\.0", id="unknown reason"),
     pytest.param({"model": 4}, "model: .* string", id="a number for a name"),
-    pytest.param({"colour": "red"}, "colour: Extra inputs are not permitted", id="unknown key"),
+    pytest.param({"preset": 4}, "preset: .* string", id="a number for a preset"),
+    pytest.param({"window_messages": 201}, "window_messages: .* 200", id="too wide a window"),
+    pytest.param({"window_messages": 4}, "window_messages: .* 5", id="too narrow a window"),
+    pytest.param({"task_budget_tokens": 0}, "task_budget_tokens: .* 1", id="no tokens"),
+    pytest.param({"task_budget_cost": 0}, "task_budget_cost: .* than 0", id="no money"),
+    pytest.param({"task_budget_cost": 1}, "needs prices", id="money without prices"),
+    pytest.param({"prices": {"m": {"input": 1}}}, "give its input and its output", id="half price"),
+    pytest.param({"backpressure": [[1.5, 1]]}, r"backpressure\.0\.0", id="a share over all"),
+    pytest.param({"backpressure": [[0.5, -1]]}, r"backpressure\.0\.1", id="a wait before"),
+    pytest.param({"colour": "red"}, "colour: there is no such setting", id="unknown key"),
     pytest.param(
         {"quality_threshold": 0.9},
         r"settings: .*quality_threshold 0\.9 lies over checkpoint_threshold 0\.8; lower the first",
@@ -316,4 +364,31 @@ def test_a_dict_is_worth_the_dataclass(overrides: dict[str, Any]) -> None:
 
     assert whole == context_of(overrides)
     assert whole == context_of(asdict(whole))
-    assert settings.for_run(whole).model_dump() == {**settings.model_dump(), **overrides}
+    preset = PRESETS[overrides["preset"]] if "preset" in overrides else {}
+    assert settings.for_run(whole).model_dump() == {
+        **settings.model_dump(),
+        **preset,
+        **overrides,
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"session_budget_tokens": 1_000}, id="budget"),
+        pytest.param({"fallback_model": "small"}, id="fallback"),
+        pytest.param({"preset": "chat"}, id="preset"),
+        pytest.param({"recents": 5}, id="strategy"),
+    ],
+)
+def test_a_setting_that_nothing_reads_is_refused(given: dict[str, Any]) -> None:
+    """A graph does not let anybody rely on what it does not do."""
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        build_graph(settings=given)
+
+
+def test_a_run_cannot_set_what_nothing_reads() -> None:
+    """The same holds for what a run overrides."""
+    graph = build_graph(ScriptedChat(default="Fine."), judge=ScriptedJudge())
+    with pytest.raises(ConfigurationError, match="task_budget_tokens"):
+        graph.invoke({"messages": [("user", "Hi")]}, context=Context(task_budget_tokens=10))

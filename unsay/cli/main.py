@@ -119,6 +119,12 @@ def chat(**options: Any) -> None:
     help="Decide about rejected drafts: approve, reject, edit:YOUR WORDS, or what the next "
     "attempt should do.",
 )
+@click.option(
+    "--turn-id",
+    metavar="ID",
+    help="Your name for this turn: with the same one TEXT is answered once, however often it is "
+    "sent to the --thread.",
+)
 @shared
 def say(**options: Any) -> None:
     """Say TEXT, or standard input for -; print the answer."""

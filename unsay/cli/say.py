@@ -26,19 +26,24 @@ def say(
     judge_model: str | None,
     resume: bool,
     decide: str | None,
+    turn_id: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
     """Say something, go on with a turn, or decide about one, and print the reply."""
+    context = click.get_current_context()
     if (text is not None) + resume + (decide is not None) != 1:
-        context = click.get_current_context()
         raise click.UsageError("Give one of TEXT, --resume and --decide.", context)
+    if turn_id is not None and (text is None or thread is None):
+        raise click.UsageError(
+            "--turn-id names what TEXT begins in a --thread: give both.", context
+        )
     cast = Cast.named(model=model, judge_model=judge_model)
     words = None if text is None else readable(_from_stdin() if text == "-" else text)
     with _speaker(cast, db, thread, begins=text is not None) as speaker:
         turns = speaker.turns
         if words is not None:
-            _shown(speaker, words, lambda show: turns.say(words, show), as_json=as_json)
+            _shown(speaker, words, lambda show: turns.say(words, show, turn_id), as_json=as_json)
         else:
             due = None if decide is None else decision_of(decide)
             _shown(speaker, None, lambda show: turns.resume(due, show), as_json=as_json)

@@ -24,14 +24,19 @@ class Turns:
         self._conversation = conversation
         self._runner = runner
 
-    def say(self, words: str, show: Show) -> None:
+    def say(self, words: str, show: Show, turn_id: str | None = None) -> None:
         """Have a message answered; the last event shown is the reply.
+
+        Args:
+            words: The message.
+            show: Is given every event.
+            turn_id: See `Conversation.say`.
 
         Raises:
             UnsayError: As `Conversation.say`.
             KeyboardInterrupt: Ctrl-C was pressed; `resume` goes on from there.
         """
-        self._runner.run(self._streamed(words, show))
+        self._runner.run(self._streamed(words, show, turn_id))
 
     def resume(self, decision: Any, show: Show) -> None:
         """Go on with a turn that stopped, or as a person decided; shows the reply.
@@ -52,8 +57,8 @@ class Turns:
         """
         show(reply_event(self._runner.run(self._conversation.retry())))
 
-    async def _streamed(self, words: str, show: Show) -> None:
-        async for event in self._conversation.stream(words):
+    async def _streamed(self, words: str, show: Show, turn_id: str | None) -> None:
+        async for event in self._conversation.stream(words, turn_id=turn_id):
             show(event)
 
 

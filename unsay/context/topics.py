@@ -6,7 +6,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.transcript.marks import spoken
 from unsay.transcript.text import text_of
-from unsay.types import Segment, TopicMemory
+from unsay.types import Segment, Topic, TopicMemory
 
 MEMORY_TEXTS = 12
 """How many of a topic's newest texts a detector is shown."""
@@ -48,18 +48,36 @@ def by_topic(
     return grouped
 
 
-def memories(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[TopicMemory]:
-    """What a detector may know of each topic, the current one first, then the last left."""
-    recent = list(dict.fromkeys(each["topic_id"] for each in reversed(segments)))[:MEMORY_TOPICS]
+def memories(
+    messages: Sequence[AnyMessage], segments: Sequence[Segment], topics: Sequence[Topic] = ()
+) -> list[TopicMemory]:
+    """What a detector may know of each topic, the current one first, then the last left.
+
+    Of a topic whose messages the state has let go of it is what their summary tells.
+
+    Args:
+        messages: Oldest first.
+        segments: Which stretch belongs to which topic.
+        topics: All of the thread's.
+    """
+    sealed = {each["id"]: each["sealed"] for each in topics if "sealed" in each}
+    named = [*(each["topic_id"] for each in reversed(segments)), *reversed(sealed)]
     grouped = by_topic(messages, segments)
     return [
         TopicMemory(
             topic_id=topic_id,
-            texts=tuple(
-                text[:TEXT_CHARS]
-                for message in grouped.get(topic_id, [])[-MEMORY_TEXTS:]
-                if message.type in ("human", "ai") and (text := text_of(message)).strip()
+            texts=(
+                *([sealed[topic_id][:TEXT_CHARS]] if topic_id in sealed else []),
+                *_newest_texts(grouped.get(topic_id, [])),
             ),
         )
-        for topic_id in recent
+        for topic_id in list(dict.fromkeys(named))[:MEMORY_TOPICS]
+    ]
+
+
+def _newest_texts(messages: Sequence[AnyMessage]) -> list[str]:
+    return [
+        text[:TEXT_CHARS]
+        for message in messages[-MEMORY_TEXTS:]
+        if message.type in ("human", "ai") and (text := text_of(message)).strip()
     ]

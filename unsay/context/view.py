@@ -12,7 +12,7 @@ from unsay.transcript.marks import is_document, is_question, spoken
 from unsay.transcript.omission import present
 from unsay.transcript.repair import conform
 from unsay.transcript.text import text_of
-from unsay.types import Provider, Segment, Topic, Unfolded
+from unsay.types import Provider, Sealed, Segment, Topic, Unfolded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +52,21 @@ def plan_view(
     texts: Texts,
     hints: Hints,
     unfolded: Sequence[Unfolded] = (),
+    sealed: Sealed | None = None,
+    earlier: Sequence[AnyMessage] = (),
 ) -> View:
     """Choose what the model sees: the current topic word for word, the others folded.
 
     Args:
-        record: The whole branch, the pending question last.
+        record: The branch as far as the state holds it, the pending question last.
         segments: Which stretch belongs to which topic.
         topics: With the summaries of those that were left.
         system_prompt: The first words of the view.
         texts: Of the conversation's language.
         hints: For this attempt.
         unfolded: Topics that are shown as well while the talk stays where it is.
+        sealed: The older part of the branch; `None` where the record is whole.
+        earlier: Of that part, the messages that are shown.
 
     Returns:
         A view whose system message, if any, holds the system prompt, the
@@ -71,10 +75,12 @@ def plan_view(
     """
     segments = standing(record, segments)
     current = current_topic_id(segments)
-    opened = _opened(segments, unfolded)
-    shown = _of_topics(record, segments, opened) if current else spoken(record)
+    opened = opened_topics(segments, unfolded)
+    shown = [*earlier, *(_of_topics(record, segments, opened) if current else spoken(record))]
     said = _presented([message for message in shown if message.type != "system"], texts)
-    instructions = [text_of(m) for m in record if m.type == "system" and text_of(m).strip()]
+    known = sealed.get("instructions", []) if sealed else []
+    live = (text_of(message) for message in record if message.type == "system")
+    instructions = [each for each in (*known, *live) if each.strip()]
     parts = [
         *([system_prompt] if system_prompt else []),
         *instructions,
@@ -82,7 +88,8 @@ def plan_view(
         *_hints(hints, texts),
     ]
     head: list[AnyMessage] = [SystemMessage("\n\n".join(parts))] if parts else []
-    return View(messages=(*head, *said), left_out=len(record) - len(said) - len(instructions))
+    all_of_it = len(record) + (sealed["messages"] if sealed else 0)
+    return View(messages=(*head, *said), left_out=all_of_it - len(said) - len(instructions))
 
 
 def sendable(
@@ -135,7 +142,7 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     return document.model_copy(update={"content": content})
 
 
-def _opened(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
+def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
     """The topics that are shown word for word: the current one, and those that were unfolded."""
     if not segments:
         return set()
@@ -158,9 +165,10 @@ def _of_topics(
 
 
 def _summaries(topics: Sequence[Topic], opened: Collection[str], texts: Texts) -> list[str]:
-    folded = [t for t in topics if t["id"] not in opened and t["summary"]]
-    fence = Fence.around(*(each["summary"] or "" for each in folded))
-    lines = [fence.mark("summary", each["summary"] or "") for each in folded]
+    told = [(None if t["id"] in opened else t["summary"]) or t.get("sealed") for t in topics]
+    summaries = [each for each in told if each]
+    fence = Fence.around(*summaries)
+    lines = [fence.mark("summary", each) for each in summaries]
     return ["\n".join([texts.summary_heading, *lines])] if lines else []
 
 

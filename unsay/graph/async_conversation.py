@@ -48,33 +48,36 @@ class AsyncConversation(AsyncMoving):
         'Hello!'
     """
 
-    async def say(self, text: str, *, documents: Sequence[str] = ()) -> Reply:
+    async def say(
+        self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+    ) -> Reply:
         """See `Conversation.say`."""
-        return await adrive(self._talk.alone(self._talk.answer(text, documents=documents)))
+        talk = self._talk
+        return await adrive(talk.alone(talk.answer(text, documents=documents, turn_id=turn_id)))
 
     async def resume(self, decision: Any = None) -> Reply:
         """See `Conversation.resume`."""
         return await adrive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
     async def stream(
-        self, text: str, *, documents: Sequence[str] = ()
+        self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[StreamEvent, None]:
         """See `Conversation.stream`."""
         talk = self._talk
         await talk.waiting().awaitable()
         try:
             with translated(talk.database.path):
-                value = await adrive(talk.opening(text, documents))
-                chunks: Any = talk.graph.astream(
-                    value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
-                )
-                async with aclosing(
-                    pumped(chunks)
-                ) as read:  # left early, the graph stops before the lock is free
-                    async for mode, chunk in read:
-                        if (event := event_of(mode, chunk)) is not None:
-                            yield event
-                reply = await adrive(talk.closing())
+                opening = await adrive(talk.opening(text, documents, turn_id))
+                reply = opening.reply
+                if reply is None:
+                    chunks: Any = talk.graph.astream(opening.value, talk.config, **talk.streaming())
+                    async with aclosing(
+                        pumped(chunks)
+                    ) as read:  # left early, the graph stops before the lock is free
+                        async for mode, chunk in read:
+                            if (event := event_of(mode, chunk)) is not None:
+                                yield event
+                    reply = await adrive(talk.closing(turn_id))
         finally:
             talk.lock.release()
         yield StreamEvent(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
@@ -89,8 +92,7 @@ class AsyncConversation(AsyncMoving):
 
     async def messages(self) -> list[AnyMessage]:
         """See `Conversation.messages`."""
-        snapshot = await adrive(self._talk.reading(Talk.snapshot))
-        return list(snapshot.values.get("messages", []))
+        return await adrive(self._talk.reading(Talk.record))
 
     async def events(self) -> list[Event]:
         """See `Conversation.events`."""

@@ -45,7 +45,7 @@ def fork(talk: Talk, at: str | None, turns: int | None, thread: str | None) -> S
         UnsayError: As a rollback to that place.
     """
     name = str(uuid4()) if thread is None else check_thread(thread)
-    state = yield from talk.reading(lambda reader: reader.known())
+    state = yield from talk.reading(lambda reader: reader.whole())
     line = _until(state, at, turns)
     other = replace(talk, thread_id=name, writes=True)
     yield from other.alone(_begin(talk, other, state, line))
@@ -112,7 +112,7 @@ def _before_first(line: Line) -> int:
 
 def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
     """The live line, those that were left, the newest first, and the threads forked from it."""
-    state = yield from talk.known()
+    state = yield from talk.whole()
     record = state["messages"]
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     entries = yield from scan(talk.database.store, THREADS, entry_of)
@@ -177,9 +177,7 @@ def _thread(talk: Talk, entry: ThreadEntry) -> Steps[Branch]:
 
 def _state(talk: Talk, thread_id: str) -> Steps[State]:
     """Another thread's state, empty where it is not there."""
-    snapshot = yield from replace(talk, thread_id=thread_id, writes=False).snapshot()
-    state: State = snapshot.values  # type: ignore[assignment]
-    return state
+    return (yield from replace(talk, thread_id=thread_id, writes=False).read())
 
 
 def diff(talk: Talk, a: str, b: str) -> Steps[Diff]:
@@ -196,7 +194,7 @@ def diff(talk: Talk, a: str, b: str) -> Steps[Diff]:
 
 def _line(talk: Talk, name: str) -> Steps[Line]:
     """The line that a name stands for."""
-    state = yield from talk.known()
+    state = yield from talk.whole()
     line = line_of(state)
     if name == LIVE:
         return line

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -25,7 +25,7 @@ from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.nodes.tool_loop import build_tool_loop
 from unsay.services import ModelLike, Scope, Services
-from unsay.settings import Context, Settings, load_settings
+from unsay.settings import Context, Settings, load_settings, obeyed
 from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
@@ -120,7 +120,7 @@ def make_services(
     """
     kit = [each if isinstance(each, BaseTool) else tool(each) for each in tools]
     return Services(
-        settings=load_settings(settings),
+        settings=obeyed(load_settings(settings)),
         model_like=model,
         judge_like=judge,
         summarizer_like=summarizer,
@@ -155,7 +155,7 @@ def compile_graph(
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
     for name, node in NODES.items():
-        builder.add_node(name, lift(name, node, services), input_schema=schema)
+        builder.add_node(name, Lifted(name, node, services), input_schema=schema)
     builder.add_edge(START, "evaluate_quality")
     builder.add_edge("evaluate_quality", "detect_topic_change")
     builder.add_edge("detect_topic_change", "process_message")
@@ -167,19 +167,29 @@ def compile_graph(
     return builder.compile(checkpointer=checkpointer, store=store, name="unsay")
 
 
-def lift(name: str, node: Node, services: Services) -> RunnableLambda[State, Update]:
-    """A node in the two forms that LangGraph calls, with its books kept."""
-    whole = kept(name, node)
+class Lifted(Runnable[State, Update]):
+    """A node in the two forms that LangGraph calls, with its books kept.
 
-    def blocking(state: State, config: RunnableConfig) -> Update:
-        return drive(whole(state, Scope.of(services, config)))
+    LangGraph announces the node to whoever traces; a `RunnableLambda` would do so once more.
+    """
 
-    async def awaiting(state: State, config: RunnableConfig) -> Update:
-        scope = Scope.of(services, config)
+    def __init__(self, name: str, node: Node, services: Services) -> None:
+        self.name, self.services, self.node = name, services, kept(name, node)
+
+    def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
+        """The node's update."""
+        return drive(self.node(input, Scope.of(self.services, config or {})))
+
+    async def ainvoke(
+        self,
+        input: State,  # noqa: A002 - its name
+        config: RunnableConfig | None = None,
+        **_: Any,
+    ) -> Update:
+        """The node's update, on an event loop."""
+        scope = Scope.of(self.services, config or {})
         try:
-            return await adrive(whole(state, scope))
+            return await adrive(self.node(input, scope))
         except asyncio.CancelledError:
-            await asyncio.shield(adrive(canceled(state, scope)))
+            await asyncio.shield(adrive(canceled(input, scope)))
             raise
-
-    return RunnableLambda(blocking, afunc=awaiting, name=name)

@@ -45,24 +45,34 @@ class Conversation(Moving):
         0
     """
 
-    def say(self, text: str, *, documents: Sequence[str] = ()) -> Reply:
+    def say(self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None) -> Reply:
         """The answer to a message, judged, and taken back as often as it must be.
 
         A message that was said before and never answered, because of a crash or
         an error, goes on where it stopped.
 
+        With a `turn_id` the same message may be sent as often as need be, by any
+        process: it stands on the record once, its answer is paid for once, and whoever
+        sends it again is given that answer. So it is also for a command such as `/undo`,
+        which is obeyed once. The answer is the one that was stored first, also when a
+        rollback or a retry has taken it off the record since: to ask anew, use a new id.
+        Only `purge` forgets ids.
+
         Args:
             text: The user's words, or a slash command.
             documents: What a search found for them; each is judged first, and set
                 aside if it does not bear on the question.
+            turn_id: The caller's name for this turn, of 1 to 200 printable characters,
+                the message's id on the record; `None` makes one, which the reply tells.
 
         Raises:
             InputError: The message cannot be answered; nothing was stored.
             ModelError: The model failed; the question is kept.
             StorageError: The file failed; what was stored before is intact.
-            ConflictError: A decision is due first.
+            ConflictError: A decision is due first, or other words have this `turn_id`.
         """
-        return drive(self._talk.alone(self._talk.answer(text, documents=documents)))
+        talk = self._talk
+        return drive(talk.alone(talk.answer(text, documents=documents, turn_id=turn_id)))
 
     def resume(self, decision: Any = None) -> Reply:
         """The end of a turn that an error, a crash or a due decision stopped.
@@ -77,13 +87,14 @@ class Conversation(Moving):
         return drive(self._talk.alone(self._talk.answer(None, decision=decision)))
 
     def stream(
-        self, text: str, *, documents: Sequence[str] = ()
+        self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> Generator[StreamEvent, None, None]:
         """What happens while a message is answered: tokens, verdicts, rollbacks, the reply.
 
         Args:
             text: See `say`.
             documents: See `say`.
+            turn_id: See `say`; an answer that was stored before is one event, the reply.
 
         Raises:
             UnsayError: As `say`.
@@ -92,15 +103,15 @@ class Conversation(Moving):
         talk.waiting().blocking()
         try:
             with translated(talk.database.path):
-                value = drive(talk.opening(text, documents))
-                chunks: Any = talk.graph.stream(
-                    value, talk.config, stream_mode=["messages", "custom"], **talk.run_options()
-                )
-                with closing(chunks):  # left early, the graph stops before the lock is free
-                    for mode, chunk in chunks:
-                        if (event := event_of(mode, chunk)) is not None:
-                            yield event
-                reply = drive(talk.closing())
+                opening = drive(talk.opening(text, documents, turn_id))
+                reply = opening.reply
+                if reply is None:
+                    chunks: Any = talk.graph.stream(opening.value, talk.config, **talk.streaming())
+                    with closing(chunks):  # left early, the graph stops before the lock is free
+                        for mode, chunk in chunks:
+                            if (event := event_of(mode, chunk)) is not None:
+                                yield event
+                    reply = drive(talk.closing(turn_id))
         finally:
             talk.lock.release()
         yield StreamEvent(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
@@ -125,8 +136,7 @@ class Conversation(Moving):
 
     def messages(self) -> list[AnyMessage]:
         """The record: the whole current branch, oldest first; empty for a new thread."""
-        snapshot = drive(self._talk.reading(Talk.snapshot))
-        return list(snapshot.values.get("messages", []))
+        return drive(self._talk.reading(Talk.record))
 
     def events(self) -> list[Event]:
         """The ledger: everything that happened in the thread, oldest first, verified.
@@ -233,6 +243,6 @@ class Conversation(Moving):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """How a notebook shows it: the scores and the tree as a picture, and as text."""
         del include, exclude
-        state = drive(self._talk.reading(Talk.snapshot)).values
+        state = drive(self._talk.reading(Talk.read))
         bundle: dict[str, str] = mimebundle(self._talk.timeline_now(state))
         return bundle

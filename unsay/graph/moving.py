@@ -12,9 +12,11 @@ from unsay.graph.tokens import tokens_of
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
 from unsay.history.compensations import Compensation
 from unsay.history.line import Label, take_back
+from unsay.nodes.bookkeeping import TAKEN_BACK, give_up_run
 from unsay.nodes.commands import answered_turns
 from unsay.nodes.compensation import due
-from unsay.nodes.landings import landing_of
+from unsay.nodes.entry import read_entry
+from unsay.nodes.landings import landing_of, landing_places
 from unsay.nodes.logbook import log_checkpoints
 from unsay.nodes.moves import (
     OPERATIONS,
@@ -26,10 +28,12 @@ from unsay.nodes.moves import (
     turns_left,
     undo_last,
 )
-from unsay.nodes.orders import checkpoint_by_order
+from unsay.nodes.orders import checkpoint_by_order, step_places
 from unsay.nodes.retrying import retried
+from unsay.nodes.sealing import unmarked
+from unsay.nodes.steps import brought_back
 from unsay.services import Scope
-from unsay.state import State, Update, merge_messages
+from unsay.state import State, Update, merge_messages, sealed_of
 from unsay.transcript.marks import is_question, spoken
 from unsay.transcript.parts import calls_of
 from unsay.transcript.text import text_of
@@ -41,7 +45,7 @@ Confirm = Callable[[Compensation], bool]
 
 def mark(talk: Talk, name: str | None) -> Steps[Checkpoint]:
     """Make a checkpoint at the newest message."""
-    state = yield from talk.known()
+    state = yield from talk.reached((yield from talk.known()), (), 1)
     scope = talk.scope()
     made = checkpoint_by_order(state, scope, name)
     checkpoints = add_checkpoint(
@@ -54,7 +58,7 @@ def mark(talk: Talk, name: str | None) -> Steps[Checkpoint]:
 
 def marks(talk: Talk, limit: int | None, start_after: str | None) -> Steps[tuple[Checkpoint, ...]]:
     """The checkpoints of the record, the one made first first."""
-    found = (yield from talk.timeline()).checkpoints
+    found = tuple(map(unmarked, (yield from talk.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:
         start = found.index(find_checkpoint(found, start_after)) + 1
@@ -67,6 +71,10 @@ def roll_back(
     """Go back to a checkpoint, by default the last before the newest answer, or some turns."""
     state = yield from talk.known()
     scope = talk.scope(confirm)
+    wanted, least = landing_places(line_of(state), to, number=False)
+    if turns is not None:
+        wanted, least = set(), turns + 1 if isinstance(turns, int) else 0
+    state = yield from talk.reached(state, wanted, least)
     base = landing_of(line_of(state), to, turns)
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
@@ -76,7 +84,7 @@ def roll_back(
 
 def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
     """What a rollback would take; nothing is written."""
-    state = yield from talk.known()
+    state = yield from talk.whole()
     line = line_of(state)
     base = landing_of(line, to, turns)
     cause = Label(kind="person", reason="preview", created_at="")
@@ -99,19 +107,22 @@ def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
 def undo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
     """Take back the newest step, a turn or a rollback; also one that never ended."""
     state = yield from talk.known()
-    turn = state.get("turn")
+    brought = yield from brought_back(state, talk.scope())
+    state = {**state, **brought}
+    turn, operations = state.get("turn"), list(state.get("operations", []))
     if turn is not None and not turn["done"]:
         step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
-        operations = [*state.get("operations", []), step][-OPERATIONS:]
-        state = {**state, "operations": operations}
+        operations = [*operations, step][-OPERATIONS:]
+    state = {**(yield from talk.reached(state, step_places(operations))), "operations": operations}
     scope = talk.scope(confirm)
-    update = yield from undo_last(state, scope, (), "undo")
+    update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}
     return (yield from settle(talk, state, scope, update, _end(state, update)))
 
 
 def redo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
     """Make the step again that was undone last."""
     state = yield from talk.known()
+    state = yield from talk.reached(state, step_places(state.get("redo", [])))
     scope = talk.scope(confirm)
     update = yield from redo_last(state, scope, (), "redo")
     return (yield from settle(talk, state, scope, update, _end(state, update)))
@@ -129,6 +140,9 @@ def retry(talk: Talk) -> Steps[Reply]:
     snapshot = yield from talk.snapshot()
     if snapshot.next:
         return (yield from talk.answer(None))
+    if read_entry(state["messages"], state.get("turn")).question is not None:
+        return (yield from talk.run({"messages": []}))
+    state = yield from talk.reached(state, (), 1)
     retried(state, (), talk.scope().settings.max_message_chars)
     return (yield from talk.answer("/retry"))
 
@@ -151,10 +165,12 @@ def settle(
     after = merge_messages(state["messages"], [update["messages"]])
     at = place_name({**state, "messages": after}, base, scope.texts(state["messages"]))
     report = yield from talk.write(state, scope, update)
+    if turn and not turn["done"]:
+        yield from give_up_run(talk.run_scope(state), TAKEN_BACK)
     removed, restored = counts(state["messages"], update["messages"])
     yield from talk.list_thread({**state, **update, "messages": after})
     return Moved(
-        turns=turns_left(after),
+        turns=turns_left(after, sealed_of(state)),
         removed=removed,
         restored=restored,
         at=at.strip(),

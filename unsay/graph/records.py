@@ -98,7 +98,7 @@ def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
     Raises:
         UnknownToolResultError: No tool call of the record has this id.
     """
-    state = yield from talk.known()
+    state = yield from talk.whole()
     for message in reversed(state["messages"]):
         if isinstance(message, ToolMessage) and message.tool_call_id == tool_call_id:
             return text_of(message)
@@ -121,7 +121,7 @@ def replay_request(
         UnknownRunError: No failed request fits.
         NothingToUndoError: No turn fits.
     """
-    state = yield from talk.known()
+    state = yield from talk.whole()
     kept = yield from list_requests(talk.database.store, talk.thread_id)
     if turn is not None and run_id is None:
         kept = _of_turn(kept, talk.timeline_now(state), turn)

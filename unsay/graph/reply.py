@@ -1,7 +1,7 @@
 """What a conversation gives back: replies, moves, and the events of a stream."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
@@ -68,6 +68,9 @@ class Reply:
 
     request: Mapping[str, Any] | None = None
     """For a decision: LangChain's human-in-the-loop request."""
+
+    turn_id: str | None = None
+    """Id of the turn: sent with the same words again, it is not answered a second time."""
 
     def __str__(self) -> str:
         return self.text
@@ -184,29 +187,42 @@ def _best_draft(request: Any) -> Mapping[str, Any] | None:
 
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
     """What the turn that left this state ended in."""
-    if interrupts:
-        request = interrupts[0].value
-        best = _best_draft(request)
-        if best is None:
-            asked = request if isinstance(request, Mapping) else {"value": request}
-            return Reply(kind="decision", text="", message_id=None, request=asked)
-        return Reply(
-            kind="decision",
-            text=best["answer"],
-            message_id=None,
-            score=best["score"],
-            outcome="failed",
-            request=request,
-        )
-    last: AnyMessage = state["messages"][-1]
-    if is_notice(last):
-        return Reply(kind="notice", text=text_of(last), message_id=last.id)
-    mark = mark_of(last)
-    own = (c["id"] for c in state.get("checkpoints", []) if c["message_id"] == last.id)
+    turn = state.get("turn")
+    turn_id = turn["question_id"] if turn else None
+    if not interrupts:
+        reply = reply_to(state["messages"][-1], state.get("checkpoints", []))
+        return replace(reply, turn_id=turn_id)
+    request = interrupts[0].value
+    best = _best_draft(request)
+    if best is None:
+        asked = request if isinstance(request, Mapping) else {"value": request}
+        return Reply(kind="decision", text="", message_id=None, request=asked, turn_id=turn_id)
+    return Reply(
+        kind="decision",
+        text=best["answer"],
+        message_id=None,
+        score=best["score"],
+        outcome="failed",
+        request=request,
+        turn_id=turn_id,
+    )
+
+
+def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
+    """An answer or a notice as the reply of its turn, as far as it is stored.
+
+    Args:
+        answer: As it stands on a record, or in what was cut.
+        checkpoints: That stand with it.
+    """
+    if is_notice(answer):
+        return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
+    mark = mark_of(answer)
+    own = (each["id"] for each in checkpoints if each["message_id"] == answer.id)
     return Reply(
         kind="answer",
-        text=text_of(last),
-        message_id=last.id,
+        text=text_of(answer),
+        message_id=answer.id,
         score=mark.get("score"),
         outcome=mark.get("outcome"),
         reason=mark.get("reason", ""),

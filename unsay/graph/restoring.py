@@ -38,15 +38,17 @@ def restore(talk: Talk, what: str, confirm: Confirm | None = None) -> Steps[Move
     scope = talk.scope(confirm)
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     held = next((cut for cut in reversed(cuts) if _ids(cut["messages"]) & {what}), None)
-    if what.startswith(CUT):
-        cut = find_cut(cuts, what)
+    cut = find_cut(cuts, what) if what.startswith(CUT) else held
+    if cut is not None:
+        state = yield from talk.reached(state, {cut["base"]})
+    if what.startswith(CUT) and cut is not None:
         update = yield from _put_back(state, scope, cut, cuts)
     elif topic := _topic(state, what):
         update = _unfolded(state, scope, topic)
-    elif what in line_of(state).positions():
-        raise ConflictError(f"Message {what!r} stands on the record already")
     elif held is not None:
         update = yield from _insert(state, scope, held, [what])
+    elif what in _ids((yield from talk.record())):
+        raise ConflictError(f"Message {what!r} stands on the record already")
     else:
         raise _unknown(what, cuts)
     return (yield from settle(talk, state, scope, update, _end(state, update)))
@@ -170,7 +172,7 @@ def _topic(state: State, what: str) -> Topic | None:
         ConflictError: Several have the label, or it is shown already.
     """
     there = by_topic(state["messages"], state.get("segments", []))
-    topics = [each for each in state.get("topics", []) if each["id"] in there]
+    topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
     found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
     if len(found) > 1:
         ids = ", ".join(each["id"] for each in found)
@@ -210,7 +212,8 @@ def pick(talk: Talk, message_ids: Sequence[str], source: str) -> Steps[Moved]:
         )
     line = line_of(state)
     base = line.id_at(len(line.messages) - 1)
-    copies = _copies(chosen, line.positions(), f"{source}\x00{base}", source)
+    taken = line.positions() if line.before is None else {m.id for m in chosen}
+    copies = _copies(chosen, taken, f"{source}\x00{base}", source)
     update = Update(messages=list(copies))
     update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
     return (yield from settle(talk, state, scope, update, copies[-1].id))
@@ -223,7 +226,7 @@ def _messages_of(talk: Talk, source: str) -> Steps[list[AnyMessage]]:
         cut = find_cut(cuts, source)
         return [*cut["messages"], *cut["drafts"]]
     other = replace(talk, thread_id=source, writes=False)
-    return (yield from other.known())["messages"]
+    return (yield from other.whole())["messages"]
 
 
 def _copies(

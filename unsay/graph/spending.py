@@ -18,7 +18,7 @@ def spent(talk: Talk) -> Steps[Spent]:
     to know of every message whether it was counted, and that grows without bound. What a fork
     began with was paid for in the thread it came from.
     """
-    state = yield from talk.known()
+    state = yield from talk.whole()
     inherited = yield from _inherited(talk, state)
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     live = [m for m in state["messages"] if key_of(m) not in inherited]

@@ -1,38 +1,42 @@
 """A conversation's verbs, written once for scripts and for async code."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, convert_to_messages
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, StateSnapshot
 
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ConflictError, NothingToUndoError, UnknownThreadError
 from unsay.graph.builder import Graph
+from unsay.graph.opening import Opening, open_turn, reopened
 from unsay.graph.reply import Reply, reply_of
 from unsay.graph.timeline import Timeline, timeline_of
-from unsay.history.catalogue import TITLE_CHARS
+from unsay.graph.titles import title_of
 from unsay.history.compensations import Compensation, Report
 from unsay.history.database import Database, translated
-from unsay.history.frozen import freeze_messages
 from unsay.history.locks import WriterLock
-from unsay.history.sessions import find_session, read_journal, refuse_ended, revise
+from unsay.history.run_ids import run_named_after
+from unsay.history.sessions import find_session, read_journal, revise
 from unsay.nodes.booking import book
-from unsay.nodes.bookkeeping import resume_run
+from unsay.nodes.bookkeeping import DIED, give_up_run
 from unsay.nodes.commands import parse_command
 from unsay.nodes.compensation import finish
-from unsay.nodes.entry import check_message
 from unsay.nodes.logbook import write_ahead
 from unsay.nodes.moves import turns_left
-from unsay.prompts.catalogue import Fence
+from unsay.nodes.sealing import reach, whole
 from unsay.services import Scope, Services
-from unsay.settings import Context
-from unsay.state import State, Update
-from unsay.transcript.marks import DOCUMENT, is_answer, is_question
-from unsay.transcript.text import preview, text_of
+from unsay.settings import Context, settings_for
+from unsay.state import State, Update, sealed_of
+from unsay.transcript.text import text_of
 
 T = TypeVar("T")
 
@@ -65,7 +69,7 @@ class Talk:
         """
         return Scope(
             services=self.services,
-            settings=self.services.settings.for_run(self.context),
+            settings=settings_for(self.services.settings, self.context),
             config=self.config,
             store=self.database.store,
             thread_id=self.thread_id,
@@ -141,9 +145,12 @@ class Talk:
             return None
         command = parse_command(text_of(journal[-1]))
         if command is not None or any(message.id in on_record for message in journal):
+            if command is not None:
+                dead = run_named_after(self.thread_id, journal[-1].id)
+                yield from give_up_run(replace(self.scope(), run_id=dead), DIED)
             yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
             return None
-        return {"messages": journal}
+        return reopened(self.thread_id, snapshot.values, journal)
 
     def _reading(self) -> Call:
         return Call(
@@ -189,40 +196,50 @@ class Talk:
             )
         return state
 
-    def opening(self, text: str | None, documents: Sequence[str] = ()) -> Steps[Any]:
-        """What to hand the graph so that a message is answered once.
-
-        A message that was said before and never answered is not put on the
-        record a second time: its turn goes on where it stopped.
+    def whole(self) -> Steps[State]:
+        """The state of a thread that exists, with all of its record: for whoever only reads.
 
         Raises:
-            EmptyMessageError: There is nothing to answer.
-            MessageTooLongError: It is longer than allowed.
-            ConflictError: A decision is due first.
-            NothingToUndoError: There is no turn to go on with.
+            UnknownThreadError: Nothing was ever said in it.
+            DatabaseCorruptError: What the state let go of is missing or was changed.
         """
-        message = None if text is None else HumanMessage(text, id=str(uuid4()))
-        if message is not None:
-            check_message(message, self.services.settings.max_message_chars)
-        snapshot = yield from self.snapshot()
-        if snapshot.interrupts:
-            raise ConflictError(
-                "This thread waits for a person's decision on rejected drafts: resume it with "
-                '"approve", "reject", or {"decisions": [...]}'
-            )
-        waits = snapshot.next and not _was_answered(snapshot.values)
-        if waits and text in (None, _waiting_text(snapshot.values)):
-            if _is_opened(snapshot.values):
-                yield from resume_run(self.run_scope(snapshot.values))
-            return None
-        if message is None:
-            raise NothingToUndoError("There is no interrupted turn to go on with; say something")
-        found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
-        said = [*found, message]
-        yield from self.list_thread(snapshot.values, said)
-        return {"messages": said}
+        state = yield from self.known()
+        return (yield from whole(state, self.scope()))
 
-    def deciding(self, decision: Any) -> Steps[Any]:
+    def record(self) -> Steps[list[AnyMessage]]:
+        """All of the thread's record, empty for a thread that does not exist."""
+        return list((yield from self.read()).get("messages", []))
+
+    def read(self) -> Steps[State]:
+        """The state with all of its record, empty for a thread that does not exist."""
+        state: Any = (yield from self.snapshot()).values
+        return (yield from whole(state, self.scope()))
+
+    def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
+        """The state once it holds some places of the record, which it may have let go of.
+
+        Args:
+            state: As it is.
+            wanted: Ids of messages; `None` is the record's beginning.
+            turns: How many answered turns it must hold.
+
+        Raises:
+            DatabaseCorruptError: What the state let go of is missing or was changed.
+        """
+        scope = self.scope()
+        update = yield from reach(state, scope, wanted, turns=turns)
+        if not update:
+            return state
+        yield from self.write(state, scope, update)
+        return (yield from self.known())
+
+    def opening(
+        self, text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
+    ) -> Steps[Opening]:
+        """How a message is answered once; see `opening.open_turn`."""
+        return (yield from open_turn(self, text, documents, turn_id))
+
+    def deciding(self, decision: Any) -> Steps[Opening]:
         """What to hand the graph so that a person's decision reaches the drafts it is about.
 
         Raises:
@@ -231,19 +248,33 @@ class Talk:
         snapshot = yield from self.snapshot()
         if not snapshot.interrupts:
             raise NothingToUndoError("No decision is due in this thread; say something")
-        return Command(resume=decision)
+        return Opening(value=Command(resume=decision))
 
     def answer(
-        self, text: str | None, *, decision: Any = None, documents: Sequence[str] = ()
+        self,
+        text: str | None,
+        *,
+        decision: Any = None,
+        documents: Sequence[str] = (),
+        turn_id: str | None = None,
     ) -> Steps[Reply]:
         """Say something, or go on with a turn that stopped, to its end."""
-        start = self.opening(text, documents) if decision is None else self.deciding(decision)
-        value = yield from start
+        if decision is None:
+            opening = yield from self.opening(text, documents, turn_id)
+        else:
+            opening = yield from self.deciding(decision)
+        if opening.reply is not None:
+            return opening.reply
+        return (yield from self.run(opening.value, turn_id))
+
+    def run(self, value: Any, turn_id: str | None = None) -> Steps[Reply]:
+        """Run the graph on a value, to the end of its turn."""
         state = yield Call(
             blocking=lambda: self.graph.invoke(value, self.config, **self.run_options()),
             awaitable=lambda: self.graph.ainvoke(value, self.config, **self.run_options()),
         )
-        return (yield from self.ended(state, tuple(state.get("__interrupt__", ()))))
+        interrupts = tuple(state.get("__interrupt__", ()))
+        return (yield from self.ended(state, interrupts, turn_id))
 
     def run_options(self) -> dict[str, Any]:
         """How the graph is run, with this conversation's overrides.
@@ -254,64 +285,41 @@ class Talk:
         durability = "sync" if self.services.tools else "exit"
         return {"durability": durability, "context": self.context}
 
-    def closing(self) -> Steps[Reply]:
+    def streaming(self) -> dict[str, Any]:
+        """How the graph is run where somebody looks on."""
+        return {**self.run_options(), "stream_mode": ["messages", "custom"]}
+
+    def closing(self, turn_id: str | None = None) -> Steps[Reply]:
         """The reply of the turn that just ended."""
         snapshot = yield from self.snapshot()
-        return (yield from self.ended(snapshot.values, snapshot.interrupts))
+        return (yield from self.ended(snapshot.values, snapshot.interrupts, turn_id))
 
-    def ended(self, state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Steps[Reply]:
-        """The reply that a state holds; the thread is listed with it."""
-        yield from self.list_thread(state)
-        return reply_of(state, interrupts)
-
-    def list_thread(
-        self, state: Mapping[str, Any], opening: Sequence[AnyMessage] = ()
-    ) -> Steps[None]:
-        """Write the thread's line in the catalogue.
+    def ended(
+        self,
+        state: Mapping[str, Any],
+        interrupts: tuple[Any, ...],
+        turn_id: str | None = None,
+    ) -> Steps[Reply]:
+        """The reply that a state holds; the thread is listed with it.
 
         Args:
-            state: As it is.
-            opening: What is about to be said; it names a thread that has no name, so that it
-                can be found even if its first turn never ends, and stands in the journal
-                until the turn has ended.
-
-        Raises:
-            SessionEndedError: Words are about to be said in a thread that was ended.
+            state: As the turn left it.
+            interrupts: That are due.
+            turn_id: As the caller gave it; `None` takes the question's.
         """
+        yield from self.list_thread(state)
+        reply = reply_of(state, interrupts)
+        return replace(reply, turn_id=turn_id or reply.turn_id)
+
+    def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
+        """Write the thread's line in the catalogue once a turn or an order has ended."""
         store, now = self.database.store, self.scope().now()
         listed = yield from find_session(store, self.thread_id)
         title = "" if listed is None else listed.title
-        if opening:
-            refuse_ended(listed)
-            title = title or preview(text_of(opening[-1]), TITLE_CHARS)
-        elif listed is None or not listed.turns:
-            title = yield from self.title(state)
-        turns = turns_left(state.get("messages", []))
-        journal = freeze_messages(opening) if opening else None
-        yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=journal)
-
-    def title(self, state: Mapping[str, Any]) -> Steps[str]:
-        """A name for the thread: by the title model, else the first question's words."""
-        first = next((m for m in state.get("messages", []) if is_question(m)), None)
-        words = "" if first is None else text_of(first)
-        plain = preview(words, TITLE_CHARS)
-        if not words:
-            return plain
-        scope = self.scope()
-        request = [
-            SystemMessage(scope.texts([HumanMessage(words)]).title_system),
-            HumanMessage(Fence.around(words).mark("conversation", words[:2_000])),
-        ]
-        limit = scope.settings.judge_timeout_seconds
-        try:
-            titler = yield scope.resolve("titler")
-            if titler is None:
-                return plain
-            reply = yield scope.ask(titler, request, quiet=True, aside=True, timeout_seconds=limit)
-        except Exception:  # noqa: BLE001 - a title model may fail in any way; the words will do
-            return plain
-        written = reply if isinstance(reply, str) else text_of(reply)
-        return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain
+        if listed is None or not listed.turns:
+            title = yield from title_of(state, self.scope())
+        turns = turns_left(state.get("messages", []), sealed_of(state))
+        yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Put messages on the record without a run; the next turn judges the answers."""
@@ -319,10 +327,27 @@ class Talk:
             m if m.id else m.model_copy(update={"id": str(uuid4())})
             for m in convert_to_messages(list(messages))
         ]
-        yield from self.snapshot()
-        yield from self.commit(Update(messages=given))
+        state: Any = (yield from self.snapshot()).values
+        update = Update(messages=given)
+        if any(each.id == REMOVE_ALL_MESSAGES for each in given):
+            update["sealed"] = None
+        else:
+            yield from self._reached_by(state, given)
+        yield from self.commit(update)
         snapshot = yield from self.snapshot()
         yield from self.list_thread(snapshot.values)
+
+    def _reached_by(self, state: State, given: Sequence[BaseMessage]) -> Steps[None]:
+        """Have the state hold what some messages replace or take away.
+
+        Where one is taken away it also holds a message before the rest: a record of which
+        nothing is left that was known is one that the host has emptied.
+        """
+        sealed = sealed_of(state)
+        if sealed is not None:
+            removes = any(each.type == "remove" for each in given)
+            last = {sealed["last"]} if removes else set()
+            yield from self.reached(state, {*(each.id for each in given), *last})
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
         """Commit an order's update, with what it did in the ledger; take back what tools did.
@@ -347,33 +372,10 @@ class Talk:
 
     def timeline(self) -> Steps[Timeline]:
         """The thread as a person sees it."""
-        state = yield from self.known()
-        return self.timeline_now(state)
+        return self.timeline_now((yield from self.whole()))
 
     def timeline_now(self, state: Mapping[str, Any]) -> Timeline:
         """A state as a person sees it."""
         settings = self.scope().settings
         thresholds = (settings.quality_threshold, settings.checkpoint_threshold)
         return timeline_of(self.thread_id, state, thresholds)
-
-
-def _is_opened(state: Mapping[str, Any]) -> bool:
-    """Whether the state's turn is that of the question at the end of the record."""
-    turn = state.get("turn")
-    asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
-    if asked is None or not turn or turn["done"]:
-        return False
-    return bool(turn["question_id"] == asked.id)
-
-
-def _was_answered(state: Mapping[str, Any]) -> bool:
-    """Whether a host wrote an answer behind the question of a turn that had stopped."""
-    messages, turn = state.get("messages", []), state.get("turn")
-    return bool(messages and turn and not turn["done"] and is_answer(messages[-1]))
-
-
-def _waiting_text(state: Mapping[str, Any]) -> str:
-    """The words of the question at the end of a record, for comparing with what is said again."""
-    messages: Sequence[AnyMessage] = state.get("messages", [])
-    asked = next((m for m in reversed(messages) if is_question(m)), None)
-    return "" if asked is None else text_of(asked)

@@ -16,10 +16,13 @@ class Line:
     """The part of a thread that a rollback moves."""
 
     messages: tuple[AnyMessage, ...]
-    """The record, oldest first."""
+    """The record, oldest first; its newest part, where the rest is sealed."""
+
+    before: str | None = None
+    """Id of the last message that is sealed; `None` where the record is whole."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
-    """Each stands at a message of the record."""
+    """Each stands at a message of the record, also of its sealed part."""
 
     segments: tuple[Segment, ...] = ()
     """Each starts at a message of the record."""
@@ -32,12 +35,12 @@ class Line:
         return {message.id: index for index, message in enumerate(self.messages)}
 
     def index_of(self, message_id: str | None) -> int:
-        """Index of a message; -1 for `None`, the place before the first.
+        """Index of a message; -1 for the place before the first.
 
         Raises:
-            ConflictError: The message is not on the record.
+            ConflictError: The message is not on the record, or sealed.
         """
-        if message_id is None:
+        if message_id == self.before:
             return -1
         for index in range(len(self.messages) - 1, -1, -1):
             if self.messages[index].id == message_id:
@@ -48,8 +51,8 @@ class Line:
         )
 
     def id_at(self, index: int) -> str | None:
-        """Id of the message at an index; `None` for -1."""
-        return self.messages[index].id if index >= 0 else None
+        """Id of the message at an index; for -1 what `before` says."""
+        return self.messages[index].id if index >= 0 else self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,10 +189,11 @@ def _line_after(
     before, came = {m.id for m in line.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
-    marks = [each for each in line.checkpoints if each["message_id"] in stays]
+    marks = [e for e in line.checkpoints if e["message_id"] in stays or e.get("sealed")]
     returning = [each for cut in cuts for each in cut["segments"] if each["start"] in came]
     return Line(
         messages=messages,
+        before=line.before,
         checkpoints=tuple(
             with_returned(marks, [m for cut in cuts for m in cut["checkpoints"]], came)
         ),
@@ -232,8 +236,14 @@ def _topics_after(
     for topic in line.topics:
         found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
         of_known = found["summarized_through"] in known
-        topics.append(found if of_known else _without_summary(topic))
+        topics.append(_with_summary(topic, found) if of_known else _without_summary(topic))
     return tuple(topics)
+
+
+def _with_summary(topic: Topic, other: Topic) -> Topic:
+    """A topic with another's summary; what of it is sealed stays as it is."""
+    through = other["summarized_through"]
+    return {**topic, "summary": other["summary"], "summarized_through": through}
 
 
 def _without_summary(topic: Topic) -> Topic:

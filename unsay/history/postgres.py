@@ -15,6 +15,7 @@ from unsay.errors import (
     StorageError,
     UnsayError,
 )
+from unsay.history.checked import SoundSerializer
 from unsay.history.database import Database
 from unsay.history.jsonb import from_json, to_json
 from unsay.history.leases import thread_of_item
@@ -22,7 +23,7 @@ from unsay.history.postgres_faults import KEPT, is_broken, meaning, refusal, unr
 from unsay.history.postgres_leases import GUARD, PostgresLeases
 from unsay.history.postgres_tables import VACUUM, erase, prepare
 from unsay.history.purge import Purged
-from unsay.history.saver import CompressedSerializer, OffLoop
+from unsay.history.saver import OffLoop
 from unsay.history.urls import check_url, masked
 
 try:
@@ -121,7 +122,7 @@ class PoolSaver(OffLoop, PostgresSaver):
     """
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server.pool, serde=CompressedSerializer())
+        super().__init__(server.pool, serde=SoundSerializer())
         self.lock = nullcontext()  # type: ignore[assignment]
         self.server = server
 

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.store.base import BaseStore, Item
 
-from unsay.effects import Call, Steps
-from unsay.history.frozen import freeze, freeze_messages, thaw, thaw_messages
-from unsay.history.items import put_item, thread_namespace
+from unsay.effects import Steps
+from unsay.history.frozen import freeze, thaw
+from unsay.history.items import drop_items, put_item, thread_namespace
 from unsay.history.paging import scan
+
+MOST_KEPT = 8
+"""How many failed requests a thread keeps, the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +62,24 @@ def requests_namespace(thread_id: str) -> tuple[str, ...]:
     return thread_namespace("requests", thread_id)
 
 
-def put_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Call:
-    """A call that keeps a request; the same attempt made again replaces its own."""
+def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[None]:
+    """Keep a request, and let go of the oldest; the same attempt made again replaces its own."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
-    plain = {each.name: getattr(kept, each.name) for each in fields(kept)}
-    frozen = {"messages": freeze_messages(kept.messages), "payload": freeze(kept.payload)}
-    value = {**plain, **frozen}
-    return put_item(store, place, key, value)
+    value = {each.name: getattr(kept, each.name) for each in fields(kept)}
+    sent = {
+        "messages": [message_to_dict(each) for each in value.pop("messages")],
+        "payload": value.pop("payload"),
+    }
+    yield put_item(store, place, key, {**value, "sent": freeze(sent, dense=True)})
+    ages = yield from scan(
+        store,
+        place,
+        lambda item: (item.value["at"], item.key) if item.namespace == place else None,
+    )
+    oldest = [name for _, name in sorted(ages)][:-MOST_KEPT]
+    if oldest:
+        yield drop_items(store, place, oldest)
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
@@ -79,8 +92,7 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
 
 
 def _thawed(item: Item) -> KeptRequest:
-    whole = {
-        "messages": thaw_messages(item.value["messages"]),
-        "payload": thaw(item.value["payload"]),
-    }
-    return KeptRequest(**{**item.value, **whole})
+    value = dict(item.value)
+    sent = thaw(value.pop("sent"))
+    messages = messages_from_dict(sent["messages"])
+    return KeptRequest(**value, messages=messages, payload=sent["payload"])

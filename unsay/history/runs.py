@@ -244,10 +244,14 @@ _FIELDS = frozenset(each.name for each in fields(Run)) - {"run_id"}
 
 
 def _value_of(run: Run) -> dict[str, Any]:
-    """A run as plain JSON; its suspension's body as text, which holds what no store would."""
-    value = {name: each for name, each in asdict(run).items() if name in _FIELDS}
+    """A run as plain JSON, without what is empty; its suspension's body as text.
+
+    Text holds what no store's JSON would.
+    """
+    given = {name: getattr(run, name) for name in sorted(_FIELDS)}
+    value = {name: each for name, each in given.items() if each is not None and each != {}}
     if run.suspension is not None:
-        value["suspension"] |= {"body": plain(run.suspension.body)}
+        value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
     return value
 
 

@@ -7,6 +7,7 @@ conversation is in the ledger.
 
 import asyncio
 import json
+import sqlite3
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,11 @@ from langgraph.checkpoint.base import (
     get_checkpoint_id,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
+
+from unsay.history.memo import Memo
 
 COMPRESSED = "+z"
 """Marks the type of a compressed value."""
@@ -122,6 +126,10 @@ class _Walk:
 class FileSaver(OffLoop, SqliteSaver):
     """LangGraph's SQLite checkpointer, usable from an event loop as well."""
 
+    def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
+        super().__init__(conn, serde=serde)
+        self.memo = Memo()
+
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
@@ -139,17 +147,24 @@ class FileSaver(OffLoop, SqliteSaver):
             return
         with self.cursor() as cursor:
             cursor.execute(
-                "SELECT checkpoint_id, metadata FROM checkpoints WHERE thread_id = ? "
-                "AND checkpoint_ns = ? ORDER BY checkpoint_id DESC",
+                "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints "
+                "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
                 place,
             )
-            whole = [name for name, noted in cursor if RECORD in json.loads(noted).get(HOLDS, ())]
+            rows = cursor.fetchall()
+            whole = [name for name, _, noted in rows if RECORD in json.loads(noted).get(HOLDS, ())]
             if len(whole) <= GENERATIONS:
                 return
+            doomed = _doomed([row[:2] for row in rows], whole[-GENERATIONS:])
             for table in ("checkpoints", "writes"):
+                cursor.executemany(
+                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a name of ours
+                    [(place[0], name) for name in doomed],
+                )
                 cursor.execute(
-                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id < ?",  # noqa: S608 - a name of ours
-                    (place[0], whole[GENERATIONS - 1]),
+                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns != ? "  # noqa: S608 - a name of ours
+                    "AND checkpoint_id < ?",
+                    (*place, whole[-GENERATIONS]),
                 )
 
     def get_delta_channel_history(
@@ -179,7 +194,7 @@ class FileSaver(OffLoop, SqliteSaver):
         rows = [row for row in cursor.fetchall() if row[0] in order]
         rows.sort(key=lambda row: (order[row[0]], writes_sort_key(row[5], row[1], row[2])))
         history = DeltaChannelHistory(
-            writes=[(row[1], channel, self.serde.loads_typed((row[3], row[4]))) for row in rows]
+            writes=[(row[1], channel, self._read(row[3], row[4])) for row in rows]
         )
         if channel in walk.seeded:
             cursor.execute(
@@ -187,9 +202,28 @@ class FileSaver(OffLoop, SqliteSaver):
                 "AND checkpoint_ns = ? AND checkpoint_id = ?",
                 (*place, walk.seeded[channel]),
             )
-            seed = self.serde.loads_typed(cursor.fetchone())
-            history["seed"] = seed["channel_values"][channel]
+            history["seed"] = self._read(*cursor.fetchone())["channel_values"][channel]
         return history
+
+    def _read(self, kind: str, stored: bytes) -> Any:
+        """A stored value; the cursor's lock is held."""
+        return self.memo.get(kind, stored, self.serde.loads_typed)
+
+
+def _doomed(rows: Sequence[tuple[str, str | None]], whole: Sequence[str]) -> list[str]:
+    """The checkpoints that are older than some whole copies, or do not build on one of them.
+
+    Args:
+        rows: Of one thread, oldest first: id, and that of the parent.
+        whole: The copies that stay.
+    """
+    sound, doomed = set(whole), []
+    for name, parent in rows:
+        if name in sound or (name > whole[0] and parent in sound):
+            sound.add(name)
+        else:
+            doomed.append(name)
+    return doomed
 
 
 def _walk(rows: Sequence[tuple[str, str]], channels: Sequence[str]) -> _Walk | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from unsay.judging.endings import FENCED, JAPANESE, sentences, width
 from unsay.judging.words import normal
@@ -158,6 +159,7 @@ def wants_it_again(question: str) -> bool:
     return _WANTS_AGAIN.search(normal(question)) is not None
 
 
+@lru_cache(maxsize=64)
 def _letters(text: str) -> str:
     """The letters outside code blocks: code may well come again with one line changed."""
     return squeezed(normal(FENCED.sub("\n", text)))
@@ -171,9 +173,15 @@ def squeezed(text: str) -> str:
 def similarity(one: str, other: str) -> float:
     """Share of character runs that two squeezed texts have in common, from 0 to 1."""
     size = 2 if JAPANESE.search(one) else 4
-    first, second = (
-        Counter(text[start : start + size] for start in range(len(text) - size + 1))
-        for text in (one, other)
-    )
+    first, second = _stretches(one, size), _stretches(other, size)
     total = first.total() + second.total()
-    return 2 * (first & second).total() / total if total else float(one == other)
+    if not total:
+        return float(one == other)
+    common = first.keys() & second.keys()
+    return 2 * sum(min(first[run], second[run]) for run in common) / total
+
+
+@lru_cache(maxsize=64)
+def _stretches(text: str, size: int) -> Counter[str]:
+    """How often each run of so many characters occurs."""
+    return Counter(text[start : start + size] for start in range(len(text) - size + 1))

@@ -8,6 +8,7 @@ decided against. Source: MT-Bench-101 and MT-Bench-ja sessions, their answers wh
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from unsay.judging.endings import (
     CUT_WIDTH,
@@ -308,7 +309,12 @@ def _distinct(text: str) -> list[Unit]:
 
 def _known(texts: Iterable[str]) -> frozenset[str]:
     """The terms of texts, and the beginnings of their longer words."""
-    terms = frozenset(term for text in texts for term in vocabulary(text))
+    return frozenset().union(*map(_with_beginnings, texts))
+
+
+@lru_cache(maxsize=64)
+def _with_beginnings(text: str) -> frozenset[str]:
+    terms = vocabulary(text)
     return terms | {_beginning(term) for term in terms}
 
 

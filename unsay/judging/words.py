@@ -98,6 +98,7 @@ class Unit:
     """How much it tells: 1 for a word, 0.5 for one of at most two letters, more for a compound."""
 
 
+@lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
     """Give a lower-case word without its commonest English ending."""
     if not word.isascii() or word.endswith(_KEEPS):
@@ -135,7 +136,7 @@ def vocabulary(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
     """Give the words and runs of a text in order, without the ubiquitous ones."""
     found = (_unit(match) for match in _TOKENS.finditer(normal(text)))
@@ -159,6 +160,7 @@ def _unit(match: re.Match[str]) -> Unit | None:
     return _run(token, katakana=match.lastgroup == "katakana")
 
 
+@lru_cache(maxsize=8_192)
 def _word(token: str) -> Unit | None:
     """Make a unit of a word between spaces; `q2` and `uk` tell half of what a word tells."""
     word = token.removesuffix("'s").replace("'", "")

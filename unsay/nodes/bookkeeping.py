@@ -8,19 +8,27 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from unsay.effects import Steps
 from unsay.errors import RunConflictError
+from unsay.history.run_ids import run_named_after
 from unsay.history.run_states import Run, advance, plain, resume, suspend
 from unsay.history.runs import find_run, open_run, put_run
 from unsay.history.sessions import find_session, refuse_ended
 from unsay.nodes.booking import book
+from unsay.nodes.entry import read_entry
 from unsay.nodes.logbook import write_ahead
 from unsay.services import Scope
 from unsay.state import State, Update
+from unsay.transcript.marks import is_question
 from unsay.types import RunPhase, RunStatus, Turn
 
 Node = Callable[[State, Scope], Steps[Update]]
 
 ERROR_CHARS = 500
 """How much of an error a run's line holds."""
+
+SET_ASIDE = "another message was said before it ended"
+TAKEN_BACK = "its turn was taken back before it ended"
+DIED = "its process ended, and a command is not obeyed later"
+"""Why a run that nobody stopped was given up."""
 
 
 def kept(name: str, node: Node) -> Node:
@@ -37,6 +45,7 @@ def kept(name: str, node: Node) -> Node:
     def around(state: State, scope: Scope) -> Steps[Update]:
         if name == "evaluate_quality":
             yield from _refuse_ended(scope)
+            scope = yield from _named(state, scope)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
         if name == "process_message" and _is_to_answer(state):
@@ -54,6 +63,7 @@ def kept(name: str, node: Node) -> Node:
             raise
         if name == "evaluate_quality":
             scope, update = yield from _open(scope, update)
+            yield from _end_dead(state, scope)
         update = yield from write_ahead(state, scope, update)
         if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
             yield from end_run(scope, "completed")
@@ -74,6 +84,42 @@ def _is_over(state: State) -> bool:
 def _refuse_ended(scope: Scope) -> Steps[None]:
     if scope.store is not None and scope.thread_id is not None:
         refuse_ended((yield from find_session(scope.store, scope.thread_id)))
+
+
+def _named(state: State, scope: Scope) -> Steps[Scope]:
+    """The scope with the question's run: a process that goes on where one died makes no other."""
+    question = read_entry(state.get("messages", []), state.get("turn")).question
+    if scope.named or question is None or scope.store is None or scope.thread_id is None:
+        return scope
+    run_id = run_named_after(scope.thread_id, question.id)
+    known = yield from find_run(scope.store, scope.thread_id, run_id)
+    if known is not None and known.status == "completed":
+        return scope
+    if known is not None and known.status == "running":
+        yield put_run(scope.store, resume(known, now=scope.now()))
+    return replace(scope, run_id=run_id)
+
+
+def _end_dead(state: State, scope: Scope) -> Steps[None]:
+    """Note that runs whose process died, or that waited, will not go on: another message came."""
+    messages, turn = state.get("messages", []), state.get("turn")
+    waiting = messages[read_entry(messages, turn).start :]
+    names = [run_named_after(scope.thread_id, each.id) for each in waiting if is_question(each)]
+    if turn is not None and not turn["done"]:
+        names.append(turn.get("run_id") or "")
+    for name in dict.fromkeys(names):
+        if name != scope.run_id:
+            yield from give_up_run(replace(scope, run_id=name), SET_ASIDE)
+
+
+def give_up_run(scope: Scope, why: str) -> Steps[None]:
+    """Note that a run which is at work, or waits, will not go on."""
+
+    def change(run: Run, now: str) -> Run:
+        at_work = run.status in ("running", "paused")
+        return advance(run, now=now, status="canceled", error=why) if at_work else run
+
+    yield from _change(scope, change)
 
 
 def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:

@@ -59,13 +59,19 @@ def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage
     return turns
 
 
-def timeline_text(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """The turns with their scores, one a line."""
+def timeline_text(messages: Sequence[AnyMessage], texts: Texts, *, before: int = 0) -> str:
+    """The newest turns with their scores, one a line.
+
+    Args:
+        messages: The record, or its newest part.
+        texts: Of the person's language.
+        before: How many answered turns stand before that part.
+    """
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
     lines = [
         texts.timeline_line.format(
-            turn=first + index + 1,
+            turn=before + first + index + 1,
             score=score_text(mark_of(answer).get("score")),
             question=preview(question),
         )

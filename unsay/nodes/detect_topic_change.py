@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
-
-from unsay.context.topics import by_topic, current_topic_id, memories, standing
+from unsay.context.topics import memories, standing
 from unsay.effects import Steps
 from unsay.history.line import Line
 from unsay.judging.labels import label_of
-from unsay.nodes.logbook import log_fold
+from unsay.nodes.folding import fold
 from unsay.nodes.moves import line_of, note
-from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
 from unsay.services import Scope
 from unsay.state import State, Update
-from unsay.transcript.marks import is_question
-from unsay.transcript.text import preview, text_of
+from unsay.transcript.text import text_of
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
 SEGMENTS = 48
@@ -23,12 +18,6 @@ SEGMENTS = 48
 
 TOPICS = 24
 """How many topics a thread tells apart; those left longest ago are forgotten past that."""
-
-SUMMARY_CHARS = 1_500
-"""Longest summary of one topic that a view carries, in characters."""
-
-MATERIAL_CHARS = 24_000
-"""How much of a topic a summarizer is shown, its newest part."""
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
@@ -41,7 +30,8 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     line = line_of(state)
     kept = _kept(line, move["to"], turn["pending"]) if move else line
     question = next(m for m in line.messages if m.id == turn["question_id"])
-    shift = _shift(kept, turn["pending"], text_of(question), scope)
+    topics = state.get("topics", [])
+    shift = _shift(kept, turn["pending"], text_of(question), topics, scope)
     if shift is None or shift.kind != "same":
         return (yield from _change(state, scope, kept, shift, text_of(question)))
     return Update()
@@ -52,16 +42,19 @@ def _kept(line: Line, base: str | None, pending: Sequence[str]) -> Line:
     stays = {m.id for m in line.messages[: line.index_of(base) + 1]} | set(pending)
     return Line(
         messages=tuple(m for m in line.messages if m.id in stays),
+        before=line.before,
         segments=tuple(each for each in line.segments if each["start"] in stays),
     )
 
 
-def _shift(line: Line, pending: Sequence[str], question: str, scope: Scope) -> TopicShift | None:
+def _shift(
+    line: Line, pending: Sequence[str], question: str, topics: Sequence[Topic], scope: Scope
+) -> TopicShift | None:
     """The detector's finding; `None` for a conversation's first question."""
     if not line.segments:
         return None
     before = [m for m in line.messages if m.id not in pending]
-    known = memories(before, line.segments)
+    known = memories(before, line.segments, topics)
     current, others = known[0], [each for each in known[1:] if each.texts]
     if not current.texts:
         current = TopicMemory(topic_id=current.topic_id, texts=(question,))
@@ -84,7 +77,7 @@ def _change(
     before = [*state["messages"][: line_of(state).index_of(turn["pending"][0])]]
     segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
     shown = Line(messages=line.messages, segments=(*line.segments, start))
-    topics = yield from _fold(shown, topics, scope)
+    topics = yield from fold(shown, topics, scope)
     labels = {each["id"]: each["label"] for each in topics}
     label = labels.get(topic_id, label_of(question))
     kind = shift.kind if shift else "new"
@@ -97,49 +90,3 @@ def _change(
         state_history=history,
         turn={**turn, "new_topic": shift is not None and kind == "new"},
     )
-
-
-def _fold(line: Line, topics: Sequence[Topic], scope: Scope) -> Steps[list[Topic]]:
-    """Summarize each topic that is not under way and has grown since its last summary."""
-    current = current_topic_id(line.segments)
-    grouped = by_topic(line.messages, line.segments)
-    folded: list[Topic] = []
-    for topic in topics:
-        said = grouped.get(topic["id"], [])
-        if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
-            folded.append(topic)
-            continue
-        summary = yield from _summary(said, scope)
-        folded.append({**topic, "summary": summary, "summarized_through": said[-1].id})
-        log_fold(scope, folded[-1])
-        scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
-    return folded
-
-
-def _summary(messages: list[AnyMessage], scope: Scope) -> Steps[str]:
-    """A summary by the summarizer, or the local one where there is none or it fails."""
-    texts = scope.texts(messages)
-    local = local_summary(messages, texts)
-    try:
-        summarizer = yield scope.resolve("summarizer")
-        if summarizer is None:
-            return local
-        said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
-        material = Fence.around(said).mark("conversation", said)
-        request = [
-            SystemMessage(texts.summary_system),
-            HumanMessage(texts.summary_request.format(material=material)),
-        ]
-        limit = scope.settings.judge_timeout_seconds
-        reply = yield scope.ask(summarizer, request, quiet=True, aside=True, timeout_seconds=limit)
-    except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
-        scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
-        return local
-    written = (reply if isinstance(reply, str) else text_of(reply)).strip()
-    return written[:SUMMARY_CHARS] or local
-
-
-def local_summary(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """What was asked, in the user's own words, shortened: a summary without a model."""
-    questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    return texts.local_summary.format(questions=" / ".join(questions))[:SUMMARY_CHARS]

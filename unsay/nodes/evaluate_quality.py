@@ -26,9 +26,11 @@ from unsay.nodes.moves import (
     with_step,
     without_retries,
 )
-from unsay.nodes.orders import read_orders
+from unsay.nodes.orders import places_of, read_orders
+from unsay.nodes.sealing import came_again, reach, seal, with_moved, without_sealed
+from unsay.nodes.steps import brought_back, put_away
 from unsay.services import Scope
-from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages
+from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages, sealed_of
 from unsay.transcript.marks import with_verdict
 from unsay.transcript.text import text_of
 from unsay.types import Operation, Topic, Turn, Verdict
@@ -36,14 +38,23 @@ from unsay.types import Operation, Topic, Turn, Verdict
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn: repair what an interruption left, read orders, judge what was injected."""
+    forgotten = without_sealed(state)
+    state = {**state, **forgotten}
     found = read_entry(state.get("messages", []), state.get("turn"))
     command = parse_command(text_of(found.question)) if found.question is not None else None
-    update = yield from _repair(state, scope, found, command)
+    steps = yield from _steps(state, scope, command)
+    state = {**state, **steps}
+    repaired = yield from _repair(state, scope, found, command)
+    update: Update = {**forgotten, **steps, **repaired}
     after: State = {**state, **update, "messages": _record_after(state, update)}
     update.update(_tidied(after))
     after = {**after, **update, "messages": after["messages"]}
+    window = yield from _window(after, scope, command)
+    if window:
+        after = with_moved(after, window)
+        update.update({**window, "messages": [*update.get("messages", []), *window["messages"]]})
     entry = read_entry(after["messages"], None) if "messages" in update else found
-    turn = _open_turn(after["messages"], entry, scope.run_id or "")
+    turn = open_turn(after, entry, scope.run_id or "")
     orders = read_orders(after, scope, turn, entry, command)
     turn["checkpoints_due"] = orders.checkpoints
     update["turn"], update["move"] = turn, orders.move
@@ -59,6 +70,21 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     return update
 
 
+def _steps(state: State, scope: Scope, command: Command | None) -> Steps[Update]:
+    """Bring back the steps that an undo needs; else put away those that are too many."""
+    if command is not None and command["verb"] == "undo":
+        return (yield from brought_back(state, scope))
+    return (yield from put_away(state, scope))
+
+
+def _window(state: State, scope: Scope, command: Command | None) -> Steps[Update]:
+    """Take back what an order may lead to, or came in again; else let go of what is too much."""
+    if command is not None or state.get("should_rollback"):
+        wanted, turns = places_of(state, command)
+        return (yield from reach(state, scope, wanted, turns=turns))
+    return (yield from came_again(state, scope)) or (yield from seal(state, scope))
+
+
 def _tidied(state: State) -> Update:
     """What no longer names messages that a host has taken away: stretches, points, summaries."""
     known = {message.id for message in state["messages"]}
@@ -66,7 +92,11 @@ def _tidied(state: State) -> Update:
     segments = standing(state["messages"], state.get("segments", []))
     if segments != state.get("segments", []):
         update["segments"] = segments
-    marks = [each for each in state.get("checkpoints", []) if each["message_id"] in (None, *known)]
+    marks = [
+        each
+        for each in state.get("checkpoints", [])
+        if each["message_id"] in (None, *known) or each.get("sealed")
+    ]
     if marks != state.get("checkpoints", []):
         update["checkpoints"] = marks
     topics = [_tidied_topic(each, known) for each in state.get("topics", [])]
@@ -118,13 +148,15 @@ def _restored(
         return take_back(line_of(state), base, label=cause, keep=kept)
 
 
-def _open_turn(messages: Sequence[AnyMessage], entry: Entry, run_id: str) -> Turn:
+def open_turn(state: State, entry: Entry, run_id: str) -> Turn:
+    """The turn of what waits at the end of a record."""
+    messages = state["messages"]
     return Turn(
-        number=turns_left(messages) + 1,
+        number=turns_left(messages, sealed_of(state)) + 1,
         run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],
-        base=messages[entry.start - 1].id if entry.start else None,
+        base=line_of(state).id_at(entry.start - 1),
         done=entry.question is None,
         rejections=[],
         rollbacks=0,

@@ -2,6 +2,7 @@
 
 from json import JSONDecodeError
 
+from unsay.context.overflow import is_context_overflow
 from unsay.errors import (
     ContextOverflowError,
     ModelRefusedError,
@@ -10,43 +11,8 @@ from unsay.errors import (
     UnsayError,
 )
 
-OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
-"""Codes by which servers of the OpenAI protocol say that the prompt is too long.
-
-Source: OpenAI API reference, error codes.
-"""
-
-OVERFLOW_WORDS = (
-    "maximum context length",
-    "exceeds the available context size",
-    "context length exceeded",
-    "prompt is too long",
-    "input is too long for requested model",
-    "exceed context limit",
-    "exceeds the context window",
-    "input tokens exceed the configured limit",
-    "input token count",
-)
-"""Words of servers that give no code. Source: llama.cpp, vLLM, Anthropic and Gemini replies."""
-
 _BUSY = frozenset({408, 409, 425, 429})
 _KEPT = "The question is kept: say it again to go on, or say something else to set it aside."
-
-
-def is_context_overflow(error: BaseException) -> bool:
-    """Whether a provider says that the prompt does not fit into the model's window.
-
-    The code is asked before the class and the words: LangChain's own
-    `ContextOverflowError` misses the code in current versions.
-    """
-    if any(each.__name__ == "ContextOverflowError" for each in type(error).__mro__):
-        return True
-    if getattr(error, "code", None) in OVERFLOW_CODES:
-        return True
-    status = getattr(error, "status_code", 400)
-    return status in (400, 413, 422) and any(
-        words in str(error).lower() for words in OVERFLOW_WORDS
-    )
 
 
 def explain(error: Exception) -> UnsayError | None:

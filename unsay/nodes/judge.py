@@ -31,17 +31,30 @@ EARLIER_PAIRS = 3
 """How many earlier exchanges a judge is shown."""
 
 
+READ_AT_ONCE = 32
+"""Messages in which those are looked for first."""
+
+
 def exchange_of(
     question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
 ) -> Exchange:
     """What is judged: an answer, its question, and the exchanges before them."""
-    pairs = [(asked, text_of(said)) for asked, said in answered_turns(before)]
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
-        earlier=tuple(pairs[-EARLIER_PAIRS:]),
+        earlier=tuple((asked, text_of(said)) for asked, said in _newest_turns(before)),
         truncated=_was_cut_off(answer.response_metadata),
     )
+
+
+def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
+    """The last few turns; the first of a part may lack its question, and so does not count."""
+    read = READ_AT_ONCE
+    turns = answered_turns(before[-read:])
+    while len(turns) <= EARLIER_PAIRS and read < len(before):
+        read *= 4
+        turns = answered_turns(before[-read:])
+    return turns[-EARLIER_PAIRS:]
 
 
 def _was_cut_off(metadata: Mapping[str, Any]) -> bool:

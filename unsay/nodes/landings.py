@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage
 
-from unsay.errors import InputError, NothingToUndoError
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    InputError,
+    NothingToUndoError,
+    UnknownCheckpointError,
+)
 from unsay.history.checkpoints import by_age, find_checkpoint
 from unsay.history.line import Line
 from unsay.transcript.cut import safe_cut
@@ -124,10 +129,46 @@ def landing_of_order(line: Line, argument: str, pending: Sequence[str]) -> str |
         InputError: It is the number 0.
         NothingToUndoError: There are fewer turns, or none at all.
     """
-    named = any(each["name"] == argument for each in line.checkpoints)
-    if argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named:
+    if _is_number(line, argument):
         return landing_of_turns(line, int(argument), pending)
     return landing_of_person(line, argument or None, pending)
+
+
+def _is_number(line: Line, argument: str) -> bool:
+    named = any(each["name"] == argument for each in line.checkpoints)
+    return argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
+
+
+def landing_places(
+    line: Line, target: str | None, *, number: bool = True
+) -> tuple[set[str | None], int]:
+    """What must be on the line for `landing_of_order` to find its place: messages, and turns.
+
+    Args:
+        line: The record as far as the state holds it.
+        target: What was typed.
+        number: Whether a number may be one of turns.
+    """
+    if not target:
+        return _last_places(line), 2
+    if number and _is_number(line, target):
+        return set(), int(target) + 1
+    try:
+        return {find_checkpoint(line.checkpoints, target)["message_id"]}, 0
+    except (UnknownCheckpointError, AmbiguousCheckpointError):
+        return set(), 0
+
+
+def _last_places(line: Line) -> set[str | None]:
+    """Where the newest sealed checkpoints stand, unless one before the newest answer is not sealed.
+
+    Two of them: where the newest answer itself is sealed, one may stand there.
+    """
+    newest = next((m.id for m in reversed(spoken(line.messages)) if is_answer(m)), None)
+    sealed = [each for each in line.checkpoints if each.get("sealed")]
+    if any(not each.get("sealed") and each["message_id"] != newest for each in line.checkpoints):
+        return set()
+    return {each["message_id"] for each in sorted(sealed, key=lambda each: each["turn"])[-2:]}
 
 
 def landing_of(

@@ -5,7 +5,8 @@ ledger and the record always say the same.
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,9 @@ from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
 from unsay.history.frozen import packed
 from unsay.history.line import Change
-from unsay.history.runlog import head_of, make_page, put_page
+from unsay.history.runlog import Head, head_of, make_page, put_page
 from unsay.services import Happening, Scope
-from unsay.state import LedgerHead, State, Update, merge_messages
+from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
 from unsay.transcript.events import (
     Stamp,
     checkpoint,
@@ -142,36 +143,50 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         }
     if scope.store is None or scope.thread_id is None:
         return update
-    before = state.get("messages", [])
+    if state.get("sealed") and sealed_of(state) is None:
+        update = {"sealed": None, **update}
     writes = update.get("messages", [])
-    known = {message.id for message in before} | scope.journal.returned
+    known = {message.id for message in state.get("messages", [])} | scope.journal.returned
     new = [each for each in writes if each.type != "remove" and each.id not in known]
     journal = scope.journal
-    if not new and not journal.happenings and not journal.afterwards:
+    if not writes and not journal.happenings and not journal.afterwards:
         return update
-    head = state.get("ledger", EMPTY)
+    head, seen = state.get("ledger", EMPTY), _read(state, journal.returned)
     stamp = _stamp(state, scope, update, head)
     happenings: list[Happening] = [
-        *_unlogged(before, head),
+        *seen.unlogged,
         *journal.happenings,
         *(partial(_message, each) for each in new),
         *journal.afterwards,
     ]
     events = distinct(event for each in happenings for event in each(stamp))
-    page = make_page(head, events)
-    yield put_page(scope.store, scope.thread_id, page)
-    length, digest = _end_of(before, writes, new)
-    return {**update, "ledger": LedgerHead(**head_of(page), length=length, digest=digest)}
+    place = Head(page_id=head["page_id"], count=head["count"])
+    if events:
+        page = make_page(head, events)
+        yield put_page(scope.store, scope.thread_id, page)
+        place = head_of(page)
+    return {**update, "ledger": _head_at(place, seen, writes, new)}
 
 
-def _end_of(
-    before: Sequence[AnyMessage], writes: Sequence[Any], new: Sequence[AnyMessage]
-) -> tuple[int, int]:
-    """Length and digest of the record once the writes are on it."""
+def _head_at(
+    place: Head, seen: "_Seen", writes: Sequence[Any], new: Sequence[AnyMessage]
+) -> LedgerHead:
+    """The ledger's end, and the record that it leads to once the writes are on it."""
     if len(new) == len(writes):
-        return len(before) + len(new), digest_of(new, digest_of(before))
-    record = merge_messages(before, [writes])
-    return len(record), digest_of(record)
+        record, digest = [*seen.record, *new], digest_of(new, seen.digest)
+    else:
+        record = merge_messages(seen.record, [writes])
+        digest = digest_of(record)
+    return LedgerHead(**place, length=len(record), digest=digest, ends=_ends(record))
+
+
+def _ends(record: Sequence[AnyMessage]) -> list[str]:
+    """Ids of the first message, and of ever fewer the farther from the last.
+
+    Of any stretch that a host leaves standing, one is among them where no more is gone behind it.
+    """
+    places = [len(record) - 2**power for power in range(len(record).bit_length())]
+    return [record[each].id or "" for each in dict.fromkeys((*places, 0)) if record]
 
 
 def _stamp(state: State, scope: Scope, update: Update, head: LedgerHead) -> Stamp:
@@ -186,13 +201,44 @@ def _stamp(state: State, scope: Scope, update: Update, head: LedgerHead) -> Stam
     )
 
 
-def _unlogged(record: Sequence[AnyMessage], head: LedgerHead) -> Iterator[Happening]:
-    """What entered the record without a step of ours: at its end, or the host changed it."""
-    known = record[: head["length"]]
-    if len(known) == head["length"] and digest_of(known) == head["digest"]:
-        yield from (partial(_message, each) for each in record[head["length"] :])
-    else:
-        yield lambda stamp: [edit(record, stamp=stamp)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A record, and what of it the ledger does not tell yet."""
+
+    record: Sequence[AnyMessage]
+    """As far as the state holds it."""
+
+    digest: int
+    """Of that."""
+
+    unlogged: Sequence[Happening]
+    """What entered without a step of ours: at its end, or the host changed it."""
+
+
+def _read(state: State, told: Collection[str]) -> _Seen:
+    """What entered, but for messages that the ledger has told of already."""
+    head, record = state.get("ledger", EMPTY), state.get("messages", [])
+    entered = record[head["length"] :]
+    if not edited_by_host(state):
+        return _Seen(
+            record=record,
+            digest=digest_of(entered, head["digest"]),
+            unlogged=[partial(_message, each) for each in entered if each.id not in told],
+        )
+    sealed = sealed_of(state)
+    after = sealed["last"] if sealed else None
+    return _Seen(
+        record=record,
+        digest=digest_of(record),
+        unlogged=[lambda stamp: [edit(record, after=after, stamp=stamp)]],
+    )
+
+
+def edited_by_host(state: State) -> bool:
+    """Whether what the ledger leads to is no longer how the record begins."""
+    head = state.get("ledger", EMPTY)
+    known = state.get("messages", [])[: head["length"]]
+    return len(known) != head["length"] or digest_of(known) != head["digest"]
 
 
 def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
@@ -202,15 +248,21 @@ def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
         record: Messages with ids.
         start: The digest of those before them.
     """
-    found = start
-    for message in record:
-        found = zlib.crc32(packed([message.type, *vars(message).values()]), found)
-    return found
+    several = packed([[each.type, *vars(each).values()] for each in record])
+    return zlib.crc32(several[_header_bytes(len(record)) :], start)
+
+
+def _header_bytes(length: int) -> int:
+    """How many bytes say that a list begins, and its length.
+
+    Source:
+        MessagePack specification, "array format family".
+    """
+    return 1 if length < 2**4 else 3 if length < 2**16 else 5
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
     """The events that the next page will begin with: what entered since the last."""
-    head = state.get("ledger", EMPTY)
-    stamp = _stamp(state, scope, Update(), head)
-    happenings = _unlogged(state.get("messages", []), head)
-    return distinct(event for each in happenings for event in each(stamp))
+    stamp = _stamp(state, scope, Update(), state.get("ledger", EMPTY))
+    seen = _read(state, scope.journal.returned)
+    return distinct(event for each in seen.unlogged for event in each(stamp))

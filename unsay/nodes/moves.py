@@ -1,6 +1,6 @@
 """Going back: one implementation for the graph's node and for orders from outside."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -10,17 +10,18 @@ from unsay.errors import ConflictError, NothingToRedoError, NothingToUndoError
 from unsay.history.checkpoints import by_age
 from unsay.history.cuts import add_reference, reference, unpack
 from unsay.history.line import Change, Label, Line, put_back, take_back
-from unsay.nodes.commands import answered_turns
+from unsay.history.turns import answers_in, put_places
 from unsay.nodes.logbook import log_fold, log_move, log_unfold
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
-from unsay.state import State, Update
-from unsay.transcript.marks import spoken
+from unsay.state import State, Update, sealed_of
+from unsay.transcript.marks import is_answer, spoken
 from unsay.transcript.text import preview, text_of
-from unsay.types import Cut, CutRef, Note, Operation, Undone, Unfolded
+from unsay.types import Cut, CutRef, Note, Operation, Sealed, Undone, Unfolded
 
-OPERATIONS = 32
-"""How many of the newest steps can be undone, and how many of those undone be redone."""
+OPERATIONS = 1_000
+"""Most steps in the state that can be undone, and most of those undone that can be redone; the
+older ones are put away as turns begin, see `steps.put_away`."""
 
 UNFOLDED = 4
 """How many folded topics views show at most, the newest."""
@@ -28,8 +29,10 @@ UNFOLDED = 4
 
 def line_of(state: State) -> Line:
     """The part of a state that a rollback moves."""
+    sealed = sealed_of(state)
     return Line(
         messages=tuple(state.get("messages", ())),
+        before=sealed["last"] if sealed else None,
         checkpoints=tuple(state.get("checkpoints", ())),
         segments=tuple(state.get("segments", ())),
         topics=tuple(state.get("topics", ())),
@@ -71,7 +74,14 @@ def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list
     call = scope.keep_cut(cut)
     if call is not None:
         yield call
+        yield from forward(dict.fromkeys(answers_in(cut["messages"]), cut["id"]), scope)
     return add_reference(refs, reference(cut, inline=call is None))
+
+
+def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
+    """Write where turns will be found that are about to leave the state; see `history.turns`."""
+    if scope.store is not None and scope.thread_id is not None:
+        yield from put_places(scope.store, scope.thread_id, places)
 
 
 def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Steps[list[Cut]]:
@@ -288,6 +298,7 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
     return len((gone - brought) & known), len(brought - {m.id for m in before})
 
 
-def turns_left(messages: Sequence[AnyMessage]) -> int:
-    """How many answered turns a record has."""
-    return len(answered_turns(messages))
+def turns_left(messages: Sequence[AnyMessage], sealed: Sealed | None = None) -> int:
+    """How many answered turns a record has, with those of its sealed part."""
+    turns = sum(map(is_answer, spoken(messages)))
+    return turns + (sealed["turns"] if sealed else 0)

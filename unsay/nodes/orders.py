@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 
 from unsay.errors import UnknownCheckpointError, UnsayError
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
-from unsay.nodes.commands import checkpoints_text, timeline_text
+from unsay.nodes.commands import TIMELINE_TURNS, checkpoints_text, timeline_text
 from unsay.nodes.entry import Entry, check_message
-from unsay.nodes.landings import landing_of_order, landing_of_person
+from unsay.nodes.landings import landing_of_order, landing_of_person, landing_places
 from unsay.nodes.moves import last_operation, last_undone, line_of, turns_left
 from unsay.nodes.retrying import retried
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
-from unsay.state import Command, Move, State
+from unsay.state import Command, Move, State, sealed_of
 from unsay.transcript.marks import is_answer, mark_of, spoken
-from unsay.types import Checkpoint, Turn
+from unsay.types import Checkpoint, Operation, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,32 @@ def read_orders(
     return Orders()
 
 
+def places_of(state: State, command: Command | None) -> tuple[set[str | None], int]:
+    """The messages that a person's order may lead to, and how many turns it is about.
+
+    An order that leads nowhere has none: `read_orders` says why.
+    """
+    verb, argument = (command["verb"], command["argument"]) if command else ("", "")
+    if verb == "undo":
+        return step_places(state.get("operations", [])), 0
+    if verb == "redo":
+        return step_places(state.get("redo", [])), 0
+    if verb == "rollback":
+        return landing_places(line_of(state), argument or None)
+    if verb in ("checkpoint", "retry"):
+        return set(), 1
+    if verb == "timeline":
+        return set(), TIMELINE_TURNS
+    if command is None:
+        return landing_places(line_of(state), state.get("rollback_checkpoint_id"), number=False)
+    return set(), 0
+
+
+def step_places(steps: Sequence[Operation]) -> set[str | None]:
+    """Where the newest step stands, unless it is one that has no place."""
+    return {steps[-1]["base"]} if steps and "topic" not in steps[-1] else set()
+
+
 def _left_over(state: State) -> bool:
     """Whether the rollback flag is what an interrupted turn of our own left behind."""
     return state.get("move") is not None and state.get("rollback_checkpoint_id") is None
@@ -73,9 +99,11 @@ def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts
         mark = checkpoint_by_order(state, scope, argument or None, pending=turn["pending"])
         made = texts.checkpoint_made.format(name=mark["name"] or mark["id"])
         return Orders(notice=made, checkpoints=[mark])
+    sealed = sealed_of(state)
+    before = sealed["turns"] if sealed else 0
     answers = {
         "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
-        "timeline": lambda: timeline_text(state["messages"], texts),
+        "timeline": lambda: timeline_text(state["messages"], texts, before=before),
         "help": lambda: texts.help,
     }
     return Orders(notice=answers[verb]())
@@ -98,7 +126,7 @@ def checkpoint_by_order(
         raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
     mark = make_checkpoint(
         message_id=said[-1].id or "",
-        turn=turns_left(said),
+        turn=turns_left(said, sealed_of(state)),
         score=mark_of(said[-1]).get("score"),
         topic=state.get("current_topic", ""),
         reason="order",

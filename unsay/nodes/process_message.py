@@ -23,13 +23,17 @@ from unsay.nodes.marking import checkpoints_due
 from unsay.nodes.moves import keep_cut, line_of, note, settle, with_step, without_retries
 from unsay.nodes.replies import messages_of, with_fresh_ids
 from unsay.nodes.requests import Witness, keep_failed_call, keep_failed_draft
+from unsay.nodes.sealing import opened_words
 from unsay.nodes.tool_loop import ATTEMPT_KEY, Attempt
 from unsay.services import Scope
-from unsay.state import Move, State, Update
+from unsay.state import Move, State, Update, sealed_of
 from unsay.transcript.marks import notice, with_mark, with_verdict
 from unsay.transcript.rules import validate
 from unsay.transcript.text import has_other_content, text_of
 from unsay.types import CutRef, Operation, Rejection, Turn, Verdict
+
+UNIQUE_CHARS = 16
+"""An id that is shorter may stand on the sealed part of a record already."""
 
 Request = Callable[[Sequence[AnyMessage]], list[AnyMessage]]
 """What the model is sent, from the messages of the draft so far."""
@@ -59,7 +63,8 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from left_of(rejected, scope)
     model = yield scope.resolve("answerer")
-    plan, counts = _plan(state, scope, left)
+    earlier = yield from opened_words(state, scope)
+    plan, counts = _plan(state, scope, left, earlier)
     witness = Witness(plan([]))
     call = _question_to(model, scope, plan, witness, turn["question_id"] or "")
     draft = yield from _draft(state, scope, call, witness)
@@ -86,7 +91,9 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     return Update(messages=[said], notice=None, turn={**turn, "done": True})
 
 
-def _plan(state: State, scope: Scope, left: Report) -> tuple[Request, ReminderCounts]:
+def _plan(
+    state: State, scope: Scope, left: Report, earlier: Sequence[AnyMessage]
+) -> tuple[Request, ReminderCounts]:
     """What the model is sent, and how often each reminder was shown with it."""
     turn, reminders = state["turn"], scope.services.reminders
     texts = scope.texts(state["messages"])
@@ -105,6 +112,8 @@ def _plan(state: State, scope: Scope, left: Report) -> tuple[Request, ReminderCo
         texts=texts,
         hints=hints,
         unfolded=state.get("unfolded", []),
+        sealed=sealed_of(state),
+        earlier=earlier,
     )
     before: ReminderCounts = state.get("reminders", {})
     shown = due(reminders, before, turn=turn["number"], run_id=turn["run_id"])
@@ -143,7 +152,8 @@ def _draft(state: State, scope: Scope, call: Call, witness: Witness) -> Steps[li
         raise explained from error
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
-    return with_fresh_ids(draft, known, stem)
+    shortest = UNIQUE_CHARS if sealed_of(state) else 0
+    return with_fresh_ids(draft, known, stem, shortest=shortest)
 
 
 def _question_to(

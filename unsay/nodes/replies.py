@@ -70,7 +70,11 @@ def _whole(message: BaseMessage) -> Any:
 
 
 def with_fresh_ids(
-    messages: Sequence[AnyMessage], taken: Collection[str | None], stem: str
+    messages: Sequence[AnyMessage],
+    taken: Collection[str | None],
+    stem: str,
+    *,
+    shortest: int = 0,
 ) -> list[AnyMessage]:
     """The messages with ids that are not yet on the record.
 
@@ -81,11 +85,13 @@ def with_fresh_ids(
         messages: New ones, in order.
         taken: Ids on the record.
         stem: Unique to the attempt; ids that must be made begin with it.
+        shortest: Characters of the shortest id that is believed to be unique.
     """
     used = set(taken)
     fresh: list[AnyMessage] = []
     for index, message in enumerate(messages):
-        name = message.id if message.id and message.id not in used else f"{stem}-{index}"
+        own = message.id or ""
+        name = own if own and own not in used and len(own) >= shortest else f"{stem}-{index}"
         used.add(name)
         fresh.append(message if name == message.id else message.model_copy(update={"id": name}))
     return fresh

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.effects import Steps
-from unsay.history.requests import KeptRequest, put_request
+from unsay.history.requests import KeptRequest, keep_request
 from unsay.services import ASIDE, Scope
 from unsay.state import State
 from unsay.transcript.text import text_of
@@ -141,4 +141,4 @@ def _keep(state: State, scope: Scope, witness: Witness, **outcome: Any) -> Steps
         question="" if question is None else text_of(question),
         **outcome,
     )
-    yield put_request(scope.store, scope.thread_id, kept)
+    yield from keep_request(scope.store, scope.thread_id, kept)

@@ -11,9 +11,9 @@ from unsay.history.line import Change, Label, Line, take_back
 from unsay.nodes.commands import parse_command
 from unsay.nodes.entry import check_message
 from unsay.nodes.landings import safe_base
-from unsay.nodes.moves import fetch_cuts, keep_cut, line_of, settle, turns_left
+from unsay.nodes.moves import fetch_cuts, forward, keep_cut, line_of, settle, turns_left
 from unsay.services import Scope
-from unsay.state import Move, State, Update
+from unsay.state import Move, State, Update, sealed_of
 from unsay.transcript.marks import is_notice, is_question, mark_of
 from unsay.transcript.text import text_of
 from unsay.types import Cut, Segment
@@ -68,7 +68,10 @@ def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
     refs = yield from keep_cut(first, scope, refs)
     if move["to"] is not None:
         (cut,) = yield from fetch_cuts([move["to"]], scope, refs)
-        return _asking(state, (first, settle(state, first, refs)), cut, cut["messages"], [])
+        update = _asking(state, (first, settle(state, first, refs)), cut, cut["messages"], [])
+        names = [message.id or "" for message in cut["messages"] if is_question(message)]
+        yield from forward(dict.fromkeys(names, update["turn"]["question_id"] or ""), scope)
+        return update
     asked = _last_asked(first.line, ())
     base = safe_base(first.line, first.line.id_at(first.line.index_of(asked[0].id) - 1))
     cause = Label(kind="retry", reason=move["reason"], created_at=now)
@@ -100,7 +103,7 @@ def _asking(
     update["messages"] = [*update["messages"], *again]
     update["turn"] = {
         **turn,
-        "number": turns_left(line.messages) + 1,
+        "number": turns_left(line.messages, sealed_of(state)) + 1,
         "question_id": next(m.id for m in reversed(again) if is_question(m)),
         "pending": ids,
         "base": line.id_at(len(line.messages) - 1),

@@ -14,6 +14,7 @@ from unsay.nodes.landings import landing_of_drafts, landing_of_person
 from unsay.nodes.logbook import log_note
 from unsay.nodes.moves import (
     counts,
+    forward,
     go_back,
     keep_cut,
     line_of,
@@ -25,10 +26,12 @@ from unsay.nodes.moves import (
     undo_last,
     with_step,
 )
+from unsay.nodes.orders import places_of
 from unsay.nodes.process_message import as_it_began, deliver_best
 from unsay.nodes.retrying import ask_again
+from unsay.nodes.sealing import reach, with_moved
 from unsay.services import Scope
-from unsay.state import Move, NoticeDue, State, Update, merge_messages
+from unsay.state import Move, NoticeDue, State, Update, merge_messages, sealed_of
 from unsay.types import Operation, Turn
 
 Step = Callable[[State, Scope, Sequence[str], str], Steps[Update]]
@@ -37,7 +40,12 @@ Step = Callable[[State, Scope, Sequence[str], str], Steps[Update]]
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
     """Make the rollback that is due; afterwards none is."""
-    move = state.get("move") or _order_of_host(state)
+    move, window = state.get("move"), Update()
+    if move is None:
+        wanted, turns = places_of(state, None)
+        window = yield from reach(state, scope, wanted, turns=turns)
+        state = with_moved(state, window)
+        move = _order_of_host(state)
     makers = {
         "draft": _draft_rejected,
         "context": _context_rejected,
@@ -51,6 +59,8 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     update["should_rollback"] = False
     update["rollback_checkpoint_id"] = None
     update["move"] = None
+    if window:
+        update = {**window, **update, "messages": [*window["messages"], *update["messages"]]}
     return update
 
 
@@ -102,7 +112,7 @@ def _context_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
     name = update["cuts"][-1]["id"]
     update["turn"] = {
         **turn,
-        "number": turns_left(_record(state, update)) + 1,
+        "number": turns_left(_record(state, update), sealed_of(state)) + 1,
         "base": move["to"],
         "rollbacks": turn["rollbacks"] + 1,
         "cuts": [*turn["cuts"], name],
@@ -122,7 +132,7 @@ def _ordered(state: State, scope: Scope, move: Move) -> Steps[Update]:
     cause = Label(kind="person", reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
     asks = not turn["done"] and not move["reason"].startswith("/")
-    number = turns_left(_record(state, update)) + 1
+    number = turns_left(_record(state, update), sealed_of(state)) + 1
     update["turn"] = {**turn, "number": number, "base": move["to"], "done": not asks}
     if not asks:
         update["notice"] = _where_it_stands(state, scope, update, move["to"])
@@ -151,7 +161,7 @@ def _stepping(state: State, scope: Scope, move: Move, step: Step, words: str) ->
         refusal = NoticeDue(text=refused, answers=turn["pending"])
         return Update(notice=refusal, turn={**turn, "done": True})
     removed, restored = counts(state["messages"], update["messages"])
-    left = turns_left(_record(state, update))
+    left = turns_left(_record(state, update), sealed_of(state))
     said = words.format(turns=left, removed=removed, restored=restored)
     update["notice"] = NoticeDue(text=said, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
@@ -163,6 +173,8 @@ def _stepping(state: State, scope: Scope, move: Move, step: Step, words: str) ->
 def _retry(state: State, scope: Scope, move: Move) -> Steps[Update]:
     """Ask the last question again; its old answer is kept, and an undo brings it back."""
     update = yield from ask_again(state, scope, move)
+    order, asked = state["turn"]["question_id"], update["turn"]["question_id"]
+    yield from forward({order or "": asked or ""}, scope)
     _tell(state, scope, update, update["turn"]["base"], move)
     update["state_history"] = note(state, scope, "rollback", "retry", None)
     return update
@@ -177,7 +189,7 @@ def _where_it_stands(state: State, scope: Scope, update: Update, base: str | Non
     removed, _ = counts(state["messages"], update["messages"])
     words = texts.rolled_back.format(
         where=place_name(state, base, texts),
-        turns=turns_left(_record(state, update)),
+        turns=turns_left(_record(state, update), sealed_of(state)),
         removed=removed,
     )
     return NoticeDue(text=words, answers=state["turn"]["pending"])

@@ -38,6 +38,30 @@ class Texts:
     summary_heading: str
     """Stands over the folded topics' summaries in a view."""
 
+    fold_system: str
+    """Tells a summarizer what to keep of older messages that its summary replaces."""
+
+    fold_earlier: str
+    """Hands a summarizer what was summarized before; `{summaries}` are fenced."""
+
+    fold_request: str
+    """Asks for the summary of the messages above; `{tokens}` at most."""
+
+    fold_rolling: str
+    """Asks for one summary of the messages and of the earlier summaries; `{tokens}` at most."""
+
+    fold_heading: str
+    """Stands in a view over the summaries of what it leaves out."""
+
+    result_truncated: str
+    """Stands in a view between a tool result's beginning and end; `{removed}` characters."""
+
+    result_cleared: str
+    """Stands in a view for a tool result of `{chars}` characters."""
+
+    media_left_out: str
+    """Stands in a view for a tool's image or file; `{kind}`, `{format}`, `{bytes}`."""
+
     local_summary: str
     """A summary made without a model; `{questions}` are the user's own."""
 

@@ -62,10 +62,15 @@ def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Directio
         IndexError: The index lies outside the messages.
     """
     _check(messages, index)
-    places = [each for each in safe_indices(messages)[:-1] if messages[each].type == "human"]
+    places = tail_places(messages)
     if towards == "older":
         return max((place for place in places if place <= index), default=None)
     return min((place for place in places if place >= index), default=None)
+
+
+def tail_places(messages: Sequence[BaseMessage]) -> list[int]:
+    """Every index at which a tail may begin by itself, ascending: see `tail_start`."""
+    return [each for each in safe_indices(messages)[:-1] if messages[each].type == "human"]
 
 
 def steps(messages: Sequence[BaseMessage]) -> list[range]:

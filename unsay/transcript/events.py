@@ -15,7 +15,7 @@ The shapes of `data`, by type of event:
 | `unfold` | `{topic_id, label}` |
 | `recall` | `{message_ids, for}` |
 | `planner_note` | `{text}` |
-| `edit` | `{messages}`: whole messages as dicts |
+| `edit` | `{messages}`: whole messages as dicts; with `after`, what is up to that message stays |
 | `fork` | the same, and `{source, at, checkpoints}`: from which thread, and its last message |
 
 A message is its thinking, its envelope, its tool calls and its verdict, in this order and
@@ -326,9 +326,17 @@ def planner_note(text: str, *, stamp: Stamp) -> Event:
     return make_event("planner_note", {"text": text}, stamp=stamp)
 
 
-def edit(messages: Iterable[BaseMessage], *, stamp: Stamp) -> Event:
-    """The host changed the record in a way of its own: it is exactly these messages now."""
-    return make_event("edit", {"messages": [message_to_dict(m) for m in messages]}, stamp=stamp)
+def edit(messages: Iterable[BaseMessage], *, stamp: Stamp, after: str | None = None) -> Event:
+    """The host changed the record in a way of its own: it is exactly these messages now.
+
+    Args:
+        messages: All of them, oldest first.
+        stamp: Of the event.
+        after: Id of the message behind which they stand; what is before it stays. `None` where
+            they are the whole record.
+    """
+    data: dict[str, Any] = {"messages": [message_to_dict(m) for m in messages]}
+    return make_event("edit", data if after is None else {"after": after, **data}, stamp=stamp)
 
 
 def fork(

@@ -61,7 +61,7 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 
 def is_notice(message: BaseMessage) -> bool:
     """Whether a message is unsay's own notice."""
-    return mark_of(message).get("kind") == "notice"
+    return bool(message.response_metadata) and mark_of(message).get("kind") == "notice"
 
 
 def is_document(message: BaseMessage) -> bool:
@@ -82,7 +82,8 @@ def is_answer(message: BaseMessage) -> bool:
 def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     """The messages that belong to the conversation itself: no notice, nothing a notice answered."""
     listed = list(messages)
-    answered = {
-        name for each in listed if is_notice(each) for name in mark_of(each).get("answers", ())
-    }
-    return [each for each in listed if not is_notice(each) and each.id not in answered]
+    notices = [each for each in listed if is_notice(each)]
+    if not notices:
+        return listed
+    answered = {name for each in notices for name in mark_of(each).get("answers", ())}
+    return [each for each in listed if each.id not in answered and not is_notice(each)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, message_to_dict, messages_from_dict
@@ -217,8 +217,9 @@ class Record:
         self.checkpoints[made["id"]] = made
 
     def _edit(self, step: Step) -> None:
-        self.places = {}
-        self.nameless = 0
+        begin = replace(step, data={"base": step.data.get("after")})
+        for key in self._tail(begin):
+            del self.places[key]
         for tree in deepcopy(step.data["messages"]):
             self._write(tree)
         self._drop_checkpoints()

@@ -1,0 +1,165 @@
+"""Sorting what stands before a place, and what stands at it, into kinds that tell of a cut there."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unsay.budget.estimate import REACH
+
+KINDS = 16
+"""Kinds of each side."""
+
+ROUNDS = 16
+"""How often each side is sorted anew."""
+
+TRIES = 4
+"""From how many beginnings."""
+
+PRIOR = 30
+"""As how many places of it a character is taken to behave as its group does, besides its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Places of texts, one text after the other."""
+
+    codes: Any
+    """What stands there, from 0."""
+
+    cuts: Any
+    """How many tokens begin there."""
+
+    weights: Any
+    """How much each counts; all together 1."""
+
+    starts: Any
+    """Where texts begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Tables of all steps, and chances."""
+
+    tables: list[Any]
+    """For each step and code, the kind before in the high four bits, that after in the low."""
+
+    chances: Any
+    """Of a cut, by the code that the last step gives."""
+
+    def at(self, codes: Any) -> Any:
+        """The chances at each place of a text, none at the first."""
+        for table, reach in zip(self.tables, REACH, strict=True):
+            kinds = table[codes]
+            codes = _before(kinds >> 4, reach) << 4 | kinds & 15
+        chances = self.chances[codes]
+        chances[0] = 0
+        return chances
+
+
+def places(parts: Iterable[tuple[Any, Any, float]]) -> Places:
+    """Lay texts' codes, cuts and weights one after the other."""
+    rows = list(parts)
+    lengths = [len(codes) for codes, _, _ in rows]
+    weights = np.repeat([weight for _, _, weight in rows], lengths)
+    return Places(
+        codes=np.concatenate([codes for codes, _, _ in rows]),
+        cuts=np.concatenate([cuts for _, cuts, _ in rows]),
+        weights=weights / weights.sum(),
+        starts=np.cumsum([0, *lengths[:-1]]),
+    )
+
+
+def learn(seen: Places, size: int, groups: Any = None) -> Learned:
+    """Learn all steps.
+
+    Args:
+        seen: Places of texts.
+        size: How many codes there are.
+        groups: For each code its group's number, which tells how a rare one behaves.
+    """
+    tables, codes = [], seen.codes
+    for reach in REACH:
+        inside = np.ones(len(codes), bool)
+        for place in range(reach):
+            inside[np.minimum(seen.starts + place, len(codes) - 1)] = False
+        before = _before(codes, reach)
+        sums = [np.zeros((size, size)), np.zeros((size, size))]
+        at = (before[inside], codes[inside])
+        np.add.at(sums[0], at, seen.weights[inside])
+        np.add.at(sums[1], at, (seen.weights * seen.cuts)[inside])
+        table = sort(*sums, groups, seen.weights[seen.weights > 0].mean())
+        kinds = table[codes]
+        high = _before(kinds >> 4, reach)
+        high[~inside] = 0
+        codes, size, groups = high << 4 | kinds & 15, 256, None
+        tables.append(table)
+    number = np.bincount(codes, seen.weights, 256) + 1e-7
+    cut = np.bincount(codes, seen.weights * seen.cuts, 256)
+    return Learned(tables=tables, chances=(cut + 1e-7 * cut.sum()) / number)
+
+
+def _before(codes: Any, reach: int) -> Any:
+    """What stands some places before each; 0 where nothing does."""
+    return np.concatenate([np.zeros(reach, codes.dtype), codes])[: len(codes)]
+
+
+def sort(number: Any, cut: Any, groups: Any, one: float) -> Any:
+    """Sort codes into kinds, once as what stands before and once as what stands at a place.
+
+    Args:
+        number: How often each code stands before each.
+        cut: How often there is a cut between.
+        groups: As `learn` takes them.
+        one: What one place counts.
+    """
+    sides = [(number, cut), (number.T, cut.T)]
+    if groups is not None:
+        sides = [tuple(_smoothed(each, groups, one, side[0]) for each in side) for side in sides]
+    tried = [
+        _sorted(sides, np.random.default_rng(seed), 0.1 if seed else 0.01) for seed in range(TRIES)
+    ]
+    kinds = min(tried, key=lambda kinds: _loss(number, cut, kinds))
+    return (kinds[0] << 4 | kinds[1]).astype(np.uint8)
+
+
+def _smoothed(sums: Any, groups: Any, one: float, number: Any) -> Any:
+    """Sums, with `PRIOR` places of its group's for each code."""
+    belongs = np.eye(groups.max() + 1)[:, groups]
+    all_places = np.maximum((belongs @ number).sum(1, keepdims=True), 1e-15)
+    return sums + PRIOR * one * ((belongs @ sums) / all_places)[groups]
+
+
+def _sorted(sides: Any, random: Any, jitter: float) -> list[Any]:
+    kinds = [_first(*side, random, jitter) for side in sides]
+    for _ in range(ROUNDS):
+        for side, (number, cut) in enumerate(sides):
+            other = np.eye(KINDS)[kinds[1 - side]]
+            own = np.eye(KINDS)[kinds[side]]
+            near, cuts = number @ other, cut @ other
+            mean = _ratio(own.T @ cuts, own.T @ near, cut.sum() / number.sum())
+            kinds[side] = (near @ (mean**2).T - 2 * cuts @ mean.T).argmin(1)
+    return kinds
+
+
+def _first(number: Any, cut: Any, random: Any, jitter: float) -> Any:
+    """Kinds to begin with: codes in the order of their chances, in parts that weigh alike."""
+    weight = number.sum(1) + 1e-12
+    chance = _ratio(cut.sum(1), number.sum(1), 0.5) + random.normal(0, jitter, len(number))
+    order = chance.argsort()
+    share = weight[order].cumsum() / weight.sum()
+    kinds = np.zeros(len(number), int)
+    kinds[order] = np.minimum((share * KINDS).astype(int), KINDS - 1)
+    return kinds
+
+
+def _loss(number: Any, cut: Any, kinds: list[Any]) -> float:
+    """How badly two kinds tell a cut; only what differs between sortings."""
+    own, other = (np.eye(KINDS)[each] for each in kinds)
+    cuts, near = own.T @ cut @ other, own.T @ number @ other
+    return -float((cuts * _ratio(cuts, near, 0.0)).sum())
+
+
+def _ratio(part: Any, whole: Any, empty: float) -> Any:
+    return np.where(whole > 0, part / np.maximum(whole, 1e-15), empty)

@@ -1,0 +1,276 @@
+"""Operations on budgets, backpressure and circuits."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+from langgraph.store.memory import InMemoryStore
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError
+from unsay.budget.backpressure import Step, delay_ms, is_active, pressure
+from unsay.budget.books import LAYERS, Book, Place, account_of, new_book, settle
+from unsay.budget.budgets import PRIORITIES, Check, Limit, Limits, allotment, check
+from unsay.budget.circuit import Circuit, CircuitPolicy
+from unsay.budget.pricing import Amount, Prices, Usage, amount_of
+from unsay.errors import BudgetExceededError
+from unsay.nodes.account import SharedBook
+from unsay.spending import BACKPRESSURE
+
+PLACE = Place(task_id="task")
+KINDS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_creation_tokens": "cache_creation",
+}
+LIMITING = {
+    *(f"{layer}_budget" for layer in LAYERS),
+    "hard_limit",
+    "require_approval",
+    "warning_threshold",
+}
+PRESSING = {
+    *("backpressure_threshold", "threshold"),
+    *("max_delay_ms", "max_backpressure_delay_ms", "max_backpressure_delay"),
+}
+
+
+def _only(values: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := set(values) - known:
+        raise NotBoundError(f"{sorted(unknown)}")
+
+
+def _limits(params: Mapping[str, Any]) -> Limits:
+    """A hard limit goes before an approval, as in the ancestor."""
+    _only(params, LIMITING | PRESSING)
+    asks = "ask" if params.get("require_approval") else "soft"
+    return Limits(
+        **{layer: Limit(tokens=params.get(f"{layer}_budget")) for layer in LAYERS},
+        mode="hard" if params.get("hard_limit") else asks,
+        warning=params.get("warning_threshold", 0.8),
+    )
+
+
+def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
+    """The steps with another beginning or end: the first one's delay holds from the threshold on."""
+    threshold = params.get("backpressure_threshold", params.get("threshold", BACKPRESSURE[0][0]))
+    ends = [params[name] for name in sorted(PRESSING) if "max" in name and name in params]
+    most = ends[0] if ends else BACKPRESSURE[-1][1]
+    first = delay_ms(threshold) or BACKPRESSURE[0][1]
+    kept = [(share, delay) for share, delay in BACKPRESSURE[:-1] if share > threshold]
+    steps = [(threshold, first), *kept, (BACKPRESSURE[-1][0], most)]
+    return tuple((share, min(delay, most)) for share, delay in steps)
+
+
+def _book(given: Mapping[str, Any]) -> Book:
+    """A book in which the layers have used what the case says."""
+    book = new_book()
+    used = {layer: given.get(f"{layer}_used", 0) for layer in LAYERS}
+    inner = min(used["agent"], used["task"]) if "agent_used" in given else used["task"]
+    booked = [
+        (inner, PLACE),
+        (used["task"] - inner, Place(task_id=PLACE.task_id, agent_id="other")),
+        (max(0, used["session"] - used["task"]), Place(task_id="earlier")),
+    ]
+    for number, (tokens, place) in enumerate(booked):
+        book = settle(book, Amount(tokens=tokens), key=f"{number}", place=place)
+    return book
+
+
+def _state(found: Check, params: Mapping[str, Any]) -> dict[str, Any]:
+    steps = _steps(params)
+    return {
+        "can_proceed": found.outcome != "refused",
+        "require_approval": found.outcome == "ask",
+        "backpressure_active": is_active(found.usage, steps),
+        "delay_ms": delay_ms(found.usage, steps),
+        "backpressure_delay_ms": delay_ms(found.usage, steps),
+        "pressure_level": pressure(found.usage),
+        "budget_pressure": pressure(found.usage),
+        "warnings": len(found.warnings),
+        "exceeded": [gauge.layer for gauge in found.exceeded],
+    }
+
+
+def budget_check(case: Case, folder: Path) -> Seen:
+    """Whether a call has room, and how hard it is pressed."""
+    del folder
+    given, params = case["given"], case["params"]
+    _only(given, {*(f"{layer}_used" for layer in LAYERS), "estimated"})
+    amount = Amount(tokens=given.get("estimated", 0))
+    found = check(_book(given), _limits(params), amount, place=PLACE)
+    return Seen(value=found, state=_state(found, params))
+
+
+def _amount(given: Mapping[str, Any]) -> tuple[Usage, Amount]:
+    _only(given["usage"], set(KINDS))
+    usage = Usage(**{KINDS[name]: count for name, count in given["usage"].items()})
+    prices = given.get("prices")
+    return usage, amount_of(usage, None if prices is None else Prices(**prices))
+
+
+def _recorded(book: Book, usage: Usage) -> dict[str, Any]:
+    return {
+        "total_tokens": usage.input + usage.output,
+        **{f"{layer}_used": account_of(book, layer, PLACE)["tokens"] for layer in LAYERS},
+        "cost_micros": book["session"]["micros"],
+    }
+
+
+def record(case: Case, folder: Path) -> Seen:
+    """A call's usage, booked."""
+    return _booked(case, folder, times=1)
+
+
+def record_twice(case: Case, folder: Path) -> Seen:
+    """A call's usage, booked twice under one key."""
+    return _booked(case, folder, times=2)
+
+
+def _booked(case: Case, folder: Path, *, times: int) -> Seen:
+    del folder
+    usage, amount = _amount(case["given"])
+    shared = SharedBook(_limits(case["params"]), book=_book(case["given"]))
+    for _ in range(times):
+        shared.settle(amount, key=case["given"].get("idempotency_key", "key"), place=PLACE)
+    return Seen(state=_recorded(shared.book, usage))
+
+
+def record_retry_after_store_failure(case: Case, folder: Path) -> Seen:
+    """A call's usage, booked again under the same key after the store failed."""
+    del folder
+    usage, amount = _amount(case["given"])
+    store, script = InMemoryStore(), list(case["given"]["store"])
+
+    def keep(book: Book) -> None:
+        if script.pop(0) == "raises":
+            raise ConnectionError("the store is down")
+        store.put(("budgets",), case["given"]["idempotency_key"], {**book})
+
+    shared = SharedBook(_limits(case["params"]), keep=keep)
+    for answer in list(script):
+        try:
+            shared.settle(amount, key=case["given"]["idempotency_key"], place=PLACE)
+        except ConnectionError:
+            assert answer == "raises"
+    rows = store.search(("budgets",))
+    kept: Any = rows[0].value if rows else new_book()
+    return Seen(state={**_recorded(kept, usage), "stored_rows": len(rows)})
+
+
+def concurrent_reserve(case: Case, folder: Path) -> Seen:
+    """How many of some calls, made by threads at one instant, are granted."""
+    del folder
+    given = case["given"]
+    shared, start = SharedBook(_limits(case["params"])), Barrier(given["parallel"])
+
+    def call(number: int) -> bool:
+        start.wait()
+        try:
+            found = shared.reserve(
+                Amount(tokens=given["estimated"]), key=f"call-{number}", place=PLACE
+            )
+        except BudgetExceededError:
+            return False
+        return found.outcome == "granted"
+
+    with ThreadPoolExecutor(given["parallel"]) as pool:
+        granted = sum(pool.map(call, range(given["parallel"])))
+    return Seen(value=granted, state={"granted": granted})
+
+
+def two_tasks(case: Case, folder: Path) -> Seen:
+    """Tasks of one session after another: each uses tokens, or asks whether it may."""
+    del folder
+    limits, book, found = _limits(case["params"]), new_book(), None
+    for number, task in enumerate(case["given"]["tasks"]):
+        place = Place(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
+        if "estimated" in task:
+            found = check(book, limits, Amount(tokens=task["estimated"]), place=place)
+        used = Amount(tokens=task.get("use", 0))
+        book = settle(book, used, key=f"{number}", place=place)
+    if found is None:
+        raise NotBoundError("tasks none of which asks")
+    return Seen(value=found, state=_state(found, case["params"]))
+
+
+def delay(case: Case, folder: Path) -> Seen:
+    """How long a call waits."""
+    del folder
+    _only(case["params"], LIMITING | PRESSING)
+    return Seen(value=delay_ms(case["given"]["usage"], _steps(case["params"])))
+
+
+def pressure_level(case: Case, folder: Path) -> Seen:
+    """How close a budget is to its end: a share, or what is used of the limits."""
+    del folder
+    if "usage" in case["given"]:
+        return Seen(value=pressure(case["given"]["usage"]))
+    found = check(_book(case["given"]), _limits(case["params"]), Amount(), place=PLACE)
+    return Seen(value=pressure(found.usage))
+
+
+def allocate(case: Case, folder: Path) -> Seen:
+    """What each of some priorities gets."""
+    del folder
+    table = case["params"].get("multipliers", PRIORITIES)
+    base = case["given"]["base"]
+    return Seen(value=[allotment(base, each, table) for each in case["given"]["priorities"]])
+
+
+def circuit_sequence(case: Case, folder: Path) -> Seen:
+    """What a circuit says, step by step."""
+    del folder
+    params = case["params"]
+    _only(params, {"failure_threshold", "reset_timeout_s", "half_open_requests"})
+    policy = CircuitPolicy(
+        failures=params["failure_threshold"],
+        reset_seconds=params["reset_timeout_s"],
+        probes=params["half_open_requests"],
+    )
+    circuit, now, said = Circuit(policy=policy), 0.0, list[Any]()
+    for step in case["given"]["steps"]:
+        word, _, seconds = step.partition(" ")
+        if word == "wait":
+            now += float(seconds)
+        elif word == "check":
+            admission = circuit.admit(now)
+            circuit = admission.circuit
+            said.append(admission.admitted)
+        elif word == "state":
+            said.append(circuit.state(now))
+        elif word in ("fail", "success"):
+            circuit = circuit.failed(now) if word == "fail" else circuit.succeeded(now)
+        else:
+            raise NotBoundError(f"step {step!r}")
+    return Seen(value=said)
+
+
+def _has_warning(seen: Any) -> bool:
+    return isinstance(seen, Check) and bool(seen.warnings)
+
+
+BUDGET_CLAIMS = {
+    "has_warning": lambda value, claim: _has_warning(value),
+    "no_warning": lambda value, claim: not _has_warning(value),
+    "granted_le": lambda value, claim: value <= claim["value"],
+    "granted_eq": lambda value, claim: value == claim["value"],
+}
+"""What is claimed of a check, or of how many calls were granted."""
+
+OPERATIONS: dict[str, Operation] = {
+    "budget.check": budget_check,
+    "budget.record": record,
+    "budget.record_twice": record_twice,
+    "budget.record_retry_after_store_failure": record_retry_after_store_failure,
+    "budget.concurrent_reserve": concurrent_reserve,
+    "budget.two_tasks": two_tasks,
+    "budget.delay_ms": delay,
+    "budget.pressure_level": pressure_level,
+    "budget.pressure": pressure_level,
+    "budget.allocate": allocate,
+    "circuit.sequence": circuit_sequence,
+}

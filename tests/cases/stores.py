@@ -1,0 +1,149 @@
+"""Operations on how a conversation is saved: crashes, failing saves, and earlier versions."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError, World
+from unsay.graph.conversation import Conversation
+from unsay.history.catalogue import list_threads
+from unsay.transcript.replay import replay
+from unsay.transcript.text import text_of
+
+
+class _Died(BaseException):
+    """The process ends."""
+
+
+INSTANTS = {
+    "between_stores": ("put", "put_writes"),
+    "after_body": ("put", "put_writes"),
+    "before_metadata": ("put", "put_writes"),
+}
+"""Calls of the checkpointer at which a process ends whose words are in the store."""
+
+
+def _questions(count: int) -> list[str]:
+    return [f"question {number}" for number in range(1, count + 1)]
+
+
+def _said(case: Case, folder: Path, count: int) -> World:
+    world = World(folder=folder, params={}, given=case["given"])
+    world.say(_questions(count))
+    return world
+
+
+@contextmanager
+def _dying(talk: Conversation, calls: tuple[str, ...]) -> Iterator[None]:
+    """The process ends at a call of its checkpointer."""
+    saver: Any = talk.graph.checkpointer
+
+    def dies(*_: Any, **__: Any) -> Any:
+        raise _Died
+
+    for name in calls:
+        setattr(saver, name, dies)
+    try:
+        yield
+    except _Died:
+        return
+    raise AssertionError("nothing was saved")
+
+
+def save_crash(case: Case, folder: Path) -> Seen:
+    """A turn whose words are in the store when the process ends, and not yet in the state."""
+    instant = case["params"].get("crash_at")
+    if instant not in INSTANTS:
+        raise NotBoundError(f"crash_at {instant!r}")
+    world = _said(case, folder, case["given"]["turns"])
+    world.expected_record = world.record()
+    with world.open() as talk, _dying(talk, INSTANTS[instant]):
+        talk.say("the turn that the process dies in")
+    return Seen(world=world)
+
+
+def save_fails(case: Case, folder: Path) -> Seen:
+    """An answer that no serializer can write, after some that were saved.
+
+    Raises:
+        Exception: What a caller sees; what was saved before is compared first.
+    """
+    world = _said(case, folder, case["given"]["previous_turns"])
+    world.expected_record = world.record()
+    unwritable = AIMessage("An answer.", additional_kwargs={"made": object()})
+    with Conversation.open(
+        folder / "case.db", thread=world.thread, model=lambda _: unwritable, judge=lambda _: 0.9
+    ) as talk:
+        try:
+            talk.say("the turn that cannot be saved")
+        except Exception:
+            assert _intact(world), "the failed save changed what was there"
+            raise
+    return Seen(world=world)
+
+
+def versions(case: Case, folder: Path) -> Seen:
+    """The record as it was after each turn, each in a thread of its own."""
+    turns = case["given"]["turns"]
+    world = _said(case, folder, turns)
+    with world.open() as talk:
+        records = [talk.fork(turns=back or None).messages() for back in range(turns)]
+    found = {tuple(text_of(message) for message in record) for record in records if record}
+    return Seen(world=world, value=len(found))
+
+
+def _intact(world: World) -> bool:
+    """Whether what was saved before is there, whole and in order."""
+    wanted = world.expected_record or []
+    return world.record()[: len(wanted)] == wanted
+
+
+def _consistent(world: World) -> bool:
+    """Whether the record is as before or with the new turn, and every account of it agrees."""
+    with world.open() as talk:
+        record, events = world.record(talk), talk.events()
+        told = [(message.id, text_of(message)) for message in replay(events).messages]
+        turns = len(talk.timeline().turns)
+        (entry,) = list_threads(talk.graph.store)  # type: ignore[arg-type]
+    previous = world.expected_record or []
+    return (
+        _intact(world)
+        and len(record) - len(previous) in (0, 2)
+        and told == record
+        and (entry.turns in (turns, turns - 1))
+    )
+
+
+def _all_load(world: World) -> bool:
+    """Whether each thread that is listed can be read and gone on with."""
+    with world.open() as talk:
+        names = [entry.thread_id for entry in list_threads(talk.graph.store)]  # type: ignore[arg-type]
+    for name in names:
+        listed = World(folder=world.folder, params={}, given=world.given, thread=name)
+        with listed.open() as talk:
+            if not talk.messages() or not talk.say("are you there?").text:
+                return False
+    return True
+
+
+STORE_CLAIMS: dict[str, Callable[[World, Case], bool]] = {
+    "list_has_no_dangling_entry": lambda w, c: _all_load(w),
+    "load_returns_consistent_previous_or_new": lambda w, c: _consistent(w),
+    "previous_version_intact": lambda w, c: _intact(w),
+}
+"""What is claimed of a conversation after a save that did not end."""
+
+VERSION_CLAIMS: dict[str, Callable[[Any, Case], bool]] = {
+    "versions_ge": lambda found, claim: found >= claim["value"],
+}
+"""What is claimed of an operation's value."""
+
+OPERATIONS: dict[str, Operation] = {
+    "history.save_crash": save_crash,
+    "history.save_serialization_fails": save_fails,
+    "history.versions": versions,
+}

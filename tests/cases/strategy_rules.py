@@ -1,0 +1,302 @@
+"""Operations on the rules by which strategies act, and on turns that overflow."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.strategy_kit import (
+    OVERFLOW,
+    Summaries,
+    build,
+    params_of,
+    seen_of,
+    situation_of,
+)
+from tests.cases.world import NotBoundError
+from unsay.context.base import Strategy, planned
+from unsay.context.by_turns import ByTurns
+from unsay.context.composed import Composed
+from unsay.context.folds import Fold
+from unsay.context.null import Null
+from unsay.context.overflow import ask_with
+from unsay.context.situation import Plan, Situation
+from unsay.context.thresholds import Proactive, Rate, Ratios
+from unsay.effects import Call, drive
+
+
+def should_compress(case: Case, folder: Path) -> Seen:
+    """Whether it is time to compress; asked twice."""
+    del folder
+    chosen = case["params"].get("proactive")
+    if not chosen:
+        return Seen(value=False, state={"warnings": 0})
+    proactive = build(Proactive, **_threshold(chosen))
+    told: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = told.append  # type: ignore[method-assign]
+    log = logging.getLogger("unsay.context.thresholds")
+    log.addHandler(handler)
+    try:
+        given = case["given"]["projected_input_tokens"]
+        due = {proactive.reached(given, case["params"].get("context_window")) for _ in range(2)}
+    finally:
+        log.removeHandler(handler)
+    (value,) = due
+    return Seen(value=value, state={"warnings": len(told)})
+
+
+def _threshold(chosen: Any) -> dict[str, float]:
+    if isinstance(chosen, dict):
+        return {"threshold": next(iter(chosen.values()))} if chosen else {}
+    return {} if chosen is True else {"threshold": chosen}
+
+
+def proactive_construct(case: Case, folder: Path) -> Seen:
+    """A threshold."""
+    del folder
+    params = case["params"]
+    chosen = params.get("threshold", params.get("proactive", True))
+    made = build(Proactive, **_threshold(chosen))
+    return Seen(
+        value=made.threshold,
+        state={"threshold": made.threshold, "compression_threshold": made.threshold},
+    )
+
+
+def trigger_check(case: Case, folder: Path) -> Seen:
+    """Whether compression begins."""
+    del folder
+    ratios = Ratios(trigger=case["params"].get("trigger_ratio", 0.75))
+    tokens = case["given"]["estimated_tokens"]
+    return Seen(value=ratios.reached(tokens, case["params"]["budget"]))
+
+
+def trigger_target(case: Case, folder: Path) -> Seen:
+    """What compression leaves."""
+    del folder
+    ratios = Ratios(target=case["params"].get("target_ratio", 0.375))
+    return Seen(value=ratios.goal(case["params"]["budget"]))
+
+
+def trigger_clamp(case: Case, folder: Path) -> Seen:
+    """Shares brought into their limits."""
+    del folder
+    params = {key.removesuffix("_ratio"): value for key, value in case["params"].items()}
+    ratios = build(Ratios, **params)
+    return Seen(state={"trigger_ratio": ratios.trigger, "target_ratio": ratios.target})
+
+
+def rate_check(case: Case, folder: Path) -> Seen:
+    """Whether something may be folded again, from what was kept as JSON."""
+    del folder
+    given = case["given"]
+    since = given.get("minutes_since_last", given.get("minutes_since"))
+    length = given.get("total_messages_at_last_compression", 0)
+    now = given.get("total_messages_now", length + given.get("new_messages_since", 0))
+    fold = Fold(length=length) if since is None else Fold(length=length, minutes=100.0)
+    kept: Fold = json.loads(json.dumps(fold))
+    minutes = None if since is None else 100.0 + since
+    params = params_of(case, ("min_new_messages", "min_minutes", "history_window"))
+    params.pop("history_window", None)
+    allowed = Rate(**params)
+    due = allowed.allows(kept, length=now, minutes=minutes)
+    return Seen(value=bool(given.get("over_threshold", True)) and due)
+
+
+def _by_turns(case: Case) -> ByTurns:
+    names = {
+        "compress_at_turns": "compress_at_turns",
+        "compress_at_max_input_tokens": "compress_at_tokens",
+        "keep_max_turns": "keep_turns",
+        "keep_max_input_tokens": "keep_tokens",
+    }
+    params = params_of(case, (*names, "add_turns_between"))
+    params.pop("add_turns_between", None)
+    made: ByTurns = build(ByTurns, **{names[key]: value for key, value in params.items()})
+    return made
+
+
+def compress_run(case: Case, folder: Path) -> Seen:
+    """A pass of the turn policy; what it cannot do is raised."""
+    del folder
+    summaries = Summaries()
+    now = situation_of(case, summaries)
+    plan = drive(planned(_by_turns(case), now))
+    for problem in plan.problems:
+        raise problem
+    return seen_of(plan, summaries, now)
+
+
+def compress_run_n(case: Case, folder: Path) -> Seen:
+    """Several passes, with turns in between."""
+    del folder
+    strategy, summaries = _by_turns(case), Summaries()
+    now = before = situation_of(case, summaries)
+    plan = now.keep()
+    for nth in range(case["params"]["times"]):
+        plan = drive(planned(strategy, now))
+        more = case["params"].get("add_turns_between", 0)
+        added = [
+            make(f"{make.__name__} {nth} {turn}", id=f"{make.__name__}-{nth}-{turn}")
+            for turn in range(more)
+            for make in (HumanMessage, AIMessage)
+        ]
+        now = replace(plan.after, messages=[*now.messages, *added])
+    return seen_of(plan, summaries, before)
+
+
+def compress_construct(case: Case, folder: Path) -> Seen:
+    """A turn policy's settings."""
+    del folder
+    return Seen(value=_by_turns(case))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropping:
+    """A strategy that leaves out one message more each time."""
+
+    per_turn: bool = True
+
+    def plan(self, now: Situation) -> Plan:
+        """As it is."""
+        return now.keep()
+
+    def reduce(self, now: Situation) -> Plan:
+        """Without the oldest message."""
+        return now.leave_out(now.unpinned[:1], why="dropped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raising(Dropping):
+    """A strategy that fails."""
+
+    def reduce(self, now: Situation) -> Plan:
+        """No plan."""
+        raise ValueError(f"no plan for {len(now.messages)} messages")
+
+
+REDUCERS: dict[str, Strategy] = {
+    "acts": Dropping(),
+    "does_nothing": Null(),
+    "no_progress": Null(),
+    "none": Null(),
+    "noop": Null(),
+    "raises": Raising(),
+}
+
+
+def _say(case: Case, now: Situation, ends: list[str]) -> tuple[Any, int]:
+    """One call of a scripted model with retries; its reply and how many calls there were."""
+    calls = 0
+
+    def send(plan: Plan) -> Call:
+        def reply() -> str:
+            nonlocal calls
+            calls += 1
+            end = ends.pop(0) if len(ends) > 1 else ends[0]
+            if end.startswith("overflow"):
+                raise ValueError(OVERFLOW)
+            return end
+
+        async def later() -> str:
+            return reply()
+
+        del plan
+        return Call(blocking=reply, awaitable=later)
+
+    params = case["params"]
+    if params["reducer"] not in REDUCERS:
+        raise NotBoundError(f"reducer {params['reducer']!r}")
+    retries = params.get("max_overflow_retries", 3)
+    try:
+        answered = drive(ask_with(REDUCERS[params["reducer"]], now, send, retries=retries))
+    except Exception as error:
+        wanted = case["expected"].get("state", {}).get("model_calls", calls)
+        if wanted != calls:
+            raise AssertionError(f"{calls} model calls, not {wanted}") from error
+        raise
+    return answered.reply, calls
+
+
+def turn_with_retries(case: Case) -> Seen:
+    """A turn whose model says that the view is too long."""
+    model = case["params"]["model"]
+    ends = list(model) if isinstance(model, list) else [model]
+    reply, calls = _say(case, situation_of(case, Summaries()), ends)
+    return Seen(value=reply, state={"model_calls": calls})
+
+
+def run_sequence(case: Case, folder: Path) -> Seen:
+    """Turns whose model says so now and then."""
+    del folder
+    ends = list(case["params"]["model"])
+    said = [{"role": role, "content": f"m{i}"} for i in range(4) for role in ("user", "assistant")]
+    now = situation_of({**case, "given": {"messages": said}}, Summaries())
+    replies = [_say(case, now, ends)[0] for _ in range(case["given"]["turns"])]
+    return Seen(value=replies, state={"succeeded": [each == "ok" for each in replies]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One strategy of a pipeline, as a case describes it."""
+
+    does: dict[str, bool]
+    saw: list[float]
+    per_turn: bool = True
+
+    def plan(self, now: Situation) -> Plan:
+        """Act, raise or look on."""
+        self.saw.append(now.utilization)
+        if self.does.get("raises"):
+            raise ValueError("a strategy is broken")
+        return now.leave_out(now.unpinned[:1], why="acts") if self.does.get("acts") else now.keep()
+
+    def reduce(self, now: Situation) -> Plan:
+        """The same."""
+        return self.plan(now)
+
+
+def pipeline_run(case: Case, folder: Path) -> Seen:
+    """Strategies in order."""
+    del folder
+    params = dict(case["params"])
+    counts = params.pop("token_counts")
+    members = [Member(does=each, saw=[]) for each in params.pop("strategies")]
+    now = situation_of({**case, "params": params}, Summaries())
+    ids = {each.id for each in now.messages}
+
+    def count(view: Sequence[AnyMessage]) -> int:
+        gone = len(ids - {each.id for each in view})
+        return int(counts[min(gone, len(counts) - 1)])
+
+    now = replace(now, count=count)
+    plan = drive(planned(Composed(strategies=tuple(members)), now))
+    names = ("first", "second", "third", "fourth", "fifth")
+    saw = {
+        f"{name}_strategy_saw_utilization": each.saw[0] if each.saw else None
+        for name, each in zip(names, members, strict=False)
+    }
+    return Seen(messages=plan.messages, state=saw)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "compress.construct": compress_construct,
+    "compress.run": compress_run,
+    "compress.run_n": compress_run_n,
+    "compress_rate.check": rate_check,
+    "compress_rate.check_after_json_roundtrip": rate_check,
+    "compress_rate.check_windowed": rate_check,
+    "compress_trigger.check": trigger_check,
+    "compress_trigger.clamp": trigger_clamp,
+    "compress_trigger.target": trigger_target,
+    "pipeline.run": pipeline_run,
+    "proactive.construct": proactive_construct,
+    "proactive.should_compress": should_compress,
+    "turn.run_sequence": run_sequence,
+}

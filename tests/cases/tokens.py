@@ -1,0 +1,67 @@
+"""Operations on token counts."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.utils import convert_to_messages
+
+from tests.cases.seen import Case, Operation, Seen
+from tests.cases.world import NotBoundError
+from unsay.budget.tokens import TokenCounter, seed_estimate
+
+SEED_FORMULA = "(sum(chars//4)+5*n)*1.1"
+
+
+def _messages(case: Case, params: Sequence[str] = ()) -> list[BaseMessage]:
+    if unknown := set(case["params"]) - set(params):
+        raise NotBoundError(f"params {sorted(unknown)}")
+    if unknown := set(case["given"]) - {"messages", "tools"}:
+        raise NotBoundError(f"given {sorted(unknown)}")
+    return [_reported(each) for each in case["given"]["messages"]]
+
+
+def _reported(described: dict[str, Any]) -> BaseMessage:
+    """A message, with the usage that its model reported."""
+    (message,) = convert_to_messages([described])
+    usage = described.get("usage_metadata")
+    return message.model_copy(update={"usage_metadata": usage}) if usage else message
+
+
+def count(case: Case, folder: Path) -> Seen:
+    """The tokens of a prompt, where nothing was reported and no vocabulary is at hand."""
+    del folder
+    messages = _messages(case, ("max_relative_error", "reference_tokens"))
+    return Seen(value=TokenCounter().count(messages, case["given"].get("tools", ())))
+
+
+def project(case: Case, folder: Path) -> Seen:
+    """The tokens of the next prompt, from what the last answer reported."""
+    del folder
+    return Seen(value=TokenCounter().project(_messages(case), case["given"].get("tools", ())))
+
+
+def rule_of_thumb(case: Case, folder: Path) -> Seen:
+    """What seed 004's rule of thumb says."""
+    del folder
+    messages = _messages(case, ("formula",))
+    if case["params"].get("formula", SEED_FORMULA) != SEED_FORMULA:
+        raise NotBoundError(f"formula {case['params']['formula']}")
+    return Seen(value=seed_estimate(messages))
+
+
+TOKEN_CLAIMS: dict[str, Callable[[int, Case], bool]] = {
+    "relative_error_le": lambda counted, c: (
+        abs(counted - c["reference"]) <= c["value"] * c["reference"]
+    ),
+}
+
+OPERATIONS: dict[str, Operation] = {
+    "tokens.estimate": count,
+    "tokens.estimate_has_cost_for": count,
+    "tokens.estimate_includes": count,
+    "tokens.estimate_lower_bound": count,
+    "tokens.estimate_seed_formula": rule_of_thumb,
+    "tokens.project": project,
+}

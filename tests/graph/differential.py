@@ -1,0 +1,344 @@
+"""What threads must be, told by plain lists: a model to compare the real ones with.
+
+It is written from the documentation of the verbs and calls nothing of unsay. A message is a role and
+words under a serial number, a thread is a list of them, and a step that can be undone is a place
+on the list with what stood behind it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Literal
+
+MAX_ROLLBACKS = 2
+"""How often a turn is taken back before its best draft is delivered: the default."""
+
+NOTICE = "a notice"
+"""In place of a notice's words, which are no part of the conversation."""
+
+_SERIALS = count(1)
+
+
+class RefusedError(Exception):
+    """The order cannot be carried out, and nothing changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message."""
+
+    serial: int = field(default_factory=lambda: next(_SERIALS))
+    """No other message has it; a copy that another attempt makes has one of its own."""
+
+    role: Literal["human", "ai"]
+    """Who said it."""
+
+    text: str
+    """The words."""
+
+    aside: bool = False
+    """Whether it is an order, or the notice that answers one: no part of the conversation."""
+
+    mark: str | None = None
+    """Name of the checkpoint that stands here; empty without a name, `None` for no checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an undo puts back, and where."""
+
+    turn: bool
+    base: int | None
+    tail: tuple[Said, ...] = ()
+
+
+def serials(messages: Collection[Said]) -> set[int]:
+    """The numbers of some messages."""
+    return {each.serial for each in messages}
+
+
+def answered(messages: Sequence[Said]) -> list[Said]:
+    """The answers among them."""
+    return [each for each in messages if each.role == "ai" and not each.aside]
+
+
+@dataclass(slots=True)
+class Line:
+    """One thread."""
+
+    record: list[Said] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    undone: list[tuple[Step, int | None]] = field(default_factory=list)
+    """Steps that were undone, with the last message that stood then."""
+
+    left: list[tuple[int | None, tuple[Said, ...]]] = field(default_factory=list)
+    """Every tail that was taken off, and the message that it stood behind."""
+
+    ever: dict[int, Said] = field(default_factory=dict)
+    """All that was ever said here and that no host took away."""
+
+    begun: bool = False
+    """Whether there is such a thread even without a message."""
+
+    def told(self) -> list[tuple[str, str]]:
+        """The record as roles and words."""
+        return [(each.role, each.text) for each in self.record]
+
+    def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
+        """A question, and one draft after another until one passes or there may be no more."""
+        self.begun = True
+        self.record.append(Said(role="human", text=question))
+        waiting = self.waiting()
+        start = self._before(waiting[0])
+        whole, base = list(self.record), start
+        for failures, (_, score) in enumerate(drafts[:-1], start=1):
+            assert score < 0.5
+            base = self._landing_of_draft(base, failures)
+            self._swap(base, (), keep=serials(waiting))
+        text, score = drafts[-1]
+        if score < 0.5:
+            self.record, base = whole, start
+        taken = tuple(each for each in whole if each.serial not in serials(self.record))
+        self._did(Step(turn=True, base=base, tail=taken))
+        mark = "" if score >= 0.8 else None
+        self._put(Said(role="ai", text=text, mark=mark))
+
+    def ask(self, question: str) -> None:
+        """A question that nobody answers, because the model cannot be reached."""
+        self.begun = True
+        self._put(Said(role="human", text=question))
+
+    def unask(self) -> None:
+        """What was never answered is set aside."""
+        self._swap(self._before(self.waiting()[0]), ())
+
+    def undo_question(self) -> None:
+        """Taking back a turn that never ended: it is no step that could be made again."""
+        self.unask()
+        self.undone = []
+
+    def retry(self, answer: str) -> None:
+        """The last question once more, with another answer."""
+        asked = self._last_question()
+        base = self._before(asked[0])
+        gone = self._swap(base, ())
+        self.record += [replace(each, serial=next(_SERIALS)) for each in asked]
+        self._did(Step(turn=True, base=base, tail=gone))
+        self._put(Said(role="ai", text=answer, mark=""))
+
+    def undo(self, keep: Collection[int] = ()) -> None:
+        """The newest step is taken back."""
+        if not self.steps:
+            raise RefusedError
+        step, left = self.steps[-1], self._redoable(keep)
+        gone = self._swap(step.base, step.tail, keep)
+        self.steps.pop()
+        said = [each for each in gone if not each.aside]
+        again = not step.turn or bool(said and said[-1].role == "ai")
+        back = (replace(step, tail=gone), self._here(keep))
+        self.undone = [*left, back] if again else []
+
+    def redo(self, keep: Collection[int] = ()) -> None:
+        """The step that was undone last is made again."""
+        left = self._redoable(keep)
+        if not left:
+            raise RefusedError
+        step = left[-1][0]
+        gone = self._swap(step.base, step.tail, keep)
+        self._did(replace(step, tail=gone))
+        self.undone = left[:-1]
+
+    def rollback(
+        self, to: str | None = None, turns: int | None = None, keep: Collection[int] = ()
+    ) -> None:
+        """Back to a checkpoint, or some turns."""
+        base = self._landing(to, turns, keep)
+        gone = self._swap(base, (), keep)
+        if any(not each.aside for each in gone):
+            self._did(Step(turn=False, base=base, tail=gone))
+
+    def restore(self, base: int | None, tail: Sequence[Said]) -> None:
+        """What was taken off returns to its place, and what stands there goes."""
+        if serials(tail) <= serials(self.record):
+            raise RefusedError
+        gone = self._swap(base, tail)
+        self._did(Step(turn=False, base=base, tail=gone))
+
+    def pick(self, messages: Sequence[Said]) -> None:
+        """Messages of another line, at the end; what stands here already is copied."""
+        step = Step(turn=False, base=self.record[-1].serial if self.record else None)
+        there = serials(self.record)
+        for each in messages:
+            serial = next(_SERIALS) if each.serial in there else each.serial
+            self._put(replace(each, serial=serial, mark=None))
+        self._did(step)
+
+    def checkpoint(self, name: str, keep: Collection[int] = ()) -> None:
+        """The newest answer gets a name to go back to."""
+        said = answered([each for each in self.record if each.serial not in keep])
+        if not said:
+            raise RefusedError
+        self._exchange(replace(said[-1], mark=name))
+        self.begun = True
+
+    def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
+        """An order that is typed: it stands on the record with the notice that answers it."""
+        self.begun = True
+        self._put(Said(role="human", text=order))
+        waiting = serials(self.waiting())
+        try:
+            carry_out(waiting)
+        except RefusedError:
+            """The notice says so."""
+        for each in self.waiting():
+            self._exchange(replace(each, aside=True))
+        self._put(Said(role="ai", text=NOTICE, aside=True))
+
+    def fork(self, to: str | None = None, turns: int | None = None) -> "Line":
+        """A thread of its own that begins as this one was; its steps are its turns."""
+        if not self.begun and not self.record:
+            raise RefusedError
+        end = len(self.record)
+        if to is not None or turns is not None:
+            end = self._place(self._landing(to, turns))
+        record = self.record[:end]
+        ends = [each.serial for each in answered(record)]
+        steps = [Step(turn=True, base=base) for base in [None, *ends][: len(ends)]]
+        ever = {each.serial: each for each in record}
+        return Line(record=record, steps=steps, ever=ever, begun=True)
+
+    def put_in(self, messages: Sequence[tuple[Literal["human", "ai"], str]]) -> None:
+        """A host adds messages; that is no step."""
+        for role, text in messages:
+            self._put(Said(role=role, text=text))
+
+    def remove(self, message: Said) -> None:
+        """A host takes a message away."""
+        self.record = [each for each in self.record if each.serial != message.serial]
+        self.ever.pop(message.serial, None)
+
+    def replace(self, message: Said, text: str) -> None:
+        """A host puts other words in its place."""
+        self._exchange(replace(message, text=text))
+
+    def clear(self) -> None:
+        """A host empties the record."""
+        for each in list(self.record):
+            self.remove(each)
+
+    def spoken(self) -> list[Said]:
+        """The conversation itself."""
+        return [each for each in self.record if not each.aside]
+
+    def waiting(self) -> list[Said]:
+        """The user's words at the end that nothing answers."""
+        place = len(self.record)
+        while place and self.record[place - 1].role == "human":
+            place -= 1
+        return self.record[place:]
+
+    def lost(self) -> set[str]:
+        """Words that were said here, and stand on the record no longer."""
+        return {each.text for each in self.ever.values()} - {each.text for each in self.record}
+
+    def _put(self, message: Said) -> None:
+        self.record.append(message)
+        self.ever |= {each.serial: each for each in self.record}
+
+    def _exchange(self, message: Said) -> None:
+        place = [each.serial for each in self.record].index(message.serial)
+        self.record[place] = message
+        self.ever[message.serial] = message
+
+    def _did(self, step: Step) -> None:
+        self.steps.append(step)
+        self.undone, self.begun = [], True
+
+    def _swap(
+        self, base: int | None, tail: Sequence[Said], keep: Collection[int] = ()
+    ) -> tuple[Said, ...]:
+        """Put a tail in the place of what stands behind a message; what stood there is kept."""
+        place = self._place(base)
+        stay = [each for each in self.record[place:] if each.serial in keep]
+        gone = tuple(each for each in self.record[place:] if each.serial not in keep)
+        there = serials([*self.record[:place], *stay])
+        back = [each for each in tail if each.serial not in there]
+        self.record = [*self.record[:place], *back, *stay]
+        if gone:
+            self.left.append((base, gone))
+        return gone
+
+    def _place(self, base: int | None) -> int:
+        """Index behind a message."""
+        if base is None:
+            return 0
+        for place, each in enumerate(self.record, start=1):
+            if each.serial == base:
+                return place
+        raise RefusedError
+
+    def _before(self, message: Said) -> int | None:
+        """Number of the message before one."""
+        place = self._place(message.serial) - 1
+        return self.record[place - 1].serial if place else None
+
+    def _here(self, keep: Collection[int]) -> int | None:
+        """The last message of the conversation."""
+        said = [each.serial for each in self.spoken() if each.serial not in keep]
+        return said[-1] if said else None
+
+    def _redoable(self, keep: Collection[int]) -> list[tuple[Step, int | None]]:
+        """What was undone, unless the talk went on."""
+        here = bool(self.undone) and self.undone[-1][1] == self._here(keep)
+        return self.undone if here else []
+
+    def _landing_of_draft(self, base: int | None, failures: int) -> int | None:
+        """The last checkpoint; with every further failure an older one, as far as there are any."""
+        marked = [each for each in self.record[: self._place(base)] if each.mark is not None]
+        if failures > 1 and marked and marked[-1].serial == base:
+            marked.pop()
+        return marked[-1].serial if marked else base
+
+    def _landing(self, to: str | None, turns: int | None, keep: Collection[int] = ()) -> int | None:
+        """Where an order leads."""
+        if to is not None:
+            found = [each.serial for each in self.record if each.mark == to]
+            if not found:
+                raise RefusedError
+            return found[0]
+        said = [each for each in self.spoken() if each.serial not in keep]
+        if turns is not None:
+            return self._before(self._turn_start(said, turns))
+        if not said:
+            raise RefusedError
+        older = self.record[: self._place(said[-1].serial) - 1]
+        marks = [each.serial for each in older if each.mark is not None]
+        return marks[-1] if marks else self._before(self._last_turn(said))
+
+    def _turn_start(self, said: Sequence[Said], turns: int) -> Said:
+        """The first message of so many turns back."""
+        ends = [place for place, each in enumerate(said) if each.role == "ai"]
+        if not 0 < turns <= len(ends):
+            raise RefusedError
+        return said[0 if turns == len(ends) else ends[-turns - 1] + 1]
+
+    def _last_turn(self, said: Sequence[Said]) -> Said:
+        """The first message of the last turn; without a question the first of all."""
+        place = len(said) - 1
+        while place and said[place].role == "ai":
+            place -= 1
+        while place and said[place - 1].role == "human":
+            place -= 1
+        return said[place]
+
+    def _last_question(self) -> list[Said]:
+        """The question that was asked last, with what was said before it and not answered."""
+        said = self.spoken()
+        while said and said[-1].role == "ai":
+            said.pop()
+        first = len(said)
+        while first and said[first - 1].role == "human":
+            first -= 1
+        if not said:
+            raise RefusedError
+        return said[first:]

@@ -1,0 +1,196 @@
+"""A process whose storage breaks under a conversation, and is repaired; it prints what came of it."""
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from unsay.errors import UnsayError
+from unsay.graph.conversation import Conversation
+from unsay.transcript.text import text_of
+
+NOBODY = 65534
+"""Id of the user who owns nothing; only root can become it."""
+
+LONG = "A long answer, about what was asked. " * 100
+
+
+class Model:
+    """A model in whose next call something else happens, once."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], Any] | None = None
+
+    def __call__(self, messages: Any) -> str:
+        """A long answer."""
+        del messages
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return LONG
+
+
+def talk_in(folder: Path, model: Model | None = None) -> Conversation:
+    """The thread of a folder's database."""
+    return Conversation.open(
+        folder / "t.db", thread="t", model=model or Model(), judge=lambda _: 0.9
+    )
+
+
+def said(talk: Conversation) -> list[str]:
+    """The record as `role: words`, the words cut short."""
+    return [f"{message.type}: {text_of(message)[:20]}" for message in talk.messages()]
+
+
+@contextmanager
+def small_files(folder: Path, talk: Conversation) -> Iterator[None]:
+    """No file can grow any more, as on a disk with a quota."""
+    del talk
+    size = sum((each.stat().st_size for each in folder.iterdir()), 0)
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+@contextmanager
+def full_disk(folder: Path, talk: Conversation) -> Iterator[None]:
+    """The disk has no room left."""
+    del talk
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"\0" * 4096):
+            pass
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextmanager
+def few_pages(folder: Path, talk: Conversation) -> Iterator[None]:
+    """SQLite may use no more pages than it has, on any connection."""
+    del folder
+    graph: Any = talk.graph
+    connections: list[sqlite3.Connection] = [graph.checkpointer.conn, graph.store.conn]
+    for connection in connections:
+        connection.execute("PRAGMA max_page_count = 1")
+    try:
+        yield
+    finally:
+        for connection in connections:
+            connection.execute("PRAGMA max_page_count = 1073741823")
+
+
+@contextmanager
+def only_queries(folder: Path, talk: Conversation) -> Iterator[None]:
+    """The file became read-only while it was open."""
+    del folder
+    graph: Any = talk.graph
+    for connection in (graph.checkpointer.conn, graph.store.conn):
+        connection.execute("PRAGMA query_only = ON")
+    try:
+        yield
+    finally:
+        for connection in (graph.checkpointer.conn, graph.store.conn):
+            connection.execute("PRAGMA query_only = OFF")
+
+
+@contextmanager
+def _modes(folder: Path, of_folder: int, of_file: int) -> Iterator[None]:
+    """Rights as given, for a user who is not above them."""
+    modes = {folder: of_folder, folder / "t.db": of_file}
+    before = {path: path.stat().st_mode for path in modes}
+    for path, mode in modes.items():
+        path.chmod(mode)
+    if os.getuid() == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(os.getuid())
+        for path, mode in before.items():
+            path.chmod(mode)
+
+
+def read_only_file(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
+    """The file may be read only; it is opened anew."""
+    talk.close()
+    return _modes(folder, 0o777, 0o444)
+
+
+def read_only_folder(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
+    """No journal can be made beside the file; it is opened anew."""
+    talk.close()
+    return _modes(folder, 0o555, 0o666)
+
+
+Fault = Callable[[Path, Conversation], AbstractContextManager[None]]
+FAULTS: dict[str, Fault] = {
+    "small-files": small_files,
+    "full-disk": full_disk,
+    "few-pages": few_pages,
+    "only-queries": only_queries,
+    "read-only-file": read_only_file,
+    "read-only-folder": read_only_folder,
+}
+REOPENED = {"read-only-file", "read-only-folder"}
+
+
+def run(folder: Path, name: str, when: str) -> dict[str, Any]:
+    """Two turns, a fault in which a third is tried, and the third after it."""
+    model = Model()
+    talk = talk_in(folder, model)
+    for question in ("q1", "q2"):
+        talk.say(question)
+    before = said(talk)
+    with ExitStack() as stack:
+        if when == "in-the-model":
+            model.meanwhile = lambda: stack.enter_context(FAULTS[name](folder, talk))
+        else:
+            stack.enter_context(FAULTS[name](folder, talk))
+        errors = list(_errors(folder, talk, anew=name in REOPENED))
+    if name in REOPENED:
+        talk = talk_in(folder)
+    with talk:
+        after = said(talk)
+        talk.say("q3")
+        talk.rollback(turns=1)
+        talk.undo()
+        final, events = said(talk), len(talk.events())
+    return {"before": before, "errors": errors, "after": after, "final": final, "events": events}
+
+
+def _errors(folder: Path, talk: Conversation, *, anew: bool) -> Iterator[tuple[str, str]]:
+    """What a third turn raises, tried twice, as the names of classes and words."""
+    for _ in range(2):
+        with ExitStack() as stack:
+            try:
+                (stack.enter_context(talk_in(folder)) if anew else talk).say("q3")
+            except UnsayError as error:
+                yield type(error).__name__, str(error)
+
+
+def main() -> None:
+    """Break the storage in each of the named ways, and print what came of it as JSON lines."""
+    with Conversation.open(":memory:", model=lambda _: LONG, judge=lambda _: 0.9) as warm:
+        warm.say("everything is imported by now")
+        warm.rollback(turns=1)
+    for each in sys.argv[2:]:
+        name, when = each.split(":")
+        folder = Path(sys.argv[1]) / f"{name}-{when}"
+        folder.mkdir()
+        print(json.dumps(run(folder, name, when)))
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

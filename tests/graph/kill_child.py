@@ -1,0 +1,227 @@
+"""A server that starts processes which are killed with signal 9 at a chosen write.
+
+It imports once and forks for each: a kill costs what the turn costs. Asked in lines of JSON on
+standard input, it answers each with what became of the process.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.store.base import PutOp
+
+from unsay.graph.conversation import Conversation
+from unsay.history.database import FileDatabase, open_database
+from unsay.scripted.detector import ScriptedDetector
+from unsay.scripted.replies import attempt_of
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.tools import reversible
+from unsay.transcript.text import text_of
+
+Act = tuple[str, ...]
+"""A verb and what it is given."""
+
+WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "COMMIT", "VACUUM")
+"""The statements before which a process may be killed."""
+
+BAD = "Nonsense about fish, and then some more."
+"""A draft that the judge fails."""
+
+THREAD = "t"
+OTHER = "forked"
+
+
+class Parts:
+    """The ends of a conversation in one folder; what they do in the world is a line in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, line: str) -> None:
+        """Add a line to a file, at once."""
+        with (self.folder / name).open("a") as lines:
+            lines.write(f"{line}\n")
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file."""
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def script(self, messages: list[Any]) -> Any:
+        """An answer that follows from the question and the attempt alone; each call is paid for."""
+        asked = next(m.text for m in reversed(messages) if m.type == "human")
+        attempt = attempt_of(messages)
+        self.write("paid.txt", asked)
+        good = f"This answers {asked}, attempt {attempt}."
+        if "Book" in asked and attempt == 1:
+            call = {"name": "book", "args": {"seat": asked[-2]}}
+            return ToolCalls(calls=[call], then=BAD if "badly" in asked else "You have {result}.")
+        if "Look" in asked:
+            return ToolCalls(calls=[{"name": "look"}], then="It is {result}.")
+        bad = {"twice": 1, "thrice": 2, "always": 9}
+        return BAD if attempt <= max([0, *(n for w, n in bad.items() if w in asked)]) else good
+
+    def tools(self) -> list[Any]:
+        """One that can be taken back, and one without consequences."""
+
+        def cancel(result: str) -> None:
+            self.write("effects.txt", f"cancel {result}")
+
+        @reversible(undo=cancel, describe="the booking of {seat}")
+        def book(seat: str) -> str:
+            """Book a seat."""
+            result = f"seat {seat}, receipt {len(self.lines('effects.txt'))}"
+            self.write("effects.txt", f"book {result}")
+            return result
+
+        @tool
+        def look() -> str:
+            """Look."""
+            return "a fine day"
+
+        return [book, look]
+
+    def options(self, *, tools: bool) -> dict[str, Any]:
+        """What a conversation is opened with."""
+        return {
+            "thread": THREAD,
+            "model": ScriptedChat(script=self.script),
+            "judge": ScriptedJudge(scores={"Nonsense": 0.1}),
+            "detector": ScriptedDetector(shifts={"NEW": "new"}),
+            "tools": self.tools() if tools else [],
+        }
+
+    def open(self, *, tools: bool) -> Conversation:
+        """The conversation."""
+        return Conversation.open(self.folder / "talk.db", **self.options(tools=tools))
+
+
+class Instants:
+    """Counts the instants at which a process may be killed, and kills it at one of them."""
+
+    def __init__(self, at: int | None) -> None:
+        self.count = 0
+        self._at = at
+        self._mutex = threading.Lock()
+
+    def pass_by(self) -> None:
+        """Come to the next one."""
+        with self._mutex:
+            self.count += 1
+            if self.count == self._at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self, database: FileDatabase) -> None:
+        """Have every write of a database come by: before it, inside it, and after it."""
+        for connection in (database.saver.conn, database.store.conn):
+            connection.set_trace_callback(self._traced)
+        saver, store = cast("Any", database.saver), cast("Any", database.store)
+        for name in ("put", "put_writes", "delete_thread"):
+            setattr(saver, name, self._around(getattr(saver, name), lambda *_: True))
+        store.batch = self._around(store.batch, _puts)
+
+    def _traced(self, statement: str) -> None:
+        if statement.lstrip().upper().startswith(WRITES):
+            self.pass_by()
+
+    def _around(self, call: Callable[..., Any], writes: Callable[..., bool]) -> Callable[..., Any]:
+        def around(*args: Any, **options: Any) -> Any:
+            given = [list(each) if _is_stream(each) else each for each in args]
+            if not writes(*given):
+                return call(*given, **options)
+            self.pass_by()
+            made = call(*given, **options)
+            self.pass_by()
+            return made
+
+        return around
+
+
+def _is_stream(value: Any) -> bool:
+    return hasattr(value, "__next__")
+
+
+def _puts(operations: Any) -> bool:
+    return any(isinstance(each, PutOp) for each in operations)
+
+
+def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
+    """Do one thing in a conversation; the id of the message that it ended in."""
+    verb, *given = each
+    if verb == "say" and durability:
+        value = {"messages": [HumanMessage(given[0], id=given[1])]}
+        config: Any = {"configurable": {"thread_id": THREAD}}
+        state = talk.graph.invoke(value, config, durability=durability)
+        return str(state["messages"][-1].id)
+    if verb == "say":
+        return talk.say(given[0], turn_id=given[1]).message_id
+    if verb == "restore":
+        talk.restore(_newest_cut(talk))
+    elif verb == "pick":
+        cut = _newest_cut(talk)
+        talk.pick([_answer_of(talk, cut)], cut)
+    elif verb == "fork":
+        talk.fork(thread=OTHER)
+    elif verb == "rollback":
+        talk.rollback(turns=int(given[0]))
+    else:
+        getattr(talk, verb)(*given)
+    return None
+
+
+def _newest_cut(talk: Conversation) -> str:
+    return next(each.id for each in talk.branches() if each.id.startswith("cut-"))
+
+
+def _answer_of(talk: Conversation, cut: str) -> str:
+    found = [event["data"] for event in talk.events() if event["type"] == "rollback"]
+    removed = next(data["removed"] for data in found if data["cut_id"] == cut)
+    return str(removed[-1])
+
+
+def play(asked: dict[str, Any]) -> None:
+    """Do some things one after the other, and tell of each that it is done."""
+    parts = Parts(Path(asked["folder"]))
+    database = cast("FileDatabase", open_database(parts.folder / "talk.db"))
+    with Conversation.open(database, **parts.options(tools=asked["tools"])) as talk:
+        instants = Instants(asked["at"])
+        instants.watch(database)
+        for each in asked["acts"]:
+            name = act(talk, tuple(each), asked["durability"])
+            parts.write("done.txt", json.dumps(name))
+            if asked["tells"]:
+                record = [f"{m.type}: {text_of(m)}" for m in talk.messages()]
+                parts.write("record.txt", json.dumps(record))
+        parts.write("instants.txt", str(instants.count))
+
+
+def child(asked: dict[str, Any]) -> None:
+    """What a forked process does, to its end."""
+    try:
+        play(asked)
+    except BaseException:  # noqa: BLE001 - the process's edge: whoever forked it reads why
+        (Path(asked["folder"]) / "error.txt").write_text(traceback.format_exc())
+        os._exit(1)
+    os._exit(0)
+
+
+def main() -> None:
+    """Fork a process for every line."""
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            child(json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()

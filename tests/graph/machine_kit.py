@@ -1,0 +1,76 @@
+"""What the machine of `machine.py` is set up with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from tests.graph.differential import MAX_ROLLBACKS, NOTICE
+from tests.graph.troupe import Troupe
+from unsay.errors import ConflictError, InputError, NotFoundError
+from unsay.transcript.marks import is_notice
+from unsay.transcript.text import text_of
+
+KNOWN = frozenset({"R1", "S4"})
+"""Where the graph does otherwise than the model, and shall.
+R1: a retry answers a question that waits as a turn of its own, which an undo takes off whole.
+S4: a failed draft looks for its checkpoint in the live part alone, see decision 11."""
+
+REFUSALS = (ConflictError, InputError, NotFoundError)
+SETTINGS = {"checkpoint_on": ["score"], "max_rollbacks": MAX_ROLLBACKS}
+"""Checkpoints stand where scores say so, so that the model need know nothing of topics."""
+
+WINDOW = {"live_messages": 4}
+"""Of every other thread, and its forks: all but the newest words lie in the store."""
+
+LEADS = ("", "", "NEW: ", "BACK: ")
+"""How a question begins; the detector goes by it."""
+
+SCORES = {0.1: "A BAD", 0.6: "A MIDDLING", 0.9: "A fine"}
+"""How an answer begins that gets a score; see `Troupe.judge`."""
+
+PROCESSES = 2
+"""How many hold the database open at the same time."""
+
+
+class Actors(Troupe):
+    """The people of one thread; what they are shown is kept, the judge's pages too."""
+
+    def judge(self, messages: Any) -> Any:
+        """See `Troupe.judge`."""
+        self.views.append(list(messages))
+        return super().judge(messages)
+
+
+class Script:
+    """What is said, each thing under a number of its own, and the names of places."""
+
+    number: int
+    names: list[str]
+    heard: dict[str, set[str]]
+
+    def _way(self, how: str | None, turns: int, place: int) -> dict[str, Any]:
+        """A place to go to."""
+        if how == "name":
+            return {"to": self.names[place % len(self.names)] if self.names else "nowhere"}
+        return {"turns": turns} if how == "turns" else {}
+
+    def _name(self) -> str:
+        self.names.append(f"mark{len(self.names)}")
+        return self.names[-1]
+
+    def _next(self, name: str) -> int:
+        self.number += 1
+        self.heard[name].add(str(self.number))
+        return self.number
+
+    def _question(self, name: str, lead: str) -> str:
+        return f"{lead}What of {name}, #{self._next(name)}?"
+
+    def _answer(self, name: str, score: float) -> tuple[str, float]:
+        return f"{SCORES[score]} reply #{self._next(name)}, about what was asked.", score
+
+
+def told(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
+    """Real messages as the model tells its own."""
+    return [(m.type, NOTICE if is_notice(m) else text_of(m)) for m in messages]

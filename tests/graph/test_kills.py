@@ -1,0 +1,373 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from tests.graph.kill_child import OTHER, THREAD, Act, Parts, act
+from tests.graph.kit import said
+from unsay.effects import drive
+from unsay.errors import ConflictError
+from unsay.graph.conversation import Conversation
+from unsay.history.compensations import Entry, list_entries
+from unsay.history.cuts import list_cuts
+from unsay.transcript.replay import replay
+
+ROOT = Path(__file__).parents[2]
+HELLO = ("say", "How do lists work?", "q1")
+MORE = ("say", "And how do they grow?", "q2")
+BOOKED = ("say", "Book seat 4A.", "q2")
+NEXT = "And then?"
+DOUBT = ("Taken back:", "Perhaps taken back, please look:")
+"""What a person is told of a compensation, and of one whose process died meanwhile."""
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What is done in a thread while the process may be killed."""
+
+    name: str
+    before: Sequence[Act] = (HELLO,)
+    """What is done in peace first."""
+
+    acts: Sequence[Act]
+    """The rest."""
+
+    tools: bool = False
+    """Whether the model has tools: then every step is a commit."""
+
+    durability: str | None = None
+    """Of a graph that a host runs without the conversation; `None` is the conversation's choice."""
+
+    def __str__(self) -> str:
+        return "-".join([self.name, *([self.durability] if self.durability else [])])
+
+
+def turns(durability: str | None) -> list[Script]:
+    """The ways in which a turn may go."""
+    thrice = ("say", "Answer this thrice.", "q3")
+    return [
+        Script(name="turn", acts=[MORE], durability=durability),
+        Script(name="twice", acts=[("say", "Answer this twice.", "q2")], durability=durability),
+        Script(name="thrice", before=[HELLO, MORE], acts=[thrice], durability=durability),
+        Script(name="look", acts=[("say", "Look.", "q2")], tools=True, durability=durability),
+        Script(
+            name="book-badly",
+            acts=[("say", "Book badly seat 4A.", "q2")],
+            tools=True,
+            durability=durability,
+        ),
+    ]
+
+
+SCRIPTS = [
+    *(script for durability in (None, "sync", "async", "exit") for script in turns(durability)),
+    Script(name="first-turn", before=[], acts=[HELLO, MORE]),
+    Script(name="never-passed", acts=[("say", "This is always bad.", "q2")]),
+    Script(name="topic", acts=[("say", "NEW: how is the weather?", "q2")]),
+    Script(name="undo-command", before=[HELLO, MORE], acts=[("say", "/undo", "u1")]),
+    Script(name="retry-command", before=[HELLO, MORE], acts=[("say", "/retry", "r1")]),
+    Script(name="undo-tool", before=[HELLO, BOOKED], acts=[("say", "/undo", "u1")], tools=True),
+    Script(name="rollback", before=[HELLO, MORE], acts=[("rollback", "1")]),
+    Script(name="rollback-tool", before=[HELLO, BOOKED], acts=[("rollback", "1")], tools=True),
+    Script(name="undo", before=[HELLO, MORE], acts=[("undo",), ("undo",)]),
+    Script(name="redo", before=[HELLO, MORE, ("undo",)], acts=[("redo",)]),
+    Script(name="restore", before=[HELLO, MORE, ("rollback", "1")], acts=[("restore",)]),
+    Script(name="pick", before=[HELLO, MORE, ("rollback", "1")], acts=[("pick",)]),
+    Script(name="checkpoint", acts=[("checkpoint", "home")]),
+    Script(name="fork", before=[HELLO, MORE], acts=[("fork",)]),
+    Script(name="purge", before=[HELLO, MORE], acts=[("purge",)]),
+]
+TABLE = pytest.mark.parametrize("script", SCRIPTS, ids=str)
+GOLDEN = 0.618
+"""Multiples of it lie evenly between 0 and 1: where in each script a process is always killed."""
+
+KILLS = int(os.environ.get("UNSAY_TEST_KILLS", "25"))
+"""How often each script is killed in the nightly run; a script has 20 to 330 instants."""
+
+
+class Server:
+    """The processes that are killed."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.graph.kill_child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def run(self, folder: Path, script: Script, acts: Sequence[Act], **more: Any) -> int:
+        """Do some things in a process of their own; its exit code."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {
+            "folder": str(folder),
+            "tools": script.tools,
+            "durability": script.durability,
+            "acts": acts,
+            "at": None,
+            "tells": False,
+            **more,
+        }
+        self._process.stdin.write(f"{json.dumps(asked)}\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        assert code in (0, -signal.SIGKILL), (folder / "error.txt").read_text()
+        return code
+
+    def close(self) -> None:
+        """End the server."""
+        self._process.communicate()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """A script as it goes when nobody is killed."""
+
+    folder: Path
+    """The thread as the script meets it."""
+
+    ids: list[str | None]
+    """Of the messages that the script meets."""
+
+    records: list[list[str]]
+    """The record before the first act, and after each."""
+
+    paid: list[str]
+    """The questions that the model was asked meanwhile."""
+
+    instants: int
+    """How many instants there are at which to kill."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Imports once for all kills."""
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def rehearse(
+    server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Script], Rehearsed]:
+    """Finds out how a script goes."""
+    known: dict[str, Rehearsed] = {}
+
+    def rehearsed(script: Script) -> Rehearsed:
+        if str(script) not in known:
+            known[str(script)] = _rehearsed(server, script, tmp_path_factory.mktemp("kills"))
+        return known[str(script)]
+
+    return rehearsed
+
+
+def _rehearsed(server: Server, script: Script, root: Path) -> Rehearsed:
+    folder, copy = root / "before", root / "rehearsal"
+    folder.mkdir()
+    server.run(folder, script, script.before)
+    for name in ("done.txt", "instants.txt", "paid.txt"):
+        (folder / name).unlink(missing_ok=True)
+    with Parts(folder).open(tools=script.tools) as talk:
+        start, ids = said(talk.messages()), [message.id for message in talk.messages()]
+    copytree(folder, copy)
+    assert 0 == server.run(copy, script, script.acts, tells=True)
+    parts = Parts(copy)
+    told = [json.loads(line) for line in parts.lines("record.txt")]
+    return Rehearsed(
+        folder=folder,
+        ids=ids,
+        records=[start, *told],
+        paid=parts.lines("paid.txt"),
+        instants=int(parts.lines("instants.txt")[-1]),
+    )
+
+
+@TABLE
+def test_a_thread_survives_a_kill(
+    server: Server, rehearse: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
+) -> None:
+    """Nothing committed is lost, nothing half done, doubled or paid for twice, and it goes on."""
+    rehearsed = rehearse(script)
+    share = GOLDEN * (1 + SCRIPTS.index(script)) % 1
+    at = ceil(share * rehearsed.instants)
+    killed = kill(server, script, rehearsed, at, tmp_path / "killed")
+    assert killed or script.durability == "async"  # whose writes come in another order each time
+
+
+@pytest.mark.skipif(
+    os.environ.get("HYPOTHESIS_PROFILE") != "nightly", reason="hundreds of kills take minutes"
+)
+@pytest.mark.timeout(1800)
+@TABLE
+def test_a_thread_survives_a_kill_at_any_write(
+    server: Server, rehearse: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
+) -> None:
+    """The same at instants all over the script, until a process runs through."""
+    rehearsed = rehearse(script)
+    step = ceil(rehearsed.instants / KILLS)
+    first = 1 + sum(map(ord, str(script))) % step
+    for at in range(first, rehearsed.instants + 1, step):
+        kill(server, script, rehearsed, at, tmp_path / str(at))
+    assert not kill(server, script, rehearsed, 2 * rehearsed.instants, tmp_path / "through")
+
+
+def kill(server: Server, script: Script, rehearsed: Rehearsed, at: int, folder: Path) -> bool:
+    """Kill a process at an instant, and look at what it left; whether it came that far."""
+    copytree(rehearsed.folder, folder)
+    killed = server.run(folder, script, script.acts, at=at) != 0
+    Aftermath(script, rehearsed, folder).check()
+    return killed
+
+
+def _entries(talk: Conversation) -> list[Entry]:
+    return drive(list_entries(talk._talk.database.store, THREAD))
+
+
+class Aftermath:
+    """What a process that was killed left, and how the next one goes on."""
+
+    def __init__(self, script: Script, rehearsed: Rehearsed, folder: Path) -> None:
+        self.script, self.rehearsed, self.parts = script, rehearsed, Parts(folder)
+        self.told = [json.loads(line) for line in self.parts.lines("done.txt")]
+        self.paid = self.parts.lines("paid.txt")
+        self.before = rehearsed.records[len(self.told)]
+        left = script.acts[len(self.told) :]
+        self.act = left[0] if left else None
+        self.after = rehearsed.records[len(self.told) + bool(left)]
+
+    def check(self) -> None:
+        """All that must hold."""
+        with self.parts.open(tools=self.script.tools) as talk:
+            if self.act == ("purge",) or self.script.name == "purge":
+                self._check_purge(talk)
+                return
+            self._check_look(talk)
+            if any(each.status == "running" for each in _entries(talk)):
+                self.after = [line.replace(*DOUBT) for line in self.after]
+            self._finish(talk)
+            assert self.after == said(talk.messages())
+            self._check_books(talk)
+            self._check_next(talk)
+            self._check_effects(talk)
+
+    def _check_look(self, talk: Conversation) -> None:
+        """Before anybody says anything: no act is half done, and what was told of is there."""
+        look = said(talk.messages())
+        assert look in [self.before, self.after, *self._between()]
+        record = {message.id for message in talk.messages()}
+        cuts = drive(list_cuts(talk._talk.database.store, THREAD))
+        cut = {message.id for each in cuts for message in each["messages"]}
+        met = {*self.rehearsed.ids, *(name for name in self.told if name)}
+        assert set() == met - record - cut
+
+    def _between(self) -> list[list[str]]:
+        """The records that may stand while a turn is under way."""
+        if self.act is None or self.act[0] != "say":
+            return []
+        words = self.act[1]
+        if words in ("/retry", "/undo"):
+            return [
+                [*self.before[:place], *said_last]
+                for place in range(len(self.before) + 1)
+                for said_last in ([f"human: {words}"], [])
+            ]
+        places = range(0, len(self.before) + 1, 2) if "thrice" in words else [len(self.before)]
+        return [[*self.before[:place], f"human: {words}"] for place in places]
+
+    def _finish(self, talk: Conversation) -> None:
+        """Do again what may not have been done."""
+        if self.act is None:
+            return
+        done = self.after == said(talk.messages()) and (
+            self.after != self.before or self.rehearsed.ids != [m.id for m in talk.messages()]
+        )
+        verb = self.act[0]
+        if verb == "say":
+            reply = talk.say(self.act[1], turn_id=self.act[2])
+            assert self.after[-1] == f"ai: {reply.text}"
+            assert reply == talk.say(self.act[1], turn_id=self.act[2])
+            self._check_paid(answered=done)
+        elif verb == "fork":
+            self._check_fork(talk)
+        elif verb == "checkpoint":
+            if self.act[1] not in [each["name"] for each in talk.checkpoints()]:
+                talk.checkpoint(self.act[1])
+        elif not done:
+            act(talk, self.act, None)
+
+    def _check_paid(self, *, answered: bool) -> None:
+        """A stored answer, or step, is not paid for again."""
+        paid, normal = len(self.parts.lines("paid.txt")), len(self.rehearsed.paid)
+        if answered:
+            assert len(self.paid) == paid
+        durable = self.script.durability == "sync" or (
+            self.script.tools and self.script.durability is None
+        )
+        assert paid <= normal + (1 if durable else len(self.paid))
+
+    def _check_fork(self, talk: Conversation) -> None:
+        """The new thread is whole, or was not begun."""
+        try:
+            forked = talk.fork(thread=OTHER)
+        except ConflictError:
+            database = talk._talk.database
+            forked = Conversation.open(
+                database, **{**self.parts.options(tools=False), "thread": OTHER}
+            )
+        assert self.before == said(forked.messages())
+        assert forked.messages() == replay(forked.events()).messages
+
+    def _check_books(self, talk: Conversation) -> None:
+        """The ledger tells of the record, each message once."""
+        record = talk.messages()
+        assert record == replay(talk.events()).messages
+        assert len(record) == len({message.id for message in record})
+
+    def _check_next(self, talk: Conversation) -> None:
+        """The thread goes on, back, and leaves no run behind that nobody will end."""
+        talk.say(NEXT, turn_id="next")
+        answer = f"ai: This answers {NEXT}, attempt 1."
+        assert [*self.after, f"human: {NEXT}", answer] == said(talk.messages())
+        assert set() == {run.run_id for run in talk.runs().runs if run.status == "running"}
+        talk.undo()
+        assert self.after == said(talk.messages())
+
+    def _check_effects(self, talk: Conversation) -> None:
+        """No compensation ran twice, and each that is told of as done ran.
+
+        A host that lets tools run without a commit after each may leave one that nobody knows of.
+        """
+        effects = self.parts.lines("effects.txt")
+        canceled = [line for line in effects if line.startswith("cancel")]
+        assert len(canceled) == len(set(canceled))
+        assert {line.removeprefix("cancel") for line in canceled} <= {
+            line.removeprefix("book") for line in effects if line.startswith("book")
+        }
+        entries = _entries(talk)
+        unknown = {"pending"} if self.script.durability in ("async", "exit") else set()
+        assert {"done", "running", "made"} | unknown >= {each.status for each in entries}
+        done = [f"cancel {each.compensation.result}" for each in entries if each.status == "done"]
+        assert set(done) <= set(canceled)
+
+    def _check_purge(self, talk: Conversation) -> None:
+        """A purge that was cut short is made again, and leaves nothing."""
+        talk.purge()
+        database = talk._talk.database
+        assert [] == talk.messages()
+        assert [] == database.store.search(("unsay",), limit=10)
+        talk.say(*HELLO[1:2], turn_id=HELLO[2])
+        assert self.rehearsed.records[0][:2] == said(talk.messages())

@@ -1,0 +1,476 @@
+"""The live window: the state lets go of the oldest part of a long record, and nobody notices."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+)
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from tests.graph.back_kit import SHIFTS, Opening, state, words
+from tests.graph.kit import Numbered, config, said
+from unsay.errors import (
+    ConflictError,
+    DatabaseCorruptError,
+    LedgerGapError,
+    NothingToUndoError,
+    UnsayError,
+)
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
+from unsay.history.items import thread_namespace
+from unsay.history.sealed import WORDS
+from unsay.testing import ScriptedDetector
+from unsay.transcript.replay import replay
+
+SMALL = {"live_messages": 4}
+"""A window so small that every few turns part of the record is let go of."""
+
+WIDE = {"live_messages": 1_000}
+
+QUESTIONS = [f"Question {number}?" for number in range(1, 13)]
+
+
+def spoken_to(opened: Opening, settings: dict[str, Any], **options: Any) -> Conversation:
+    """A conversation of twelve turns, a checkpoint with a name behind the second and the tenth."""
+    talk = opened(settings=settings, detector=SHIFTS, **options)
+    for number, question in enumerate(QUESTIONS, 1):
+        talk.say(f"NEW: {question}" if number % 3 == 0 else question)
+        if number in (2, 10):
+            talk.checkpoint(f"after {number}")
+    return talk
+
+
+def outline(talk: Conversation) -> dict[str, Any]:
+    """All that a person sees of a thread, without what differs between two that say the same."""
+    seen = talk.timeline()
+    turns = [(t.number, t.question, t.answer, t.score, t.topic) for t in seen.turns]
+    marks = [
+        (c["name"], c["turn"], c["score"], c["topic"], c["reason"]) for c in talk.checkpoints()
+    ]
+    spent = talk.spent()
+    return {
+        "record": [re.sub("cp-[0-9a-f]+", "cp", each) for each in said(talk.messages())],
+        "turns": turns,
+        "marks": marks,
+        "topics": [(t.label, t.folded) for t in seen.topics],
+        "topic": seen.current_topic,
+        "spent": (spent.live, spent.abandoned),
+        "branches": [(b.kind, b.turns, b.messages, b.words) for b in talk.branches()],
+    }
+
+
+def back_to_the_beginning(talk: Conversation) -> None:
+    """Undo as often as can be undone."""
+    for _ in QUESTIONS:
+        talk.undo()
+
+
+def there_and_back(talk: Conversation) -> None:
+    """A long way back, the same way forth, and on."""
+    talk.rollback(turns=11)
+    talk.undo()
+    talk.redo()
+    talk.undo()
+    talk.say("And now?")
+
+
+def restored(talk: Conversation) -> None:
+    """What a long way back took returns in a later process."""
+    talk.rollback("after 2")
+    cut = next(each.id for each in talk.branches() if each.kind == "person")
+    talk.say("Somewhere else?")
+    talk.restore(cut)
+
+
+def picked(talk: Conversation) -> None:
+    """An old turn is put at the end."""
+    old = [message.id or "" for message in talk.fork(turns=9, thread="other").messages()[:2]]
+    talk.pick(old, "other")
+
+
+def chatted(talk: Conversation) -> None:
+    """A person types where to go."""
+    for order in ("/rollback after 2", "/undo", "/rollback 9", "/timeline", "/undo", "/redo"):
+        talk.say(order)
+
+
+def back_by_checkpoints(talk: Conversation) -> None:
+    """One good point after the other, to the beginning, and half of the way forth."""
+    for _ in QUESTIONS:
+        talk.rollback()
+    with pytest.raises(NothingToUndoError):
+        talk.rollback()
+    for _ in QUESTIONS[:6]:
+        talk.undo()
+
+
+def marked_again(talk: Conversation) -> None:
+    """All that is in the state goes; what was said before is marked, and asked again."""
+    for _ in range(4):
+        talk.rollback()
+    talk.checkpoint("here")
+    talk.retry()
+    for _ in range(4):
+        talk.say("/rollback")
+    talk.say("/checkpoint there")
+    talk.say("/retry")
+
+
+WAYS: dict[str, Callable[[Conversation], object]] = {
+    "nothing": lambda talk: None,
+    "rollback to a name": lambda talk: talk.rollback("after 2"),
+    "rollback of many turns": lambda talk: talk.rollback(turns=9),
+    "rollback to the start": lambda talk: talk.rollback(turns=12),
+    "rollback": Conversation.rollback,
+    "rollback to the beginning": back_by_checkpoints,
+    "mark and ask again": marked_again,
+    "retry": Conversation.retry,
+    "undo to the beginning": back_to_the_beginning,
+    "there and back": there_and_back,
+    "restore": restored,
+    "pick": picked,
+    "chat": chatted,
+    "fork": lambda talk: talk.fork(turns=4, thread="other").say("NEW: Another way?"),
+    "fork at a name": lambda talk: talk.fork("after 2", thread="other"),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
+    """Whatever a person does, a thread with a small window says what one with a wide window says."""
+    seen = []
+    for settings in (SMALL, WIDE):
+        path = tmp_path / f"{settings['live_messages']}.db"
+
+        def opening(path: Any = path, **options: Any) -> Conversation:
+            return Conversation.open(path, **{"thread": "t", "judge": lambda _: 0.9, **options})
+
+        with spoken_to(opening, settings, model=Numbered()) as talk:
+            WAYS[name](talk)
+        with opening(settings=settings, model=Numbered(), detector=SHIFTS) as talk:
+            there = [entry for entry in ("t", "other") if entry == "t" or "fork" in name]
+            found = {}
+            for thread in there:
+                other = Conversation.open(path, thread=thread, settings=settings)
+                found[thread] = outline(other)
+                other.close()
+            seen.append(found)
+    assert seen[1] == seen[0]
+
+
+def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
+    """What LangGraph keeps of a thread does not grow with it."""
+    talk = spoken_to(opened, SMALL)
+    held = state(talk)
+    assert len(held["messages"]) <= 2 * SMALL["live_messages"] + 2
+    assert len(held["messages"]) + held["sealed"]["messages"] == 2 * len(QUESTIONS)
+    assert [q for q in QUESTIONS if not any(q in each for each in words(talk))] == []
+
+
+def test_the_ledger_tells_of_all(opened: Opening) -> None:
+    """The ledger leads to the whole record, byte for byte, also where its pages are together."""
+    talk = opened(settings=SMALL, detector=SHIFTS)
+    for number in range(30):
+        talk.say(f"Question {number}?")
+    assert replay(talk.events()).messages == talk.messages()
+    store = talk.graph.store
+    assert store is not None
+    items = store.search(thread_namespace("ledger", "t"), limit=1_000)
+    assert any("pages" in item.value for item in items)
+
+
+def test_a_thread_without_topics_is_held_whole(opened: Opening) -> None:
+    """Where views show the whole record, nothing of it is let go of."""
+    talk = spoken_to(opened, {**SMALL, "topics": "off"})
+    assert len(state(talk)["messages"]) == 2 * len(QUESTIONS)
+
+
+def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
+    """The view shows what was said of a topic, also what the state let go of."""
+    detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
+    model = Numbered()
+    talk = opened(model=model, settings=SMALL, detector=detector)
+    for words_ in ("The wedding costs 5,000.", "And the flowers?", "NEW: cats", "a", "b", "c", "d"):
+        talk.say(words_)
+    assert "sealed" in state(talk)
+    assert "The wedding costs 5,000." not in model.texts()
+    assert "The wedding costs 5,000." in model.texts()[0]
+
+    talk.say("BACK to the wedding")
+
+    assert "The wedding costs 5,000." in model.texts()
+
+
+def test_the_topic_under_way_is_told_of(opened: Opening) -> None:
+    """Of a topic that is longer than the window, the summary tells what came before."""
+    model = Numbered()
+    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
+    for number in range(12):
+        talk.say(f"Question {number}?")
+    assert len(model.inputs[-1]) <= 2 * SMALL["live_messages"] + 2
+    assert "Question 0?" in model.texts()[0]
+
+
+def test_system_messages_stay_in_every_view(opened: Opening) -> None:
+    """The host's instructions are sent however long ago they were given."""
+    model = Numbered()
+    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
+    talk.add([SystemMessage("Speak like a pirate.")])
+    for number in range(12):
+        talk.say(f"Question {number}?")
+    assert all(m.type != "system" for m in state(talk)["messages"])
+    assert "Speak like a pirate." in model.texts()[0]
+
+
+def test_what_comes_in_again_is_not_there_twice(opened: Opening) -> None:
+    """A front end may send all that it shows with each question."""
+    talk = spoken_to(opened, SMALL)
+    before = talk.messages()
+    asked = HumanMessage("What else?", id="what-else-was-asked")
+    talk.graph.invoke({"messages": [*before, asked]}, config())
+    assert [m.id for m in before] == [m.id for m in talk.messages()][: len(before)]
+    assert len(talk.messages()) == len(before) + 2
+
+
+def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
+    """A host changes what the state has let go of as it changes anything else."""
+    talk = spoken_to(opened, SMALL)
+    first, second, *rest = talk.messages()
+    talk.add([first.model_copy(update={"content": "In other words?"})])
+    talk.add([RemoveMessage(id=second.id or "")])
+    assert ["human: In other words?", *said(rest)] == said(talk.messages())
+    assert replay(talk.events()).messages == talk.messages()
+
+
+@pytest.mark.parametrize("through_the_graph", [False, True])
+def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) -> None:
+    """Who removes all messages removes those too that the state has let go of."""
+    talk = spoken_to(opened, SMALL)
+    if through_the_graph:
+        talk.graph.update_state(config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]})
+    else:
+        talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+    assert [] == talk.messages()
+    assert talk.say("And now?").text
+    assert ["And now?"] == words(talk)
+    assert replay(talk.events()).messages == talk.messages()
+
+
+def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening) -> None:
+    """Neither summaries nor checkpoints speak of what was removed."""
+    model = Numbered()
+    talk = spoken_to(opened, SMALL, model=model)
+    talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+    talk.say("And now?")
+    assert [text for text in model.texts() if "Question" in text] == []
+    assert ["And now?"] == words(talk)
+    assert {1} == {each["turn"] for each in talk.checkpoints()}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(lambda talk: talk.checkpoint("x"), id="checkpoint"),
+        pytest.param(lambda talk: talk.rollback("x"), id="rollback"),
+        pytest.param(lambda talk: talk.say("/timeline"), id="timeline"),
+        pytest.param(lambda talk: talk.add([("user", "More")]), id="add"),
+    ],
+)
+def test_what_a_host_removed_does_not_return(
+    opened: Opening, order: Callable[[Conversation], object]
+) -> None:
+    """An order after the record was emptied knows of nothing before."""
+    talk = spoken_to(opened, SMALL)
+    new = [HumanMessage("New?", id="n1"), AIMessage("New.", id="n2")]
+    emptied = {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *new]}
+    talk.graph.update_state(config(), emptied)
+    with suppress(UnsayError):
+        order(talk)
+    talk.say("And now?")
+    assert [each for each in words(talk) if "Question" in each] == []
+    assert replay(talk.events()).messages == talk.messages()
+
+
+@pytest.mark.parametrize("through_the_graph", [False, True])
+@pytest.mark.parametrize("first", range(0, 22, 2))
+def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_graph: bool) -> None:
+    """Whatever a host takes away, the rest of the record stays."""
+    talk = spoken_to(opened, SMALL)
+    before = talk.messages()
+    gone = [before[first], before[-1]]
+    held = {each.id for each in state(talk)["messages"]}
+    if through_the_graph and not {each.id for each in gone} <= held:
+        pytest.skip("the state no longer has the message")
+    removed = [RemoveMessage(id=each.id or "") for each in gone]
+    if through_the_graph:
+        talk.graph.update_state(config(), {"messages": removed})
+    else:
+        talk.add(removed)
+    assert [each for each in before if each not in gone] == talk.messages()
+
+
+def test_the_same_words_again_are_a_new_question(opened: Opening) -> None:
+    """A host that gives messages no ids may ask the same as often as it likes."""
+    talk = opened(settings=SMALL, detector=SHIFTS)
+    for _ in range(20):
+        talk.graph.invoke({"messages": [("user", "Go on")]}, config())
+    assert ["Go on"] * 20 == words(talk)
+    assert 40 == len({each.id for each in talk.messages()})
+    assert 20 == len(talk.timeline().turns)
+
+
+def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
+    """The ledger has the words of a front end that sends everything but once."""
+    grown = []
+    for settings in (SMALL, WIDE):
+        talk = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
+        before = len(talk.events())
+        asked = HumanMessage("What else?", id="what-else-was-asked")
+        sent = {"messages": [*talk.messages(), asked]}
+        talk.graph.invoke(sent, config(talk.thread_id))
+        grown.append(len(talk.events()) - before)
+        assert replay(talk.events()).messages == talk.messages()
+    assert grown[1] == grown[0]
+
+
+def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
+    """A record that a host brings is in the first view, for nothing tells of it yet."""
+    model = Numbered()
+    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
+    brought = [(HumanMessage(f"Old {n}?"), AIMessage(f"An old answer {n}.")) for n in range(20)]
+    talk.add([message for pair in brought for message in pair])
+    talk.say("And now?")
+    assert {"Old 0?", "Old 19?"} <= {*model.texts()}
+    talk.say("And then?")
+    assert len(state(talk)["messages"]) < len(QUESTIONS)
+    assert "Old 0?" in model.texts()[0]
+    assert 44 == len(talk.messages())
+
+
+@pytest.mark.parametrize("at", [0, -1], ids=["sealed", "held"])
+def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) -> None:
+    """A message that was never cut is said to stand there, wherever it lies."""
+    talk = spoken_to(opened, SMALL)
+    name = talk.messages()[at].id or ""
+    with pytest.raises(ConflictError, match="stands on the record already"):
+        talk.restore(name)
+
+
+def test_an_exchange_that_entered_is_judged_before_it_is_let_go_of(opened: Opening) -> None:
+    """What a host adds has its verdict, however small the window is."""
+    talk = spoken_to(opened, SMALL)
+    talk.add([HumanMessage("Brought?"), AIMessage("It was brought here.")])
+    talk.graph.update_state(config(), {"messages": [("user", "More?"), ("ai", "More of it.")]})
+    talk.say("And now?")
+    found = {turn.question: turn.score for turn in talk.timeline().turns}
+    assert (0.9, 0.9) == (found["Brought?"], found["More?"])
+
+
+def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
+    """The ledger tells of the line that left an older checkpoint of LangGraph, and of no other."""
+    talk = opened(settings=SMALL, detector=SHIFTS)
+    for number in range(29):
+        talk.say(f"Question {number}?")
+    older = talk.graph.get_state(config()).config
+    for number in range(30):
+        talk.say(f"Not {number}?")
+    held = [each.config for each in talk.graph.get_state_history(config())]
+    older = older if older in held else held[-1]
+    talk.graph.update_state(older, None, as_node="__end__")
+    before = talk.messages()
+    for number in range(30):
+        talk.say(f"Instead {number}?")
+    assert before == talk.messages()[: len(before)]
+    assert replay(talk.events()).messages == talk.messages()
+
+
+def _change(talk: Conversation, key: str, **changes: Any) -> None:
+    store = talk.graph.store
+    assert store is not None
+    place = thread_namespace("sealed", "t")
+    item = store.get(place, key)
+    assert item is not None
+    store.put(place, key, {**item.value, **changes}, index=False)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "changes"),
+    [
+        pytest.param(WORDS, {"body": "AAAA"}, id="words"),
+        pytest.param("", {"turns": 99}, id="line"),
+        pytest.param("", {"before": None}, id="chain"),
+    ],
+)
+def test_a_page_that_was_changed_is_refused(
+    opened: Opening, suffix: str, changes: dict[str, Any]
+) -> None:
+    """A damaged page is named, and what is newer can still be talked about."""
+    talk = spoken_to(opened, SMALL)
+    page_id = state(talk)["sealed"]["page_id"]
+    _change(talk, f"{page_id}{suffix}", **changes)
+    with pytest.raises(DatabaseCorruptError, match=page_id):
+        talk.messages()
+    assert talk.say("Go on").text
+    assert talk.undo().removed == 2
+
+
+async def test_async_conversations_have_the_same_window(tmp_path: Any) -> None:
+    """The same holds on an event loop."""
+    talk = AsyncConversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=lambda _: 0.9, settings=SMALL
+    )
+    for question in QUESTIONS:
+        await talk.say(question)
+    assert (await talk.rollback(turns=10)).turns == len(QUESTIONS) - 10
+    assert (await talk.undo()).turns == len(QUESTIONS)
+    record: list[AnyMessage] = await talk.messages()
+    assert QUESTIONS == [m.text for m in record if m.type == "human"]
+    await talk.close()
+
+
+def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -> None:
+    """Where a returning topic's words are damaged, its summary stands for them."""
+    detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
+    model = Numbered()
+    talk = opened(model=model, settings=SMALL, detector=detector)
+    for question in (
+        "The wedding costs 5,000.",
+        "And the flowers?",
+        "NEW: cats",
+        "a",
+        "b",
+        "c",
+        "d",
+    ):
+        talk.say(question)
+    for topic in state(talk)["topics"]:
+        for page_id in topic.get("pages", []):
+            _change(talk, f"{page_id}{WORDS}", body="AAAA")
+
+    assert talk.say("BACK to the wedding").text
+
+    assert "The wedding costs 5,000." not in model.texts()
+    assert "The wedding costs 5,000." in model.texts()[0]
+
+
+def test_a_gap_in_the_ledger_does_not_end_the_talk(opened: Opening) -> None:
+    """A thread whose ledger lost a page goes on; whoever reads the ledger is told."""
+    talk = opened(settings=SMALL, detector=SHIFTS)
+    talk.say("Question 0?")
+    store = talk.graph.store
+    assert store is not None
+    place = thread_namespace("ledger", "t")
+    store.delete(place, store.search(place, limit=100)[0].key)
+    for number in range(1, 20):
+        assert talk.say(f"Question {number}?").text
+    with pytest.raises(LedgerGapError):
+        talk.events()

@@ -1,0 +1,88 @@
+"""Undo and redo have no end but the conversation's own."""
+
+import pytest
+
+from tests.graph.back_kit import Opening, state, words
+from tests.graph.kit import Numbered, config, make, record, say
+from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
+from unsay.graph.conversation import Conversation
+from unsay.history.items import thread_namespace
+from unsay.nodes.steps import MOST, WITHOUT_STORE
+
+TURNS = 2 * MOST + 5
+
+
+def long_talk(opened: Opening, *, turns: int = TURNS) -> Conversation:
+    """A conversation of many turns."""
+    talk = opened()
+    for number in range(turns):
+        talk.say(f"Question {number}?")
+    return talk
+
+
+def undone(talk: Conversation, times: int) -> None:
+    """Undo so often."""
+    for _ in range(times):
+        talk.undo()
+
+
+def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
+    """From the last turn to the first and back, in another process half of the way."""
+    talk = long_talk(opened)
+    whole = talk.messages()
+    assert len(state(talk)["operations"]) <= MOST
+    undone(talk, TURNS // 2)
+    talk.close()
+
+    other = opened()
+    undone(other, TURNS - TURNS // 2)
+    assert [] == other.messages()
+    with pytest.raises(NothingToUndoError):
+        other.undo()
+    for _ in range(TURNS):
+        other.redo()
+    assert whole == other.messages()
+    with pytest.raises(NothingToRedoError):
+        other.redo()
+
+
+def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
+    """What a rollback took long ago returns when all since is undone, also in the chat."""
+    talk = opened()
+    for question in ("One?", "Two?", "Three?"):
+        talk.say(question)
+    talk.rollback(turns=2)
+    for number in range(TURNS):
+        talk.say(f"Question {number}?")
+    for _ in range(TURNS):
+        talk.say("/undo")
+    assert words(talk)[0] == "One?"
+    assert "Two?" not in words(talk)
+
+    talk.say("/undo")
+
+    assert [each for each in words(talk) if not each.startswith("/")] == ["One?", "Two?", "Three?"]
+
+
+def test_steps_that_were_changed_are_refused(opened: Opening) -> None:
+    """A damaged page of steps is named; other ways back stay."""
+    talk = long_talk(opened)
+    store = talk.graph.store
+    assert store is not None
+    name = state(talk)["older_steps"]
+    place = thread_namespace("steps", "t")
+    store.put(place, name, {"before": None, "steps": []}, index=False)
+    with pytest.raises(DatabaseCorruptError, match=name):
+        undone(talk, TURNS)
+    assert talk.rollback(turns=1).removed == 2
+
+
+def test_without_a_store_the_newest_can_be_undone() -> None:
+    """A graph without a store keeps its newest steps in the state."""
+    graph = make(Numbered(), store=None)
+    say(graph, *(f"Question {number}?" for number in range(TURNS)))
+    kept = graph.get_state(config()).values["operations"]
+    assert WITHOUT_STORE <= len(kept) <= MOST + 1
+    for _ in range(WITHOUT_STORE):
+        say(graph, "/undo")
+    assert len([each for each in record(graph) if "Question" in each]) == TURNS - WITHOUT_STORE

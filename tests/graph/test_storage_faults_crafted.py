@@ -1,0 +1,169 @@
+"""Rows that somebody else wrote, made to run code: whatever reads them, nothing runs."""
+
+import json
+import sqlite3
+import zlib
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+
+from tests.graph.kit import Numbered, scores
+from unsay.errors import StorageError
+from unsay.graph.conversation import Conversation
+from unsay.history.sums import guard
+
+
+def ext(kind: int, *name: Any) -> bytes:
+    """LangGraph's msgpack for an object that is made by calling something."""
+    return ormsgpack.packb(ormsgpack.Ext(kind, ormsgpack.packb(name)))
+
+
+def constructor(version: int, command: str) -> dict[str, Any]:
+    """LangChain's JSON for an object that is made by calling something."""
+    return {
+        "lc": version,
+        "type": "constructor",
+        "id": ["os", "system"],
+        "args": [command],
+        "kwargs": {"command": command},
+    }
+
+
+PAYLOADS: dict[str, Callable[[str], tuple[str, bytes]]] = {
+    "msgpack-constructor": lambda do: ("msgpack", ext(0, "os", "system", do)),
+    "msgpack-arguments": lambda do: ("msgpack", ext(1, "os", "system", [do])),
+    "msgpack-method": lambda do: (
+        "msgpack",
+        ext(3, "subprocess", "Popen", {"args": do, "shell": True}, "poll"),
+    ),
+    "msgpack-pydantic": lambda do: (
+        "msgpack",
+        ext(5, "os", "system", {"command": do}, "model_construct"),
+    ),
+    "msgpack-snapshot": lambda do: (
+        "msgpack",
+        ormsgpack.packb(ormsgpack.Ext(7, ext(0, "os", "system", do))),
+    ),
+    "json-2": lambda do: ("json", json.dumps(constructor(2, do)).encode()),
+    "json-1": lambda do: ("json", json.dumps(constructor(1, do)).encode()),
+    "pickle": lambda do: ("pickle", f"cos\nsystem\n(V{do}\ntR.".encode()),
+}
+"""A type and its bytes, by how they would run a command."""
+
+FORMS: dict[str, Callable[[str, bytes], tuple[str, bytes]]] = {
+    "plain": lambda kind, data: (kind, data),
+    "compressed": lambda kind, data: (f"{kind}+z", zlib.compress(data)),
+    "guarded": lambda kind, data: (f"{kind}+c", guard(data)),
+}
+"""How such a row may be stored: as by anyone, or as by us."""
+
+PLACES: dict[str, str] = {
+    "checkpoints": "UPDATE checkpoints SET type = :kind, checkpoint = :data",
+    "writes": "UPDATE writes SET type = :kind, value = :data",
+    "metadata": "UPDATE checkpoints SET metadata = :json",
+    "cuts": "UPDATE store SET value = :cut WHERE prefix LIKE 'unsay.cuts.%'",
+    "ledger": "UPDATE store SET value = json_set(json_remove(value, '$.unsay_sum'), '$.events', :frozen)"
+    " WHERE prefix LIKE 'unsay.ledger.%'",
+    "everything": "UPDATE store SET value = :json",
+}
+"""Where such a row may lie."""
+
+
+def use(talk: Conversation) -> None:
+    """Everything that reads the file, and a turn."""
+    readings: list[Callable[[], Any]] = [
+        talk.messages,
+        talk.events,
+        talk.timeline,
+        talk.branches,
+        talk.runs,
+        talk.replay,
+        talk.undo,
+        lambda: talk.say("question 4"),
+        lambda: talk.restore("cut-1"),
+    ]
+    for read in readings:
+        try:
+            read()
+        except Exception:  # noqa: BLE001, S112 - what a forged value makes of its reader is no matter here
+            continue
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file with turns, a rejected draft and a cut."""
+    file = tmp_path_factory.mktemp("filled") / "t.db"
+    judge = scores(0.9, 0.1, 0.9)
+    with Conversation.open(file, thread="t", model=Numbered(), judge=judge) as talk:
+        for number in range(3):
+            talk.say(f"question {number}")
+        talk.rollback(turns=1)
+        place = talk.graph.get_state({"configurable": {"thread_id": "t"}}).config
+        talk.graph.checkpointer.put_writes(place, [("messages", [])], "task")  # type: ignore[union-attr]
+    return file.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecationWarning")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_crafted_row_runs_nothing(
+    payload: str, form: str, place: str, filled: bytes, tmp_path: Path
+) -> None:
+    """Whoever can write into a file cannot make its reader run a program."""
+    trace, file = tmp_path / "trace", tmp_path / "t.db"
+    file.write_bytes(filled)
+    command = f"touch {trace}"
+    kind, data = PAYLOADS[payload](command)
+    frozen = b64encode(zlib.compress(data)).decode()
+    plain = json.dumps({**constructor(2, command), "events": frozen, "journal": frozen})
+    cut = json.dumps({"id": "cut-1", "created_at": "", "messages": frozen, "drafts": frozen})
+    kind, data = FORMS[form](kind, data)
+    connection = sqlite3.connect(file, isolation_level=None)
+    values = {"kind": kind, "data": data, "frozen": frozen, "json": plain, "cut": cut}
+    used = {name: value for name, value in values.items() if f":{name}" in PLACES[place]}
+    assert connection.execute(PLACES[place], used).rowcount
+    connection.close()
+
+    with Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as talk:
+        use(talk)
+
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "sees"),
+    [
+        pytest.param(
+            "CREATE TRIGGER t AFTER INSERT ON store BEGIN SELECT load_extension('x'); END",
+            "not authorized|unsafe use|no such function|could not be read",
+            id="a trigger that loads a library",
+        ),
+        pytest.param(
+            "CREATE TRIGGER t AFTER INSERT ON store BEGIN SELECT writefile('trace', 'x'); END",
+            "unsafe use|no such function",
+            id="a trigger that writes a file",
+        ),
+    ],
+)
+def test_a_crafted_trigger_runs_nothing(
+    statement: str, sees: str, filled: bytes, tmp_path: Path
+) -> None:
+    """A schema cannot call what could reach outside the file."""
+    file = tmp_path / "t.db"
+    file.write_bytes(filled)
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+    with (
+        Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as talk,
+        pytest.raises(StorageError, match=sees),
+    ):
+        talk.say("question 4")
+
+    assert [] == [each.name for each in tmp_path.iterdir() if not each.name.startswith("t.db")]

@@ -1,0 +1,188 @@
+"""The graph under Aegra, an open server of LangGraph's API: the record is `langgraph dev`'s.
+
+The tests of `langgraph dev` are collected here once more, on Aegra with a Postgres of the tests'
+own. It needs Python 3.12 and an environment of its own, which `AEGRA_PYTHON` names:
+
+    python3.12 -m venv aegra && aegra/bin/pip install aegra-api .
+    AEGRA_PYTHON=aegra/bin/python pytest tests/postgres/test_aegra.py
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph_sdk.client import LangGraphClient
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Fail
+from llmock.testing import LLMockServer
+
+from tests import test_langgraph_dev
+from tests.http.replies import ANSWERER, answers, grades
+from tests.postgres.conftest import Machine
+from tests.test_langgraph_dev import (  # noqa: F401 - some are fixtures
+    GOOD,
+    OTHER,
+    QUESTION,
+    ROOT,
+    TURN,
+    Thread,
+    clean_log,
+    client,
+    record,
+    server_log,
+    wait_until_ready,
+)
+from unsay.history.database import open_database
+
+pytestmark = pytest.mark.slow
+
+PYTHON = os.environ.get("AEGRA_PYTHON", sys.executable)
+OTHERWISE = {
+    "test_failed_run_is_answered_once_when_asked_again": "it shows no error's name",
+    "test_an_ended_thread_refuses_the_next_run": "its store's API is fenced off for each user",
+}
+"""Tests whose subject Aegra has otherwise, and how; the record they speak of is tested below."""
+
+
+@pytest.fixture(scope="module")
+def aegra_python() -> str:
+    """An interpreter that has Aegra and what the graph imports."""
+    check = [PYTHON, "-c", "import aegra_api, uvicorn, unsay.graph.app"]
+    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = done.stderr.strip().rpartition("\n")[2]
+        pytest.skip(f"Aegra is not installed for {PYTHON!r} ({why}): set AEGRA_PYTHON")
+    return PYTHON
+
+
+@pytest.fixture(scope="module")
+def aegra_database(machine: Machine) -> str:
+    """Where Aegra keeps all."""
+    return machine.url(machine.make())
+
+
+@pytest.fixture
+def store(server_url: str, aegra_database: str) -> Iterator[BaseStore]:
+    """Aegra's store, past its API: a graph's items lie outside any user's part of it."""
+    del server_url
+    database = open_database(aegra_database)
+    yield database.store
+    database.close()
+
+
+class OnAegra(Thread):
+    """A thread of Aegra's."""
+
+    async def run(self, value: Any = None, **options: Any) -> dict[str, Any]:
+        """The state after a run; one without input names the checkpoint that it goes on from."""
+        if value is None and "command" not in options:
+            found = await self.client.threads.get_state(self.thread_id)
+            options["checkpoint"] = found["checkpoint"]
+        return await super().run(value, **options)
+
+
+@pytest.fixture
+async def thread(client: LangGraphClient) -> Thread:  # noqa: F811 - the fixture above
+    """A new thread."""
+    return OnAegra(client, (await client.threads.create())["thread_id"])
+
+
+@pytest.fixture(autouse=True)
+def _stored_outside(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the graph stored is looked for where it lies."""
+
+    async def stored(_: Thread, *place: str, **options: Any) -> list[Any]:
+        return [each.dict() for each in store.search(place, limit=1_000, **options)]
+
+    monkeypatch.setattr(test_langgraph_dev, "stored", stored)
+
+
+@pytest.fixture(scope="module")
+def server_url(
+    aegra_python: str,
+    aegra_database: str,
+    llmock_server: LLMockServer,
+    server_log: Path,  # noqa: F811 - the fixture above
+) -> Iterator[str]:
+    """A running Aegra."""
+    config = json.loads((ROOT / "langgraph.json").read_text())
+    graphs = {name: str(ROOT / path) for name, path in config["graphs"].items()}
+    written = server_log.with_name("aegra.json")
+    written.write_text(json.dumps({**config, "dependencies": [str(ROOT)], "graphs": graphs}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
+        "AEGRA_CONFIG": str(written),
+        "DATABASE_URL": aegra_database,
+        "PYTHONPATH": str(ROOT),
+        "LANGSMITH_TRACING": "false",
+        "OPENAI_BASE_URL": llmock_server.base_url(),
+        "OPENAI_API_KEY": "test-key",
+        "UNSAY_MODEL": "answerer",
+        "UNSAY_JUDGE_MODEL": "judge",
+        "NO_PROXY": "127.0.0.1",
+    }
+    command = [aegra_python, "-m", "uvicorn", "aegra_api.main:app"]
+    url = f"http://127.0.0.1:{port}"
+    with server_log.open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(port)],
+            cwd=written.parent,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_until_ready(f"{url}/health", process, server_log)
+            yield url
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+async def test_a_failed_turn_is_answered_once(thread: Thread, llmock: LLMock) -> None:
+    """After an error of the model the same question leads to one question and one answer."""
+    llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
+    failed = await thread.say(QUESTION, raise_error=False)
+    assert "The provider refused" in failed["__error__"]["message"]
+    assert TURN == record(await thread.say(QUESTION))
+
+
+async def test_an_ended_thread_is_refused(
+    thread: Thread,
+    llmock: LLMock,
+    store: BaseStore,
+) -> None:
+    """A line in the catalogue ends a thread here too, and the record stays as it was."""
+    llmock.add(answers(GOOD), grades(0.9))
+    await thread.say(QUESTION)
+    now = "2026-01-01T00:00:00.000+00:00"
+    line = {"title": "Spiders", "turns": 1, "created_at": now, "updated_at": now}
+    ended = {**line, "status": "ended", "ended_at": now, "labels": {}}
+    store.put(("unsay", "threads"), thread.thread_id, ended)
+    refused = await thread.say(OTHER, raise_error=False)
+
+    assert "was ended" in refused["__error__"]["message"]
+    assert TURN == record(await thread.state())[:2]
+
+
+globals().update(
+    {
+        f"{name}__on_aegra": each
+        for name, each in vars(test_langgraph_dev).items()
+        if name.startswith("test_") and callable(each) and name not in OTHERWISE
+    }
+)

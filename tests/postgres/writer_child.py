@@ -1,0 +1,11 @@
+"""The process of `tests/graph/writer_child.py`, its thread on a Postgres server."""
+
+import asyncio
+
+from tests.graph import writer_child
+from tests.postgres.places import Places
+
+if __name__ == "__main__":
+    writer_child.FOLDER = Places(writer_child.FOLDER)  # type: ignore[assignment]
+    asked = writer_child.ASKED["form"]
+    asyncio.run(writer_child.awaited()) if asked == "awaited" else writer_child.blocking()

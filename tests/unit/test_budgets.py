@@ -1,0 +1,464 @@
+"""Budgets: what a session, a task and an agent may spend."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.budget.books import (
+    KEPT_AGENTS,
+    KEPT_KEYS,
+    KEPT_TASKS,
+    LAYERS,
+    Book,
+    Layer,
+    Place,
+    account_of,
+    knows,
+    new_book,
+    release,
+    settle,
+    used_of,
+)
+from unsay.budget.budgets import (
+    Gauge,
+    Limit,
+    Limits,
+    allotment,
+    check,
+    demand,
+    extend,
+    limits_of,
+    reserve,
+)
+from unsay.budget.pricing import Amount
+from unsay.errors import BudgetExceededError, ConfigurationError
+from unsay.settings import load_settings
+from unsay.spending import BudgetMode
+
+PLACE = Place(task_id="t1", agent_id="a1")
+SAME_TASK = Place(task_id="t1", agent_id="a2")
+OTHER_TASK = Place(task_id="t2", agent_id="a1")
+HARD = Limits(
+    session=Limit(tokens=1_000), task=Limit(tokens=600), agent=Limit(tokens=300), mode="hard"
+)
+
+
+def tokens(count: int) -> Amount:
+    """An amount without a cost."""
+    return Amount(tokens=count)
+
+
+def spent(*calls: tuple[int, Place]) -> Book:
+    """A book in which calls are booked."""
+    book = new_book()
+    for number, (count, place) in enumerate(calls):
+        book = settle(book, tokens(count), key=f"call-{number}", place=place)
+    return book
+
+
+def used(book: Book, place: Place = PLACE) -> list[int]:
+    """What the three layers have used, session first."""
+    return [used_of(book, layer, place).tokens for layer in LAYERS]
+
+
+@pytest.mark.parametrize(
+    ("calls", "asked", "exceeded"),
+    [
+        pytest.param([], 300, [], id="exactly to the limit"),
+        pytest.param([], 301, ["agent"], id="over the agent's"),
+        pytest.param([(300, PLACE), (300, SAME_TASK)], 1, ["task", "agent"], id="over two"),
+        pytest.param([(500, SAME_TASK)], 101, ["task"], id="another agent spent the task's"),
+        pytest.param([(800, OTHER_TASK)], 201, ["session"], id="another task spent the session's"),
+        pytest.param([(1_000, OTHER_TASK)], 0, [], id="nothing more is nothing over"),
+    ],
+)
+def test_each_layer_has_a_limit_of_its_own(
+    calls: list[tuple[int, Place]], asked: int, exceeded: list[Layer]
+) -> None:
+    """What is spent under one task or agent is spent for the layers above, and for no other."""
+    found = check(spent(*calls), HARD, tokens(asked), place=PLACE)
+
+    assert exceeded == [gauge.layer for gauge in found.exceeded]
+    assert ("refused" if exceeded else "granted") == found.outcome
+
+
+def test_a_task_and_its_agents_start_anew() -> None:
+    """The next task finds its own budget whole; the session's is what both have spent."""
+    book = spent((300, PLACE), (300, SAME_TASK))
+
+    assert "refused" == check(book, HARD, tokens(1), place=PLACE).outcome
+    assert "granted" == check(book, HARD, tokens(300), place=OTHER_TASK).outcome
+    assert [600, 0, 0] == used(book, OTHER_TASK)
+
+
+def test_a_task_that_returns_goes_on_where_it_was() -> None:
+    """Leaving a task and coming back does not give it its budget again."""
+    book = spent((300, PLACE), (50, OTHER_TASK), (10, SAME_TASK))
+
+    assert [360, 310, 300] == used(book, PLACE)
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome"), [("hard", "refused"), ("ask", "ask"), ("soft", "granted")]
+)
+def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str) -> None:
+    """A call is booked only where it is granted, and each mode warns."""
+    book = spent((300, PLACE))
+    limits = replace(HARD, mode=mode)
+    tried = reserve(book, limits, tokens(10), key="k", place=PLACE)
+
+    assert outcome == tried.check.outcome
+    assert ["agent"] == [gauge.layer for gauge in tried.check.warnings]
+    assert (outcome == "granted") == knows(tried.book, "k")
+    assert tried.check == check(book, limits, tokens(10), place=PLACE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "warned"),
+    [
+        pytest.param(239, [], id="under"),
+        pytest.param(240, ["agent"], id="at 80 %"),
+        pytest.param(300, ["agent"], id="at the limit"),
+    ],
+)
+def test_a_call_is_warned_of_before_the_limit(asked: int, warned: list[Layer]) -> None:
+    """The share that counts is the one that the call leads to."""
+    found = check(new_book(), HARD, tokens(asked), place=PLACE)
+
+    assert warned == [gauge.layer for gauge in found.warnings]
+    assert asked / 300 == found.usage
+
+
+def test_without_limits_everything_is_granted() -> None:
+    """Nothing is gauged, and nothing is full."""
+    found = check(spent((10**9, PLACE)), Limits(), tokens(10**9), place=PLACE)
+
+    assert ("granted", (), (), 0.0) == (found.outcome, found.gauges, found.warnings, found.usage)
+
+
+def test_costs_are_limited_beside_tokens() -> None:
+    """A call that is short and dear goes over the cost alone."""
+    limits = Limits(session=Limit(tokens=1_000, micros=500), mode="hard")
+    found = check(new_book(), limits, Amount(tokens=10, micros=501), place=PLACE)
+
+    held = reserve(new_book(), limits, Amount(tokens=1, micros=400), key="k", place=PLACE).book
+
+    assert "refused" == check(held, limits, Amount(micros=101), place=PLACE).outcome
+    assert "granted" == check(held, limits, Amount(micros=100), place=PLACE).outcome
+    assert ["micros"] == [gauge.unit for gauge in found.exceeded]
+    assert "session budget: 0 + 0.000501 of 0.0005 in cost" == str(found.exceeded[0])
+
+
+def test_a_held_call_counts_until_it_is_known() -> None:
+    """It is spent as it was estimated, then as it was; one that was not made is given back."""
+    held = reserve(new_book(), HARD, tokens(250), key="k", place=PLACE).book
+
+    assert [250, 250, 250] == used(held)
+    assert [0, 0, 0] == [account_of(held, layer, PLACE)["tokens"] for layer in LAYERS]
+    assert "refused" == check(held, HARD, tokens(51), place=PLACE).outcome
+    assert [40, 40, 40] == used(settle(held, tokens(40), key="k", place=PLACE))
+    assert new_book() == release(held, "k")
+
+
+@pytest.mark.parametrize(
+    ("place", "held"),
+    [
+        pytest.param(PLACE, [60, 30, 10], id="its agent"),
+        pytest.param(SAME_TASK, [60, 30, 20], id="another agent"),
+        pytest.param(OTHER_TASK, [60, 30, 30], id="another task"),
+        pytest.param(Place(task_id="t3"), [60, 0, 0], id="a task that holds nothing"),
+    ],
+)
+def test_what_is_held_counts_where_it_is_held(place: Place, held: list[int]) -> None:
+    """For the whole session, for its own task, for its own agent."""
+    book = new_book()
+    for count, where in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
+        book = reserve(book, HARD, tokens(count), key=f"{count}", place=where).book
+
+    assert held == used(book, place)
+
+
+def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
+    """The money is spent; the next call finds it so and is refused."""
+    held = reserve(new_book(), HARD, tokens(200), key="k", place=PLACE).book
+    over = settle(held, tokens(700), key="k", place=PLACE)
+
+    assert [700, 700, 700] == used(over)
+    assert "refused" == check(over, HARD, tokens(0), place=PLACE).outcome
+
+
+def test_a_held_call_is_booked_where_it_was_held() -> None:
+    """Whoever brings the usage need not know the task any more."""
+    held = reserve(new_book(), HARD, tokens(250), key="k", place=PLACE).book
+
+    assert used(settle(held, tokens(9), key="k", place=OTHER_TASK), PLACE) == [9, 9, 9]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_key_is_held_and_booked_once(times: int) -> None:
+    """However often a step is run again."""
+    book = new_book()
+    for _ in range(times):
+        tried = reserve(book, HARD, tokens(200), key="k", place=PLACE)
+        book = tried.book
+        assert "granted" == tried.check.outcome
+        assert 200 / 300 == tried.check.usage
+    for _ in range(times):
+        book = settle(book, tokens(180), key="k", place=PLACE)
+    again = reserve(book, HARD, tokens(200), key="k", place=PLACE)
+
+    assert (book, True, 0.6) == (again.book, again.known, again.check.usage)
+    assert [180, 180, 180] == used(book)
+    assert [310, 310, 310] == used(settle(book, tokens(130), key="other", place=PLACE))
+
+
+def test_a_refusal_says_what_to_do() -> None:
+    """It names each limit with its numbers, and the settings that raise it."""
+    found = check(spent((600, PLACE)), HARD, tokens(1), place=PLACE)
+    said = (
+        "The model was not asked: task budget: 600 + 1 of 600 tokens; agent budget: 600 + 1 of 300 "
+        "tokens. Raise agent_budget_tokens and task_budget_tokens, set budget_mode to 'ask' or "
+        "'soft', or begin a new task"
+    )
+
+    with pytest.raises(BudgetExceededError, match=f"^{re.escape(said)}$"):
+        demand(found)
+
+
+@pytest.mark.parametrize("mode", ["soft", "ask"])
+def test_only_a_refusal_is_an_error(mode: BudgetMode) -> None:
+    """A warning and a question are the caller's to deal with."""
+    demand(check(spent((600, PLACE)), replace(HARD, mode=mode), tokens(1), place=PLACE))
+
+
+def test_a_persons_yes_makes_room() -> None:
+    """Each exceeded limit counts again, as often as the call needs; the others stay."""
+    limits = replace(HARD, mode="ask")
+    book = spent((250, PLACE))
+    wider = extend(book, limits, tokens(400), place=PLACE)
+    gauges = check(wider, limits, tokens(400), place=PLACE).gauges
+
+    assert [1_000, 1_200, 900] == [gauge.limit for gauge in gauges]
+    assert "granted" == reserve(wider, limits, tokens(400), key="k", place=PLACE).check.outcome
+    assert used(book) == used(wider)
+    assert [1_000, 600, 300] == [
+        gauge.limit for gauge in check(wider, limits, tokens(1), place=OTHER_TASK).gauges
+    ]
+
+
+def test_a_yes_that_nothing_needs_changes_nothing() -> None:
+    """There was room."""
+    book = spent((250, PLACE))
+
+    assert book is extend(book, HARD, tokens(50), place=PLACE)
+
+
+def test_old_tasks_agents_and_keys_are_let_go() -> None:
+    """A book does not grow with its session, and the session's sum stays whole."""
+    book = new_book()
+    for number in range(200):
+        for place in (Place(task_id=f"t{number}"), Place(task_id="t", agent_id=f"a{number}")):
+            book = settle(book, tokens(1), key=f"{number}-{place.task_id}", place=place)
+
+    assert (KEPT_TASKS, KEPT_KEYS) == (len(book["tasks"]), len(book["keys"]))
+    assert KEPT_AGENTS == len(book["tasks"][-1]["agents"])
+    assert [400, 200, 1] == used(book, Place(task_id="t", agent_id="a199"))
+    assert len(json.dumps(book)) < 8_000
+
+
+def test_a_task_with_a_call_under_way_is_not_let_go() -> None:
+    """However many tasks come after it."""
+    limits = replace(HARD, session=Limit())
+    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).book
+    for number in range(KEPT_TASKS + 5):
+        book = settle(book, tokens(1), key=f"{number}", place=Place(task_id=f"later-{number}"))
+
+    assert [300, 300] == used(book)[1:]
+    assert [260, 260] == used(settle(book, tokens(10), key="slow", place=PLACE))[1:]
+
+
+def test_an_agent_with_a_call_under_way_is_not_let_go() -> None:
+    """However many agents of its task come after it."""
+    limits = replace(HARD, task=Limit())
+    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).book
+    book = reserve(
+        book, limits, tokens(1), key="elsewhere", place=Place(task_id="t2", agent_id="x")
+    ).book
+    for number in range(KEPT_AGENTS + 5):
+        later = Place(task_id=PLACE.task_id, agent_id=f"later-{number}")
+        book = settle(book, tokens(1), key=f"{number}", place=later)
+
+    assert 300 == used(book)[2]
+    assert KEPT_AGENTS + 1 == len(book["tasks"][-1]["agents"])
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many"])
+@pytest.mark.parametrize("unit", ["tokens", "micros"])
+def test_an_impossible_limit_is_refused(unit: str, value: Any) -> None:
+    """The message shows it."""
+    with pytest.raises(ConfigurationError, match=re.escape(f"{unit} {value!r}: write a whole")):
+        Limit(**{unit: value})
+
+
+def test_the_settings_make_the_limits() -> None:
+    """Costs are given in the prices' currency and kept in millionths."""
+    settings = load_settings(
+        {
+            "session_budget_tokens": 7,
+            "task_budget_cost": 0.57,
+            "agent_budget_tokens": 3,
+            "agent_budget_cost": 0.000_002,
+            "budget_mode": "soft",
+            "budget_warning": 0.5,
+            "prices": {"m": {"input": 1, "output": 1}},
+        }
+    )
+    limits = Limits(
+        session=Limit(tokens=7),
+        task=Limit(micros=570_000),
+        agent=Limit(tokens=3, micros=2),
+        mode="soft",
+        warning=0.5,
+    )
+
+    assert limits == limits_of(settings)
+    assert Limits() == limits_of(load_settings())
+
+
+@pytest.mark.parametrize(
+    ("priority", "granted"),
+    [("critical", 2_000), ("high", 1_500), ("normal", 1_000), ("low", 500), ("any other", 1_000)],
+)
+def test_a_priority_widens_or_narrows_a_budget(priority: str, granted: int) -> None:
+    """Against what a normal agent gets."""
+    assert granted == allotment(1_000, priority)
+
+
+PLACES = st.builds(
+    Place, task_id=st.sampled_from(["t1", "t2", "t3"]), agent_id=st.sampled_from("ab")
+)
+CALLS = st.lists(st.tuples(st.integers(0, 400), st.floats(0, 1), PLACES), max_size=12)
+LIMITS = st.builds(
+    Limits,
+    session=st.builds(Limit, tokens=st.none() | st.integers(1, 1_500)),
+    task=st.builds(Limit, tokens=st.none() | st.integers(1, 800)),
+    agent=st.builds(Limit, tokens=st.none() | st.integers(1, 500)),
+    mode=st.just("hard"),
+)
+
+
+def within(book: Book, limits: Limits, places: Sequence[Place]) -> bool:
+    """Whether no layer has used more than it may."""
+    return all(
+        limit is None or used_of(book, layer, place).tokens <= limit
+        for place in places
+        for layer in LAYERS
+        for limit in [limits.of(layer).tokens]
+    )
+
+
+@given(calls=CALLS, limits=LIMITS, data=st.data())
+def test_a_hard_limit_holds_under_any_interleaving(
+    calls: list[tuple[int, float, Place]], limits: Limits, data: st.DataObject
+) -> None:
+    """Calls that come to at most their estimate begin, end, fail and repeat; no layer goes over."""
+    book, booked = new_book(), 0
+    waiting, running = list(enumerate(calls)), list[tuple[int, tuple[int, float, Place]]]()
+    while waiting or running:
+        assert within(book, limits, [place for _, _, place in calls])
+        begins = bool(waiting) and (not running or data.draw(st.booleans()))
+        if begins:
+            number, call = waiting.pop(0)
+            tried = reserve(book, limits, tokens(call[0]), key=f"{number}", place=call[2])
+            again = reserve(tried.book, limits, tokens(call[0]), key=f"{number}", place=call[2])
+            assert tried.book == again.book
+            book = tried.book
+            if tried.check.outcome == "granted":
+                running.append((number, call))
+            continue
+        number, call = running.pop(data.draw(st.integers(0, len(running) - 1)))
+        if data.draw(st.booleans()):
+            came_to = int(call[0] * call[1])
+            booked += came_to
+            for _ in range(data.draw(st.integers(1, 2))):
+                book = settle(book, tokens(came_to), key=f"{number}", place=call[2])
+        else:
+            book = release(book, f"{number}")
+    assert within(book, limits, [place for _, _, place in calls])
+    assert (booked, []) == (book["session"]["tokens"], book["holds"])
+
+
+@given(calls=CALLS, costs=st.lists(st.integers(0, 10**7), min_size=12, max_size=12))
+def test_the_layers_add_up(calls: list[tuple[int, float, Place]], costs: list[int]) -> None:
+    """A session has spent what its tasks have, and each of them what its agents have."""
+    book = new_book()
+    for number, (count, _, place) in enumerate(calls):
+        amount = Amount(tokens=count, micros=costs[number])
+        book = settle(book, amount, key=f"{number}", place=place)
+    for unit in ("tokens", "micros"):
+        sums = [sum(agent[unit] for agent in task["agents"]) for task in book["tasks"]]
+        assert sums == [task[unit] for task in book["tasks"]]
+        assert sum(sums) == book["session"][unit]
+    assert sum(count for count, _, _ in calls) == book["session"]["tokens"]
+    assert sum(costs[: len(calls)]) == book["session"]["micros"]
+
+
+@given(calls=CALLS, data=st.data())
+def test_the_order_of_repetitions_does_not_matter(
+    calls: list[tuple[int, float, Place]], data: st.DataObject
+) -> None:
+    """Bookings that come twice, late and in another order, make the sums that they make once."""
+    once = list(enumerate(calls))
+    mixed = data.draw(st.permutations(once + once))
+    first, second = new_book(), new_book()
+    for number, (count, _, place) in once:
+        first = settle(first, tokens(count), key=f"{number}", place=place)
+    for number, (count, _, place) in mixed:
+        second = settle(second, tokens(count), key=f"{number}", place=place)
+
+    for _, _, place in calls:
+        assert used(first, place) == used(second, place)
+
+
+@given(calls=CALLS, limits=LIMITS, asked=st.integers(0, 3_000), place=PLACES)
+def test_a_yes_is_always_enough(
+    calls: list[tuple[int, float, Place]], limits: Limits, asked: int, place: Place
+) -> None:
+    """After it the call that was asked about has room, and not by more than one limit too much."""
+    book = spent(*[(count, where) for count, _, where in calls])
+    limits = replace(limits, mode="ask")
+    wider = extend(book, limits, tokens(asked), place=place)
+    before = check(book, limits, tokens(asked), place=place)
+    after = check(wider, limits, tokens(asked), place=place)
+
+    assert "granted" == after.outcome
+    for gauge in before.exceeded:
+        own = limits.of(gauge.layer).tokens or 0
+        wide = _gauge(after.gauges, gauge.layer).limit
+        assert wide - own < gauge.used + gauge.asked <= wide
+
+
+def _gauge(gauges: Sequence[Gauge], layer: Layer) -> Gauge:
+    return next(gauge for gauge in gauges if gauge.layer == layer)
+
+
+@given(calls=CALLS, limits=LIMITS)
+def test_a_book_is_json_and_never_changed(
+    calls: list[tuple[int, float, Place]], limits: Limits
+) -> None:
+    """Every function gives a new book and leaves the old one as it was."""
+    book = new_book()
+    for number, (count, _, place) in enumerate(calls):
+        before = json.dumps(book)
+        held = reserve(book, limits, tokens(count), key=f"{number}", place=place).book
+        wider = extend(held, limits, tokens(count), place=place)
+        after = settle(wider, tokens(count), key=f"{number}", place=place)
+        assert before == json.dumps(book)
+        book = json.loads(json.dumps(after))
+        assert after == book

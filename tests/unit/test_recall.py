@@ -1,0 +1,259 @@
+"""Recall: folded messages that bear on a question come back into one view."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from tests.transcripts import valid_transcripts
+from unsay.context.recall import PATIENCE, Recalled, Recollection, recall
+from unsay.context.recall_index import RecallIndex
+from unsay.context.recall_rank import kinds_meant, spread
+from unsay.errors import InputError
+from unsay.transcript.cut import steps
+
+
+def ten_each(messages: Sequence[AnyMessage]) -> int:
+    """Ten tokens a message, and three for any sequence."""
+    return 10 * len(messages) + 3
+
+
+def talk(*texts: str, names: tuple[str, str] = ("", "")) -> list[AnyMessage]:
+    """A conversation of two in turn."""
+    return [
+        (AIMessage if place % 2 else HumanMessage)(
+            text, id=f"m{place}", name=names[place % 2] or None
+        )
+        for place, text in enumerate(texts)
+    ]
+
+
+CALL = {"id": "c1", "name": "find_berth", "args": {"town": "Elba"}}
+STEP: list[AnyMessage] = [
+    HumanMessage("Any room?", id="q"),
+    AIMessage("", id="call", tool_calls=[CALL]),
+    ToolMessage("Berth 41 is free", tool_call_id="c1", id="result"),
+    AIMessage("There is.", id="answer"),
+]
+
+SMALL_TALK = ("Lovely weather.", "Yes, quite.", "How nice.", "So it is.") * 6
+
+
+def ids(recalled: Recalled) -> list[str | None]:
+    """Ids of what was recalled."""
+    return [message.id for message in recalled.messages]
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        pytest.param("We moored the boat at Elba.", "Where is the boat?", id="word"),
+        pytest.param("She bought a violin.", "What will she buy?", id="irregular-form"),
+        pytest.param("Our terrier is called Rex.", "What is Rex?", id="name"),
+        pytest.param("Our dog is brown.", "Which pet was it?", id="kind"),
+        pytest.param("I set max_rollbacks to 7.", "maxRollbacks?", id="identifier"),
+        pytest.param("箱根の温泉に行きました。", "温泉はどこでしたか?", id="japanese"),
+        pytest.param("猫を飼っています。", "猫の話?", id="one-kanji"),
+        pytest.param("我们在成都吃火锅。", "火锅好吃吗?", id="chinese"),
+    ],
+)
+def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
+    """The one message that bears on a question is recalled among many that do not."""
+    folded = talk(*SMALL_TALK, text, *SMALL_TALK)
+    assert [f"m{len(SMALL_TALK)}"] == ids(
+        recall(question, folded, budget_tokens=13, count=ten_each)
+    )
+
+
+def test_an_answer_comes_back_with_its_question() -> None:
+    """An answer that has no word of the question stands next to one that has."""
+    folded = talk(*SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK)
+    recalled = recall("The tent?", folded, budget_tokens=23, count=ten_each)
+    assert ["m24", "m25"] == ids(recalled)
+    assert [("words", ("tent",)), ("nearby", ())] == [(r.why, r.words) for r in recalled.reasons]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        pytest.param("What instrument does Ada play?", "m24", id="first"),
+        pytest.param("What instrument does Ben play?", "m29", id="second"),
+    ],
+)
+def test_who_is_asked_about_is_who_spoke(question: str, expected: str) -> None:
+    """Of two messages with the same words, that of the person who is named comes first."""
+    folded = talk(
+        *SMALL_TALK,
+        "I play the violin.",
+        *SMALL_TALK[:4],
+        "I play the violin.",
+        names=("Ada", "Ben"),
+    )
+    assert [expected] == ids(recall(question, folded, budget_tokens=13, count=ten_each))
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        pytest.param("What is my boat called?", {"human"}, id="my"),
+        pytest.param("What did you suggest?", {"ai"}, id="you"),
+        pytest.param("Did you say that I am late?", {"human", "ai"}, id="both"),
+        pytest.param("Can you find the harbor?", set(), id="request"),
+        pytest.param("私の船の名前は?", {"human"}, id="japanese"),
+    ],
+)
+def test_whose_words_a_question_means(question: str, expected: set[str]) -> None:
+    """`I` and `you` tell whose words are meant."""
+    assert expected == kinds_meant(question)
+
+
+def test_what_the_user_said_comes_before_what_was_answered() -> None:
+    """Of two messages with the same words, a question about `my` wants the user's."""
+    folded = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
+    questions = ("What is my violin?", "What did you say of violins?")
+    assert [["m24"], ["m29"]] == [
+        ids(recall(each, folded, budget_tokens=13, count=ten_each)) for each in questions
+    ]
+
+
+def test_a_speaker_who_is_named_bears_on_the_question() -> None:
+    """A question with no other known word than a speaker's name recalls what that one said."""
+    folded = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
+    assert ["m1"] == ids(recall("Ben's livelihood?", folded, budget_tokens=13, count=ten_each))
+
+
+def test_a_kind_of_message_is_a_word_like_others() -> None:
+    """Messages without names take no word from a question."""
+    folded = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
+    assert ["m24"] == ids(recall("Which tool?", folded, budget_tokens=13, count=ten_each))
+
+
+@pytest.mark.parametrize("question", ["", "Thanks!", "And then?", "xylophone quartz"])
+def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None:
+    """Where no message has a word that was asked for, the view stays as it is."""
+    folded = talk("We moored the boat at Elba.", *SMALL_TALK)
+    assert Recalled() == recall(question, folded, budget_tokens=1_000, count=ten_each)
+
+
+def test_nothing_folded_recalls_nothing() -> None:
+    """Without folded messages there is nothing to recall."""
+    assert Recalled() == recall("boat", [], budget_tokens=100, count=ten_each)
+
+
+def test_the_reasons_say_what_led_there() -> None:
+    """Each message comes with its reason, the question's own words and a score."""
+    recalled = recall(
+        "Where did the boats moor?",
+        talk("We moored the boat at Elba.", *SMALL_TALK),
+        budget_tokens=13,
+        count=ten_each,
+    )
+    score = recalled.reasons[0].score
+    assert score > 0
+    assert (
+        Recollection(message_id="m0", why="words", words=("boats", "moor"), score=score),
+    ) == recalled.reasons
+    assert 13 == recalled.tokens
+
+
+def test_a_tool_result_comes_back_with_its_call() -> None:
+    """A tool's result is recalled together with the call, and never half."""
+    folded = [*talk(*SMALL_TALK), *STEP]
+    recalled = recall("Which berth was free?", folded, budget_tokens=23, count=ten_each)
+    assert ["call", "result"] == ids(recalled)
+    assert ["step", "words"] == [reason.why for reason in recalled.reasons]
+
+
+def test_a_step_that_is_too_large_makes_way() -> None:
+    """Where a call and its result do not fit, the next best message that fits is recalled."""
+    folded = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
+    assert ["m0"] == ids(recall("Which berth?", folded, budget_tokens=13, count=ten_each))
+
+
+def test_a_counter_whose_costs_are_not_additive_is_obeyed() -> None:
+    """Where messages cost more together than each, fewer are recalled."""
+    recalled = recall(
+        "boat", talk(*["A boat."] * 20), budget_tokens=100, count=lambda m: len(m) ** 2 + len(m)
+    )
+    assert (9, 90) == (len(recalled.messages), recalled.tokens)
+
+
+def test_a_search_for_room_ends() -> None:
+    """Where nothing fits any more, not every folded message is counted."""
+    counted: list[int] = []
+
+    def count(messages: Sequence[AnyMessage]) -> int:
+        counted.append(len(messages))
+        return 1_000 * len(messages)
+
+    assert Recalled() == recall("boat", talk(*["A boat."] * 999), budget_tokens=100, count=count)
+    assert [1] * PATIENCE == counted
+
+
+def test_instructions_are_not_recalled() -> None:
+    """A system message is no part of the talk that could come back."""
+    folded: list[AnyMessage] = [SystemMessage("Boat!", id="s"), *talk("A boat.", "Fine.")]
+    recalled = recall("boat", folded, budget_tokens=1_000, count=ten_each)
+    assert ["m0", "m1"] == ids(recalled)
+
+
+def test_a_floor_keeps_out_what_hardly_bears() -> None:
+    """With a floor, room that is left stays empty."""
+    folded = talk("We moored the boat at Elba.", *SMALL_TALK)
+    recalled = recall("boat at Elba", folded, budget_tokens=1_000, count=ten_each, floor=0.9)
+    assert ["m0"] == ids(recalled)
+
+
+def test_an_index_of_the_whole_record_serves() -> None:
+    """Only folded messages come back, though the index knows the others as well."""
+    record = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
+    index = RecallIndex().covering(record)
+    recalled = recall("boat", record[:2], budget_tokens=13, count=ten_each, index=index)
+    assert ["m0"] == ids(recalled)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        pytest.param({"budget_tokens": -1}, "budget_tokens -1", id="budget"),
+        pytest.param({"floor": 1.5}, "floor 1.5", id="floor"),
+        pytest.param({"index": RecallIndex()}, "'m0' is not in the index", id="index"),
+    ],
+)
+def test_what_cannot_be_is_refused(changed: dict[str, object], said: str) -> None:
+    """Impossible arguments are refused with their value and the way out."""
+    arguments = {"budget_tokens": 100, "count": ten_each, **changed}
+    with pytest.raises(InputError, match=said):
+        recall("boat", talk("A boat."), **arguments)
+
+
+@given(
+    folded=valid_transcripts(),
+    question=st.sampled_from(["boat", "What did you find?", "a b c d e", "検索"]),
+    budget=st.integers(0, 400),
+)
+def test_whatever_is_recalled_fits_and_is_whole(
+    folded: list[AnyMessage], question: str, budget: int
+) -> None:
+    """Recalled messages are within the budget, in the record's order, in whole steps."""
+    recalled = recall(question, folded, budget_tokens=budget, count=ten_each)
+    back = {id(message) for message in recalled.messages}
+    whole = [{id(folded[place]) for place in step} for step in steps(folded)]
+    assert [m for m in folded if id(m) in back] == list(recalled.messages)
+    assert all(step <= back or not step & back for step in whole)
+    assert recalled.tokens <= budget
+    assert len(recalled.messages) == len(recalled.reasons)
+
+
+def test_scores_spread_to_both_sides() -> None:
+    """What follows a good message gets more of it than what stands before, and both get some."""
+    found = spread([0.0] * 20 + [1.0] + [0.0] * 20)
+    assert found[20] > found[21] > found[19] > found[25] > 0 == found[0] == found[40]

@@ -1,0 +1,98 @@
+"""The index of messages: a value that grows."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from unsay.context.recall_index import BLOCK_MESSAGES, RecallIndex, key_of, speaker_of
+from unsay.context.recall_terms import stem
+
+WORDS = ("harbor", "violin", "gravel", "温泉", "lantern", "max_rollbacks")
+
+said = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12)
+
+
+def messages(texts: Sequence[str], first: int = 0) -> list[AnyMessage]:
+    """Messages with ids, questions and answers in turn."""
+    return [
+        (AIMessage if place % 2 else HumanMessage)(text, id=f"m{place}")
+        for place, text in enumerate(texts, first)
+    ]
+
+
+def contents(index: RecallIndex) -> tuple[object, ...]:
+    """All that an index knows, whatever its blocks."""
+    terms = sorted({term for block in index.blocks for term in block.postings})
+    found = {term: index.found(term) for term in terms}
+    return index.keys, index.speakers, index.lengths, index.substance, found
+
+
+@given(texts=said, cuts=st.lists(st.integers(0, 12), max_size=4))
+def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], cuts: list[int]) -> None:
+    """An index does not depend on when its messages were added."""
+    record = messages(texts)
+    grown = RecallIndex()
+    for cut in [*sorted(min(cut, len(record)) for cut in cuts), len(record)]:
+        grown = grown.covering(record[:cut])
+    assert contents(RecallIndex().covering(record)) == contents(grown)
+
+
+@given(texts=said, kept=st.integers(0, 12), others=said)
+def test_a_record_that_went_another_way(texts: list[str], kept: int, others: list[str]) -> None:
+    """After a rollback and other words, the index is that of the record as it stands."""
+    record = messages(texts)
+    kept = min(kept, len(record))
+    branch = [*record[:kept], *messages(others, first=100)]
+    before = RecallIndex().covering(record)
+    assert contents(RecallIndex().covering(branch)) == contents(before.covering(branch))
+
+
+def test_an_index_is_not_changed_by_growing() -> None:
+    """What was indexed before stays as it was."""
+    record = messages(["harbor", "violin", "harbor"])
+    before = RecallIndex().covering(record[:2])
+    after = before.covering(record)
+    assert ([(0, 1)], [(0, 1), (2, 1)]) == (
+        before.found(stem("harbor")),
+        after.found(stem("harbor")),
+    )
+
+
+def test_growing_touches_few_messages() -> None:
+    """Blocks stay under their limit and few, and adding one message leaves the old ones alone."""
+    record = messages(["harbor violin"] * (2 * BLOCK_MESSAGES + 37))
+    index = RecallIndex()
+    for size in range(0, len(record), 41):
+        index = index.covering(record[: size + 1])
+    sizes = [len(block) for block in index.blocks]
+    assert max(sizes) <= BLOCK_MESSAGES
+    assert len(sizes) < 40
+    again = index.covering(record[: len(index)])
+    assert all(one is other for one, other in zip(index.blocks, again.blocks, strict=True))
+
+
+def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
+    """A message of one word over and over does not spoil its entry."""
+    index = RecallIndex().covering(messages(["harbor", "violin " * 5_000]))
+    assert [(1, 255)] == index.found("violin")
+
+
+def test_who_speaks() -> None:
+    """A name stands for its speaker, a document and a message without a name for their kind."""
+    assert ["caro", "ai", "human", "human"] == [
+        speaker_of(each)
+        for each in (
+            HumanMessage("a", name="Caro"),
+            AIMessage("b"),
+            HumanMessage("c"),
+            HumanMessage("d", name="document"),
+        )
+    ]
+
+
+def test_messages_without_ids_are_known_by_their_words() -> None:
+    """A message without an id is known again by what it says."""
+    one, same, other = HumanMessage("a"), HumanMessage("a"), AIMessage("a")
+    assert key_of(one) == key_of(same) != key_of(other)

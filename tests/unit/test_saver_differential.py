@@ -1,0 +1,212 @@
+"""Our checkpointer beside LangGraph's own in memory: any raw use of a graph gives the same states."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, TypedDict
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from unsay.errors import DatabaseCorruptError
+from unsay.history.database import open_database
+from unsay.state import RecordChannel, merge_messages
+
+KNOWN: frozenset[str] = frozenset()
+"""C1: a state behind a rewind stays, and what it builds on is let go; so it is refused as damaged."""
+
+FLOOR = 3
+"""Updates between two whole copies: few, so that a short sequence sees many."""
+
+PLACES = st.integers(0, 9)
+DURABILITIES = st.sampled_from(("sync", "async", "exit"))
+PLAIN: Any = {"configurable": {"thread_id": "t"}}
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), DURABILITIES, PLACES),
+        st.tuples(st.just("turn"), DURABILITIES, PLACES),
+        st.tuples(st.just("add"), PLACES),
+        st.tuples(st.just("remove"), PLACES),
+        st.tuples(st.just("clear")),
+        st.tuples(st.just("fork"), DURABILITIES, PLACES),
+        st.tuples(st.just("rewind"), st.sampled_from(("__end__", "__copy__")), PLACES),
+        st.tuples(st.just("fail"), DURABILITIES),
+        st.tuples(st.just("go_on"), DURABILITIES),
+        st.tuples(st.just("reopen")),
+    ),
+    min_size=1,
+    max_size=16,
+)
+"""What a host may do to a graph, by any of LangGraph's own ways."""
+
+
+class Talk(TypedDict):
+    """A record of the kind that unsay keeps, and a value that is written anew each time."""
+
+    messages: Annotated[list[AnyMessage], RecordChannel(merge_messages, snapshot_frequency=FLOOR)]
+    turn: int
+
+
+class BrokenError(RuntimeError):
+    """What a node raises."""
+
+
+@dataclass(slots=True)
+class Wiring:
+    """A node that breaks once where it is told to."""
+
+    breaks: bool = False
+
+    def left(self, state: Talk) -> dict[str, Any]:
+        """An answer; it stands before that of the node at its side."""
+        return {"messages": [AIMessage("left", id=f"l{state['turn']}")]}
+
+    def right(self, state: Talk) -> dict[str, Any]:
+        """Another answer in the same step."""
+        return {"messages": [AIMessage("right", id=f"r{state['turn']}")]}
+
+    def join(self, state: Talk) -> dict[str, Any]:
+        """Takes a message back in every third turn, and breaks if it must."""
+        if self.breaks:
+            raise BrokenError
+        back = _at([m.id or "" for m in state["messages"]], state["turn"])
+        return {"messages": [RemoveMessage(id=i) for i in back] if state["turn"] % 3 == 0 else []}
+
+    def graph(self, saver: BaseCheckpointSaver[Any]) -> Any:
+        """Two nodes side by side, and one behind them."""
+        graph = StateGraph(Talk)
+        for name in ("left", "right"):
+            graph.add_node(name, getattr(self, name))
+            graph.add_edge(START, name)
+        graph.add_node("join", self.join)
+        graph.add_edge(["left", "right"], "join")
+        return graph.compile(checkpointer=saver)
+
+
+class Twins:
+    """The same graph with both checkpointers; whatever is done is done to both."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.wiring, self.count = path, Wiring(), 0
+        self.database = open_database(path)
+        memory = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        self.theirs = self.wiring.graph(memory)
+        self.ours = self.wiring.graph(self.database.saver)
+        self.seen: list[tuple[Any, Any]] = []
+
+    def do(self, name: str, *given: Any) -> None:
+        """One step."""
+        self.count += 1
+        getattr(self, name)(*given)
+        heads = [graph.get_state(PLAIN) for graph in (self.ours, self.theirs)]
+        assert _told(heads[1]) == _told(heads[0])
+        self.seen.append((heads[0].config, heads[1].config))
+
+    def turn(self, durability: str, place: int) -> None:
+        """Something is said."""
+        self._invoke(durability, place, (PLAIN, PLAIN))
+
+    def fork(self, durability: str, place: int) -> None:
+        """Something is said at an older state."""
+        if (found := self._kept(place)) is not None:
+            self._invoke(durability, place, found)
+
+    def rewind(self, node: str, place: int) -> None:
+        """An older state becomes the newest."""
+        found = self._kept(place)
+        for graph, config in zip((self.ours, self.theirs), found or (), strict=False):
+            graph.update_state(config, None, as_node=node)
+
+    def add(self, place: int) -> None:
+        """Messages are put in the state; one may take the place of another."""
+        own = HumanMessage("put in", id=f"p{self.count}")
+        self._update(lambda ids: [own, *(HumanMessage("new", id=i) for i in _at(ids, place))])
+
+    def remove(self, place: int) -> None:
+        """A message is taken out."""
+        self._update(lambda ids: [RemoveMessage(id=i) for i in _at(ids, place)])
+
+    def clear(self) -> None:
+        """All are."""
+        self._update(lambda _: [RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+
+    def fail(self, durability: str) -> None:
+        """A turn breaks before its end."""
+        self.wiring.breaks = True
+        self._invoke(durability, 0, (PLAIN, PLAIN))
+        self.wiring.breaks = False
+
+    def go_on(self, durability: str) -> None:
+        """A turn that broke goes on."""
+        if self.theirs.get_state(PLAIN).next:
+            for graph in (self.ours, self.theirs):
+                graph.invoke(None, PLAIN, durability=durability)
+
+    def reopen(self) -> None:
+        """The process ends, and another goes on with the file."""
+        self.database.close()
+        self.database = open_database(self.path)
+        self.ours = self.wiring.graph(self.database.saver)
+
+    def check_past(self) -> None:
+        """Whatever older state our checkpointer still has is the one that was."""
+        for ours, theirs in self.seen:
+            if self.database.saver.get_tuple(ours) is None:
+                continue
+            try:
+                found = self.ours.get_state(ours)
+            except DatabaseCorruptError:
+                assert "C1" in KNOWN
+            else:
+                assert _told(self.theirs.get_state(theirs)) == _told(found)
+
+    def _invoke(self, durability: str, place: int, configs: tuple[Any, Any]) -> None:
+        said = [HumanMessage("said", id=f"h{self.count}-{n}") for n in range(1 + place % 2)]
+        value = {"messages": said, "turn": self.count}
+        for graph, config in zip((self.ours, self.theirs), configs, strict=True):
+            try:
+                graph.invoke(value, config, durability=durability)
+            except BrokenError:
+                assert self.wiring.breaks
+
+    def _update(self, change: Callable[[Sequence[str]], list[Any]]) -> None:
+        ids = [m.id or "" for m in self.theirs.get_state(PLAIN).values.get("messages", [])]
+        for graph in (self.ours, self.theirs):
+            graph.update_state(PLAIN, {"messages": change(ids)}, as_node="join")
+
+    def _kept(self, place: int) -> tuple[Any, Any] | None:
+        """An older state that ours still has."""
+        kept = [pair for pair in self.seen if self.database.saver.get_tuple(pair[0]) is not None]
+        return kept[-1 - place % len(kept)] if kept else None
+
+
+def _at(ids: Sequence[str], place: int) -> list[str]:
+    return [ids[place % len(ids)]] if ids else []
+
+
+def _told(state: Any) -> tuple[Any, ...]:
+    """What a graph makes of a checkpoint."""
+    record = [(m.id, m.type, m.content) for m in state.values.get("messages", [])]
+    return record, state.values.get("turn"), state.next
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(steps=STEPS)
+def test_any_use_gives_the_states_that_memory_gives(steps: Sequence[tuple[Any, ...]]) -> None:
+    """Turns, edits, forks and rewinds in any durability: the newest state, and all kept ones."""
+    with TemporaryDirectory() as folder:
+        twins = Twins(Path(folder) / "talk.db")
+        with closing(twins.database):
+            for name, *given_to in steps:
+                twins.do(name, *given_to)
+            twins.check_past()
+            twins.database.close()

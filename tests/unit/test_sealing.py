@@ -1,0 +1,496 @@
+"""The live window: what the state lets go of, and how it takes it back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from tests.transcripts import valid_transcripts
+from unsay.context.topics import by_topic
+from unsay.effects import drive
+from unsay.history.checkpoints import make_checkpoint
+from unsay.history.sealed import Page, read_back
+from unsay.judging.topics import LexicalDetector
+from unsay.nodes.logbook import EMPTY
+from unsay.nodes.moves import turns_left
+from unsay.nodes.sealing import (
+    PAGES,
+    came_again,
+    opened_words,
+    reach,
+    seal,
+    unmarked,
+    whole,
+    with_moved,
+    without_sealed,
+)
+from unsay.nodes.window import PAGE_MESSAGES
+from unsay.services import Scope, Services
+from unsay.settings import load_settings
+from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
+from unsay.transcript.cut import tail_places
+from unsay.transcript.marks import is_answer, with_mark
+from unsay.types import Sealed, Segment, Topic, Unfolded
+
+NOW = "2026-01-01T12:00:00+00:00"
+THREAD = "t"
+
+
+def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
+    """A run with a window of four messages and local summaries."""
+    services = Services(
+        settings=load_settings({"live_messages": 4, **settings}),
+        model_like=None,
+        judge_like=None,
+        summarizer_like=None,
+        title_like=None,
+        detector=LexicalDetector(),
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    return Scope(
+        services=services,
+        settings=services.settings,
+        config={},
+        store=store,
+        thread_id=THREAD if store is not None else None,
+        emit=lambda _: None,
+    )
+
+
+def topic(number: int, **told: Any) -> Topic:
+    """A topic that was never left."""
+    plain = Topic(id=f"topic-{number}", label=f"t{number}", summary=None, summarized_through=None)
+    return {**plain, **told}
+
+
+def talked(*topics: int, turns: int = 1) -> State:
+    """A record of so many turns of each topic in turn, a checkpoint at each answer."""
+    messages: list[AnyMessage] = []
+    segments: list[Segment] = []
+    for stretch, number in enumerate(topics):
+        segments.append(Segment(topic_id=f"topic-{number}", start=f"q{stretch}.0"))
+        for turn in range(turns):
+            messages.append(HumanMessage(f"question {stretch}.{turn}", id=f"q{stretch}.{turn}"))
+            messages.append(AIMessage(f"answer {stretch}.{turn}", id=f"a{stretch}.{turn}"))
+    return _state(messages, segments, [topic(each) for each in dict.fromkeys(topics)])
+
+
+def _state(
+    messages: list[AnyMessage], segments: list[Segment], topics: list[Topic], **more: Any
+) -> State:
+    messages = [with_mark(m, outcome="passed") if is_answer(m) else m for m in messages]
+    answers = [m for m in messages if is_answer(m)]
+    marks = [
+        make_checkpoint(
+            message_id=each.id or "",
+            turn=number,
+            score=0.9,
+            topic="",
+            reason="score",
+            created_at=NOW,
+        )
+        for number, each in enumerate(answers, 1)
+    ]
+    return State(
+        messages=messages,
+        segments=segments,
+        topics=topics,
+        checkpoints=marks,
+        unfolded=[],
+        **more,
+    )
+
+
+def asked(state: State) -> State:
+    """The state with the next question on the record."""
+    question = HumanMessage("What else?", id="pending")
+    return {**state, "messages": [*state["messages"], question]}
+
+
+def sealed_by(state: State, run: Scope) -> State:
+    """The state once what is too much is sealed."""
+    return with_moved(state, drive(seal(state, run)))
+
+
+def shown(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same once everything sealed is back."""
+    keys = ("messages", "checkpoints", "topics", "unfolded")
+    said = by_topic(state["messages"], state["segments"])
+    return {**{key: state.get(key, []) for key in keys}, "said": said, "sealed": sealed_of(state)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """A long record, and a window for it."""
+
+    state: State
+    limit: int
+
+
+@st.composite
+def situations(draw: Any) -> Situation:
+    """Records with tools, documents and notices, under topics that come, go and return."""
+    messages = draw(valid_transcripts(min_turns=1, max_turns=6, notices=True, pending=True))
+    places = tail_places(messages)
+    starts = [places[0], *(each for each in places[1:] if draw(st.booleans()))]
+    numbers = [draw(st.integers(1, 3)) for _ in starts]
+    kept = [
+        (number, place)
+        for index, (number, place) in enumerate(zip(numbers, starts, strict=True))
+        if index == 0 or numbers[index - 1] != number
+    ]
+    segments = [Segment(topic_id=f"topic-{n}", start=messages[p].id or "") for n, p in kept]
+    topics = [_drawn_topic(draw, n, messages, segments) for n in sorted({n for n, _ in kept})]
+    state = _state(messages, segments, topics)
+    if draw(st.booleans()):
+        unfolded = Unfolded(topic_id=draw(st.sampled_from(topics))["id"], at=segments[-1]["start"])
+        state["unfolded"] = [unfolded]
+    return Situation(state=state, limit=draw(st.integers(4, 12)))
+
+
+def _drawn_topic(
+    draw: Any, number: int, messages: Sequence[AnyMessage], segments: Sequence[Segment]
+) -> Topic:
+    said = by_topic(messages, segments).get(f"topic-{number}", [])
+    left = segments[-1]["topic_id"] != f"topic-{number}"
+    if not left or not said or draw(st.booleans()):
+        return topic(number)
+    return topic(number, summary=f"summary {number}", summarized_through=said[-1].id)
+
+
+@given(situations())
+def test_what_was_sealed_returns_as_it_was(at: Situation) -> None:
+    """Messages, topics, checkpoints and what a person opened are as before, to the last field."""
+    run = scope(InMemoryStore(), live_messages=at.limit)
+    before = shown(at.state)
+    now = sealed_by(at.state, run)
+    assert before == shown(drive(whole(now, run)))
+    assert before == shown(with_moved(now, drive(reach(now, run, {None}))))
+
+
+@given(situations(), st.data())
+def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
+    """The state holds what is wanted then, and counts the same turns as before."""
+    run = scope(InMemoryStore(), live_messages=at.limit)
+    now = sealed_by(at.state, run)
+    wanted = data.draw(st.sampled_from(at.state["messages"])).id
+    there = with_moved(now, drive(reach(now, run, {wanted})))
+    assert wanted in {m.id for m in there["messages"]}
+    live = [m.id for m in there["messages"]]
+    assert live == [m.id for m in at.state["messages"]][-len(live) :]
+    left = {m.id for m in at.state["messages"]} - {*live}
+    said = by_topic(at.state["messages"], at.state["segments"])
+    away = {name for name, some in said.items() if left & {m.id for m in some}}
+    assert away == {each["id"] for each in there["topics"] if "sealed" in each}
+    turns = turns_left(at.state["messages"])
+    assert turns == turns_left(now["messages"], sealed_of(now))
+    assert turns == turns_left(there["messages"], sealed_of(there))
+    assert shown(at.state) == shown(drive(whole(there, run)))
+
+
+@given(situations())
+def test_sealing_in_steps_is_taken_back_at_once(at: Situation) -> None:
+    """A record that is sealed, goes on, and is sealed again comes back whole."""
+    run = scope(InMemoryStore(), live_messages=at.limit)
+    more = talked(9, 8, 9, turns=3)
+    now = sealed_by(at.state, run)
+    wide: State = {**at.state}
+    for state in (now, wide):
+        state["messages"] = [*state["messages"], *more["messages"]]
+        state["segments"] = [*state["segments"], *more["segments"]]
+        state["topics"] = [*state["topics"], *more["topics"]]
+    again = sealed_by(now, run)
+    assert shown(wide) == shown(drive(whole(again, run)))
+
+
+@given(situations())
+def test_pages_begin_at_the_users_words(at: Situation) -> None:
+    """What was said together stays together, on either side of every border."""
+    run = scope(InMemoryStore(), live_messages=at.limit)
+    now = sealed_by(at.state, run)
+    pages = drive(read_back(run.store, THREAD, sealed_of(now), None)) if run.store else []
+    borders = [page.messages[-1].id for page in pages]
+    ids = [m.id for m in at.state["messages"]]
+    assert {ids.index(each) + 1 for each in borders} <= set(tail_places(at.state["messages"]))
+    assert len(now["messages"]) >= min(len(ids), at.limit // 2)
+
+
+def pages_of(state: State, run: Scope) -> list[Page]:
+    """All that is sealed, the oldest page first."""
+    assert run.store is not None
+    return drive(read_back(run.store, run.thread_id or "", sealed_of(state), None))[::-1]
+
+
+@pytest.mark.parametrize(
+    ("state", "settings"),
+    [
+        pytest.param(talked(1, 2, turns=1), {}, id="under the limit"),
+        pytest.param(talked(1, 2, turns=4), {"topics": "off"}, id="no topics"),
+        pytest.param(talked(1, turns=4), {}, id="the topic under way"),
+        pytest.param(talked(1, 2, turns=30), {"live_messages": 60}, id="its window's half"),
+        pytest.param({**talked(1, 2, turns=8), "segments": []}, {}, id="no topic yet"),
+    ],
+)
+def test_what_stays(state: State, settings: dict[str, Any]) -> None:
+    """Nothing is let go of that fits, that a view shows whole, or that nothing would tell of."""
+    run = scope(InMemoryStore(), **settings)
+    current = {**state, "segments": state["segments"][:1]} if "live_messages" in settings else state
+    assert Update() == drive(seal(current, run))
+
+
+def test_nothing_is_sealed_without_a_store() -> None:
+    """Where nothing could hold the pages, the state holds the record."""
+    assert Update() == drive(seal(talked(1, 2, 3, turns=5), scope(None)))
+
+
+def test_the_oldest_folded_part_goes() -> None:
+    """Half a window stays, and the summary tells of what went."""
+    run = scope(InMemoryStore(), live_messages=8)
+    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    assert ["q2.0", "a2.0", "q2.1", "a2.1", "pending"] == [m.id for m in now["messages"]]
+    assert now["sealed"] == {**pages_of(now, run)[-1].head, "messages": 8, "turns": 4}
+    told = {each["id"]: each.get("sealed") for each in now["topics"]}
+    assert told["topic-3"] is None
+    assert "question 0.0" in str(told["topic-1"])
+    assert "question 1.1" in str(told["topic-2"])
+
+
+@pytest.mark.parametrize(("turns", "held"), [(3, 7), (4, 3)], ids=["one window", "two windows"])
+def test_the_topic_under_way_stays_for_two_windows(turns: int, held: int) -> None:
+    """Past that its oldest words go as well, and are told of."""
+    run = scope(InMemoryStore())
+    now = sealed_by(asked(talked(1, turns=turns)), run)
+    assert held == len(now["messages"])
+    assert (held < 2 * turns) == ("sealed" in now["topics"][0])
+    assert [] == now["topics"][0].get("pages", [])
+
+
+def test_what_waits_for_an_answer_stays() -> None:
+    """Questions that came in together are answered together, however many they are."""
+    state = talked(1, 2, turns=2)
+    waiting = [HumanMessage(f"and {each}?", id=f"w{each}") for each in range(12)]
+    state = {**state, "messages": [*state["messages"], *waiting]}
+    now = sealed_by(state, scope(InMemoryStore()))
+    assert sealed_of(now) is not None
+    assert {m.id for m in waiting} <= {m.id for m in now["messages"]}
+
+
+def test_what_waits_for_a_verdict_stays() -> None:
+    """The exchanges that this turn judges are on the record for it; older ones go unscored."""
+    state = talked(1, 2, 3, turns=2)
+    brought: list[AnyMessage] = []
+    for each in range(8):
+        brought += [HumanMessage("old?", id=f"b{each}"), AIMessage("old.", id=f"c{each}")]
+    state = asked({**state, "messages": [*state["messages"], *brought]})
+    now = sealed_by(state, scope(InMemoryStore(), max_judged_entries=5))
+    assert ["b3", *(m.id for m in brought[7:]), "pending"] == [m.id for m in now["messages"]]
+
+
+def test_a_long_record_is_sealed_bit_by_bit() -> None:
+    """A turn writes no more than some pages of some messages, one behind the other."""
+    run = scope(InMemoryStore())
+    state = asked(talked(*range(1, 11), turns=120))
+    now = sealed_by(state, run)
+    pages = pages_of(now, run)
+    assert PAGES == len(pages)
+    assert all(len(page.messages) <= PAGE_MESSAGES for page in pages)
+    assert [None, *(page.head for page in pages[:-1])] == [page.before for page in pages]
+    assert sum(len(page.messages) for page in pages) + len(now["messages"]) == 2401
+    rest = sealed_by(now, run)
+    assert len(rest["messages"]) <= 242
+    assert shown(state) == shown(drive(whole(rest, run)))
+
+
+def test_a_turn_longer_than_a_page_is_one() -> None:
+    """A page has as many messages as it takes not to part a turn."""
+    steps: list[AnyMessage] = []
+    for number in range(PAGE_MESSAGES):
+        call = {"name": "find", "args": {}, "id": f"c{number}"}
+        steps.append(AIMessage("", tool_calls=[call], id=f"m{number}"))
+        steps.append(ToolMessage("found", tool_call_id=f"c{number}", id=f"r{number}"))
+    state = talked(1, 2, 3, turns=3)
+    longer = [*state["messages"][:1], *steps, *state["messages"][1:]]
+    run = scope(InMemoryStore())
+    now = sealed_by(asked({**state, "messages": longer}), run)
+    assert len(steps) + 2 == len(pages_of(now, run)[0].messages)
+
+
+def test_the_words_of_system_messages_are_kept() -> None:
+    """What a host instructed is in the state, from all pages, in order."""
+    run = scope(InMemoryStore())
+    state = talked(1, 2, 3, turns=3)
+    first, later = SystemMessage("Be kind.", id="s1"), SystemMessage("Be brief.", id="s2")
+    messages = [first, *state["messages"][:8], later, *state["messages"][8:]]
+    now = sealed_by(asked({**state, "messages": messages}), run)
+    assert ["Be kind.", "Be brief."] == now["sealed"]["instructions"]
+    more = talked(7, 8, turns=4)
+    grown: State = {
+        **now,
+        "messages": [*now["messages"], *more["messages"]],
+        "segments": [*now["segments"], *more["segments"]],
+    }
+    again = sealed_by(grown, run)
+    assert again["sealed"]["messages"] > now["sealed"]["messages"]
+    assert ["Be kind.", "Be brief."] == again["sealed"]["instructions"]
+
+
+def test_what_a_person_opened_stays_open() -> None:
+    """A stretch whose beginning is sealed goes on under the name that it has then."""
+    run = scope(InMemoryStore())
+    state = asked(talked(1, 2, turns=8))
+    state["unfolded"] = [Unfolded(topic_id="topic-1", at="q1.0")]
+    now = sealed_by(state, run)
+    assert [now["segments"][-1]["start"]] == [each["at"] for each in now["unfolded"]]
+    assert "q1.0" not in {m.id for m in now["messages"]}
+    assert state["unfolded"] == drive(whole(now, run))["unfolded"]
+
+
+def test_checkpoints_know_that_they_are_sealed() -> None:
+    """Those whose message is gone say so; the others are as before."""
+    run = scope(InMemoryStore())
+    state = asked(talked(1, 2, 3, turns=2))
+    now = sealed_by(state, run)
+    live = {m.id for m in now["messages"]}
+    gone = [each["message_id"] not in live for each in now["checkpoints"]]
+    assert gone == [each.get("sealed", False) for each in now["checkpoints"]]
+    assert state["checkpoints"] == [unmarked(each) for each in now["checkpoints"]]
+
+
+@pytest.mark.parametrize("first", [1, 0], ids=["under its topic", "before any topic"])
+def test_a_topic_returns_with_its_words(first: int) -> None:
+    """What was said of a topic that views show again is read from its newest pages."""
+    run = scope(InMemoryStore())
+    state = asked(talked(1, 2, 3, turns=2))
+    if not first:
+        state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
+    now = sealed_by(state, run)
+    assert [] == drive(opened_words(now, run))
+    here = Segment(topic_id="topic-1", start="pending")
+    back: State = {**now, "segments": [*now["segments"], here]}
+    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(opened_words(back, run))]
+
+
+def test_words_before_any_topic_return_with_it() -> None:
+    """A page in which no stretch starts is its topic's, whole."""
+    run = scope(InMemoryStore())
+    state = asked(talked(1, 2, 3, turns=110))
+    start = Segment(topic_id="topic-1", start="q0.109")
+    state["segments"] = [start, *state["segments"][1:]]
+    now = sealed_by(state, run)
+    assert () == pages_of(now, run)[0].segments
+    here = Segment(topic_id="topic-1", start="pending")
+    back: State = {**now, "segments": [*now["segments"], here]}
+    assert state["messages"][:220] == drive(opened_words(back, run))
+
+
+def ends(state: State, *names: str) -> State:
+    """The state with a ledger that knows some messages of the record."""
+    head: LedgerHead = {**EMPTY, "length": len(state["messages"]), "ends": list(names)}
+    return {**state, "ledger": head}
+
+
+def test_a_host_that_empties_the_record_means_all_of_it() -> None:
+    """Where none of the known messages is left, what is sealed no longer counts."""
+    run = scope(InMemoryStore())
+    now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0", "pending")
+    assert Update() == without_sealed(now)
+    emptied: State = {**now, "messages": [HumanMessage("Hello", id="new")]}
+    update = without_sealed(emptied)
+    assert update["sealed"] is None
+    assert all("sealed" not in each for each in update["checkpoints"])
+    assert all("sealed" not in each and "pages" not in each for each in update["topics"])
+    assert Update() == without_sealed({**emptied, **update})
+
+
+def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
+    """A state that already says that nothing is sealed loses summaries and checkpoints of it."""
+    now = sealed_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
+    emptied: State = {**now, "messages": [], "sealed": None}
+    update = without_sealed(emptied)
+    assert all("sealed" not in each for each in (*update["checkpoints"], *update["topics"]))
+
+
+def test_what_came_again_takes_its_old_place() -> None:
+    """A front end that sends everything changes what it changed, and the ledger is told of that."""
+    run = scope(InMemoryStore(), live_messages=8)
+    state = talked(1, 2, 3, turns=2)
+    now = ends(sealed_by(asked(state), run), "q2.0")
+    again = [m.model_copy() for m in state["messages"]]
+    again[1] = AIMessage("in other words", id="a0.0")
+    both: State = {**now, "messages": merge_messages(now["messages"], [again])}
+    there = with_moved(both, drive(came_again(both, run)))
+    pending = now["messages"][-1]
+    assert [*again, pending] == there["messages"]
+    assert {m.id for m in state["messages"][:8]} - {"a0.0"} == run.journal.returned
+
+
+@pytest.mark.parametrize("new", [{"messages": 1}, {"messages": 3}], ids=["one", "several"])
+def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
+    """Words that never stood on the record leave it where it is."""
+    run = scope(InMemoryStore())
+    now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0")
+    more = [HumanMessage("again?", id=f"new-{each}") for each in range(new["messages"])]
+    both: State = {**now, "messages": [*now["messages"], *more]}
+    assert Update() == drive(came_again(both, run))
+
+
+def test_a_state_that_holds_enough_reads_nothing() -> None:
+    """Nobody waits for pages that are not needed."""
+    run = scope(InMemoryStore(), live_messages=8)
+    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    assert Update() == drive(reach(now, run, {"q2.0"}, turns=2))
+    assert Update() == drive(reach(now, run, {"nowhere"}))
+    assert Update() == drive(reach(talked(1), run, {None}, turns=9))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6, 9])
+def test_so_many_turns_are_there(turns: int) -> None:
+    """The state holds as many answered turns as are asked for, as far as there are any."""
+    run = scope(InMemoryStore())
+    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    there = with_moved(now, drive(reach(now, run, (), turns=turns)))
+    assert turns_left(there["messages"]) >= min(turns, 6)
+
+
+def test_pages_follow_from_the_record() -> None:
+    """A step that is run twice writes the same pages."""
+    store = InMemoryStore()
+    state = asked(talked(1, 2, 3, turns=150))
+    first, second = (sealed_by(state, scope(store)) for _ in range(2))
+    assert first == second
+    heads: list[Sealed] = [page.head for page in pages_of(first, scope(store))]
+    assert all(a["messages"] < b["messages"] for a, b in pairwise(heads))
+
+
+def test_older_pages_are_still_told_of() -> None:
+    """What tells of a part that stays sealed stays when a newer page returns."""
+    run = scope(InMemoryStore())
+    older = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    more = talked(7, 8, 9, turns=2)
+    later = [m.model_copy(update={"id": f"later {m.id}"}) for m in more["messages"]]
+    starts: list[Segment] = [{**s, "start": f"later {s['start']}"} for s in more["segments"]]
+    grown: State = {
+        **older,
+        "messages": [*older["messages"], *later],
+        "segments": [*older["segments"], *starts],
+        "topics": [*older["topics"], *more["topics"]],
+    }
+    newer = sealed_by(grown, run)
+    assert 2 == len(pages_of(newer, run))
+    back = with_moved(newer, drive(reach(newer, run, {"later q0.0"})))
+    assert shown(grown) == shown(back)
+    assert shown(older)["topics"] == back["topics"][:3]

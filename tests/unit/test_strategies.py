@@ -1,0 +1,279 @@
+"""The protocol of strategies: rhythm, failures, composition, topics, a user's own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, situation, talk
+from unsay.context.base import Strategy, is_due, planned, reduced, tried
+from unsay.context.composed import Composed
+from unsay.context.null import Null
+from unsay.context.rendering import SUMMARY_ID
+from unsay.context.situation import Omission, Plan, Situation
+from unsay.context.sliding import SlidingWindow
+from unsay.context.summarizing import Summarizing
+from unsay.context.thresholds import Proactive
+from unsay.context.topic_scoped import TopicScoped
+from unsay.effects import adrive, drive
+from unsay.errors import ContextOverflowError
+from unsay.types import Segment, Unfolded
+
+
+@pytest.mark.parametrize(
+    ("per_turn", "due"),
+    [
+        pytest.param(False, [], id="at the end"),
+        pytest.param(True, [1, 2, 3, 4, 5, 6], id="before every call"),
+        pytest.param(1, [1, 2, 3, 4, 5, 6], id="every one"),
+        pytest.param(2, [2, 4, 6], id="every second"),
+        pytest.param(7, [], id="every seventh"),
+    ],
+)
+def test_when_a_strategy_is_asked(*, per_turn: bool | int, due: list[int]) -> None:
+    """At its own rhythm before calls, and always at the end of a turn."""
+    assert due == [call for call in range(1, 7) if is_due(per_turn, call)]
+    assert is_due(per_turn, None)
+
+
+def test_a_strategy_that_is_not_due_changes_nothing() -> None:
+    """It is not even asked."""
+    now = situation(talk("uauau"), call=1)
+
+    assert now is drive(planned(SlidingWindow(window_size=1), now)).after
+    end = drive(planned(SlidingWindow(window_size=1), replace(now, call=None)))
+    assert ["m4"] == ids(end.messages)
+
+
+def test_a_strategy_that_fails_changes_nothing_and_is_told() -> None:
+    """It is anyone's code."""
+    now = situation(talk("ua"))
+    plan = drive(planned(Broken(), now))
+
+    assert now is plan.after
+    assert ["no plan for 2 messages"] == [str(each) for each in plan.problems]
+    with pytest.raises(
+        ContextOverflowError, match="'Broken' cannot make it smaller: ValueError: no plan"
+    ):
+        drive(reduced(Broken(), now))
+
+
+class Forgetful(Strategy):
+    """A user's own strategy that makes no plan."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def plan(self, now: Situation) -> Any:
+        """Something else."""
+        return self.made
+
+
+@pytest.mark.parametrize(
+    "made", [None, 3, iter(())], ids=["nothing", "a number", "no plan at last"]
+)
+def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
+    """And is told of it."""
+    now = situation(talk("ua"))
+    plan = drive(planned(Forgetful(made), now))
+
+    assert now is plan.after
+    assert 1 == len(plan.problems)
+
+
+def test_null_shows_everything() -> None:
+    """And an overflow is an error."""
+    now = situation(talk("uaua"), window_tokens=1)
+
+    assert now is drive(planned(Null(), now)).after
+    with pytest.raises(ContextOverflowError, match="all that is left must stay"):
+        drive(reduced(Null(), now))
+
+
+def test_a_users_own_strategy() -> None:
+    """A class with a plan: what it leaves out is told by its own name."""
+    full = situation(talk("ua" * 4), window_tokens=300)
+    plan = drive(planned(QuestionsOnly(), full))
+
+    assert ["m0", "m2", "m4", "m5", "m6", "m7"] == ids(plan.messages)
+    assert (Omission(why="answers", message_ids=("m1", "m3")),) == plan.left_out
+    assert plan.messages == drive(reduced(QuestionsOnly(), full)).messages
+    empty = situation(talk("ua" * 4))
+    assert empty is drive(planned(QuestionsOnly(), empty)).after
+
+
+class WithAModel(Strategy):
+    """A user's own strategy that asks a model."""
+
+    def plan(self, now: Situation) -> Any:
+        """The first message gives way to what the model says."""
+        assert now.ask is not None
+        reply = yield now.ask([HumanMessage("What matters?")], "my-model")
+        return now.leave_out(now.shown[:2], why="mine", summary=str(reply.content))
+
+
+async def test_a_users_own_strategy_may_ask_a_model() -> None:
+    """It yields the call, and runs blocking and on an event loop."""
+    model = Summarizer(replies=[AIMessage("All of it.")])
+    now = situation(talk("uau"), ask=model.ask)
+    plan = drive(planned(WithAModel(), now))
+
+    assert (SUMMARY_ID, "All of it.") == (plan.messages[0].id, plan.after.summaries[0])
+    assert plan == await adrive(planned(WithAModel(), now))
+    assert ["my-model", "my-model"] == model.models
+
+
+class Looking(Strategy):
+    """Notes what it sees."""
+
+    def __init__(self) -> None:
+        self.saw: list[int] = []
+
+    def plan(self, now: Situation) -> Plan:
+        """As it is."""
+        self.saw.append(len(now.shown))
+        return now.keep()
+
+
+def test_composed_strategies_work_in_order() -> None:
+    """Each on what the one before left; one that fails does not stop the next."""
+    looking = Looking()
+    strategy = Composed(
+        strategies=(
+            looking,
+            SlidingWindow(window_size=6),
+            Broken(),
+            looking,
+            SlidingWindow(window_size=2),
+            looking,
+        )
+    )
+    plan = drive(planned(strategy, situation(talk("ua" * 5))))
+
+    assert [10, 6, 2] == looking.saw
+    assert ["m8", "m9"] == ids(plan.messages)
+    assert ["no plan for 10 messages"] == [str(each) for each in plan.problems]
+
+
+def test_composed_strategies_keep_their_own_rhythms() -> None:
+    """A window at the turn's end does not slide before a call."""
+    looking = Looking()
+    strategy = Composed(strategies=(SlidingWindow(window_size=2), looking))
+    drive(planned(strategy, situation(talk("ua" * 5), call=1)))
+
+    assert [10] == looking.saw
+
+
+def test_the_first_composed_strategy_that_helps_ends_an_overflow() -> None:
+    """The others are spared; where none helps all reasons are told."""
+    now = situation(talk("ua" * 5), overflows=1)
+    plan = drive(reduced(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
+
+    assert [f"m{i}" for i in range(2, 10)] == ids(plan.messages)
+    assert 1 == len(plan.problems)
+    with pytest.raises(
+        ContextOverflowError, match=r"no plan for 10 .*; ValueError: no plan for 10"
+    ):
+        drive(reduced(Composed(strategies=(Broken(), Null(), Broken())), now))
+
+
+SEGMENTS = [
+    Segment(topic_id="trains", start="m0"),
+    Segment(topic_id="bread", start="m4"),
+    Segment(topic_id="trains", start="m8"),
+]
+TOPICAL = talk("suaua" + "uaua"[1:] + "uau", words="w " * 20)
+"""Of trains, of bread, and of trains again; instructions first."""
+
+
+def scoped(until: int, segments: Sequence[Segment], **more: Any) -> Situation:
+    """The talk up to a message."""
+    return situation(TOPICAL[:until], segments=segments, **more)
+
+
+@pytest.mark.parametrize(
+    ("until", "segments", "more", "shown"),
+    [
+        pytest.param(4, [], {}, ["m0", "m1", "m2", "m3"], id="no topics"),
+        pytest.param(7, SEGMENTS[:2], {}, ["m0", "m4", "m5", "m6"], id="the topic under way"),
+        pytest.param(
+            11, SEGMENTS, {}, ["m0", "m1", "m2", "m3", "m8", "m9", "m10"], id="the talk returned"
+        ),
+        pytest.param(
+            7, SEGMENTS[:2], {"pins": frozenset({"m2"})}, ["m0", "m2", "m4", "m5", "m6"], id="a pin"
+        ),
+        pytest.param(
+            7,
+            SEGMENTS[:2],
+            {"unfolded": [Unfolded(topic_id="trains", at="m4")]},
+            ["m0", "m1", "m2", "m3", "m4", "m5", "m6"],
+            id="unfolded",
+        ),
+        pytest.param(
+            7,
+            SEGMENTS[:2],
+            {"earlier": frozenset({"m1"})},
+            ["m0", "m1", "m4", "m5", "m6"],
+            id="fetched",
+        ),
+    ],
+)
+def test_each_topic_has_its_own_context(
+    until: int, segments: list[Segment], more: dict[str, Any], shown: list[str]
+) -> None:
+    """The others' messages are left out, and the plan says so."""
+    strategy = TopicScoped(within=Null())
+    plan = drive(planned(strategy, scoped(until, segments, **more)))
+    out = [name for name in ids(TOPICAL[:until]) if name not in shown]
+
+    assert set(shown) == {name for name in ids(plan.messages) if name and name.startswith("m")}
+    assert out == [name for each in plan.left_out for name in each.message_ids]
+    assert {"topic"} >= {each.why for each in plan.left_out}
+
+
+def test_a_topic_finds_its_own_fold_again() -> None:
+    """What was folded in it is folded still when the talk returns."""
+    within = Summarizing(
+        summary_ratio=0.5, preserve_recent_messages=1, proactive=Proactive(threshold=0.3)
+    )
+    strategy = TopicScoped(within=within)
+    more: dict[str, Any] = {"window_tokens": 300, "ask": Summarizer(replies=["- of trains"]).ask}
+    first = drive(planned(strategy, scoped(4, SEGMENTS[:1], **more)))
+    second = drive(planned(strategy, scoped(7, SEGMENTS[:2], fold=first.fold)))
+    third = drive(planned(strategy, scoped(11, SEGMENTS, fold=second.fold)))
+
+    assert ("- of trains",) == first.after.summaries
+    assert () == second.after.summaries
+    assert ("- of trains",) == third.after.summaries
+    assert {"trains"} == set(third.fold["topics"])
+    assert first.fold["topics"]["trains"] == third.fold["topics"]["trains"]
+
+
+def test_the_fold_of_a_topic_that_is_gone_is_dropped() -> None:
+    """The state names only topics that the thread still tells apart."""
+    fold: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
+    strategy = TopicScoped(within=SlidingWindow(window_size=1))
+    plan = drive(planned(strategy, scoped(4, SEGMENTS[:1], fold=fold)))
+
+    assert {"trains"} == set(plan.fold["topics"])
+
+
+def test_an_overflow_reduces_the_topic_under_way() -> None:
+    """What is left out already does not count as a gain."""
+    now = scoped(11, SEGMENTS, overflows=1)
+    plan = drive(reduced(TopicScoped(within=SlidingWindow()), now))
+
+    assert ["m0", "m3", "m8", "m9", "m10"][-3:] == ids(plan.messages)[-3:]
+    with pytest.raises(ContextOverflowError):
+        drive(reduced(TopicScoped(within=Null()), plan.after))
+
+
+def test_trying_hands_on_a_plan_that_is_no_step() -> None:
+    """A strategy may return its plan or yield calls before it does."""
+    now = situation(talk("ua"))
+    stepwise = Summarizing(proactive=None)
+
+    assert now is drive(tried(Null().plan, now)).after
+    assert now is drive(tried(stepwise.plan, now)).after

@@ -1,0 +1,270 @@
+"""Folds laid over a record, and what a plan tells of them."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from tests.unit.strategy_kit import TEXTS, ids, situation, talk
+from unsay.context.folds import MAX_KEPT, MAX_SPANS, Fold, removed, sealed
+from unsay.context.rendering import SUMMARY_ID, in_place, is_summary, render
+from unsay.context.situation import Omission, Plan, Situation, running_question
+from unsay.errors import ConfigurationError, InputError
+from unsay.prompts.catalogue import Fence, texts
+from unsay.transcript.marks import DOCUMENT
+from unsay.transcript.repair import OPENING_ID
+from unsay.transcript.text import text_of
+
+
+def without(now: Situation, *places: int, **more: Any) -> Plan:
+    """The plan that leaves out the messages in these places."""
+    return now.leave_out([now.messages[each] for each in places], **{"why": "test", **more})
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "more", "shown"),
+    [
+        pytest.param("uaua", (0, 1), {}, ["m2", "m3"], id="a turn"),
+        pytest.param("suaua", (0, 1, 2), {}, ["m0", "m3", "m4"], id="instructions stay"),
+        pytest.param("uaua", (0,), {}, [OPENING_ID, "m1", "m2", "m3"], id="opened by the user"),
+        pytest.param("uca", (1,), {}, ["m0", "m1", "m1-result", "m2"], id="half a step stays"),
+        pytest.param("uca", (1, 2), {}, ["m0", "m2"], id="a whole step goes"),
+        pytest.param("uau", (0, 1, 2), {}, ["m2"], id="the running question stays"),
+        pytest.param("uc", (0, 1, 2), {}, ["m0"], id="and while its tools work"),
+        pytest.param("ua", (0, 1), {}, [], id="a question with its answer is not running"),
+        pytest.param(
+            "uaua", (0, 1, 2), {"pins": frozenset({"m1"})}, [OPENING_ID, "m1", "m3"], id="pins"
+        ),
+        pytest.param(
+            "uaca",
+            (0, 1, 2, 3),
+            {"pins": frozenset({"m2-result"})},
+            [OPENING_ID, "m2", "m2-result", "m3"],
+            id="a pin's partner",
+        ),
+        pytest.param(
+            "uaua", (0, 3), {"pending": frozenset({"m0"})}, ["m0", "m1", "m2"], id="told to run"
+        ),
+        pytest.param("uaua", (), {}, ["m0", "m1", "m2", "m3"], id="nothing"),
+    ],
+)
+def test_what_is_left_out(
+    shape: str, places: tuple[int, ...], more: dict[str, Any], shown: list[str]
+) -> None:
+    """Whatever is asked for, what must stay stays and steps are whole."""
+    assert shown == ids(without(situation(talk(shape), **more), *places).messages)
+
+
+def test_a_question_stays_with_its_documents() -> None:
+    """The running question's documents are part of it."""
+    page = HumanMessage("A page.", name=DOCUMENT, id="page")
+    messages = [*talk("ua"), page, HumanMessage("And this?", id="asked")]
+    plan = situation(messages).leave_out(messages, why="test")
+
+    assert ["page", "asked"] == ids(plan.messages)
+
+
+def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
+    """One message for all summaries, fenced as data, and the user's own before it is sent."""
+    now = situation(talk("suauauaua"))
+    once = without(now, 3, 4, summary="- first")
+    plan = without(once.after, 5, 6, summary="- second")
+    fence = Fence.around("- first", "- second")
+    told = "\n".join(
+        [TEXTS.fold_heading, fence.mark("summary", "- first"), fence.mark("summary", "- second")]
+    )
+
+    assert ["m0", "m1", "m2", SUMMARY_ID, "m7", "m8"] == ids(plan.messages)
+    assert ("system", told) == (plan.messages[3].type, plan.messages[3].content)
+    sent = in_place(plan.messages)
+    assert ("human", told, SUMMARY_ID) == (sent[3].type, sent[3].content, sent[3].id)
+    assert is_summary(sent[3])
+    assert [*plan.messages[:3], *plan.messages[4:]] == [*sent[:3], *sent[4:]]
+
+
+def test_a_rolling_summary_replaces_the_earlier_ones() -> None:
+    """Then it stands for all that was left out."""
+    once = without(situation(talk("uauaua")), 0, 1, summary="- first")
+    plan = without(once.after, 2, 3, summary="- all", rolling=True)
+
+    assert ("- all",) == plan.after.summaries
+    assert 4 == removed(plan.fold)
+    assert [Omission(why="test", message_ids=("m0", "m1", "m2", "m3"), summary="- all")] == list(
+        plan.left_out
+    )
+
+
+def test_a_window_that_slides_keeps_one_span() -> None:
+    """What is left out without words, time after time, is one stretch."""
+    now = situation(talk("ua" * 40))
+    for place in range(60):
+        now = without(now, place).after
+
+    assert ["m59"] == [each["through"] for each in now.fold["spans"]]
+    assert 60 == removed(now.fold)
+
+
+def test_spans_run_together_when_there_are_too_many() -> None:
+    """The state stays small, and no summary is lost by it."""
+    now = situation(talk("ua" * 20))
+    for turn in range(20):
+        now = without(now, 2 * turn, 2 * turn + 1, summary=f"- turn {turn}").after
+
+    assert MAX_SPANS == len(now.fold["spans"])
+    assert "\n".join(f"- turn {turn}" for turn in range(20)) == "\n".join(now.summaries)
+    assert [SUMMARY_ID] == ids(now.view)
+
+
+def test_single_messages_out_of_a_long_stretch_are_refused() -> None:
+    """A span that would name too many messages that stay is a problem, and changes nothing."""
+    now = situation(talk("ua" * (MAX_KEPT + 2)))
+    plan = without(now, 0, len(now.messages) - 1)
+
+    assert now == plan.after
+    assert [InputError] == [type(each) for each in plan.problems]
+
+
+def test_a_pin_brings_a_message_back() -> None:
+    """Pinning what was folded shows it again, and the summary tells of the others still."""
+    plan = without(situation(talk("uauaua")), 0, 1, 2, 3, summary="- two turns")
+    view = render(plan.after.messages, plan.fold, pins={"m1"}, texts=TEXTS)
+
+    assert [SUMMARY_ID, "m1", "m4", "m5"] == ids(view)
+
+
+def test_a_message_that_stayed_in_a_span_may_go_later() -> None:
+    """The running question of one turn is left out with the others when it is old."""
+    messages = talk("uauc")
+    once = without(situation(messages), 0, 1, 2, 3, 4)
+    later = situation([*messages, *(m.model_copy(update={"id": f"n{m.id}"}) for m in talk("auau"))])
+    now = Situation(messages=later.messages, count=later.count, texts=TEXTS, fold=once.fold)
+
+    assert ["m2", "nm0", "nm1", "nm2", "nm3"] == ids(now.view)
+    assert ["nm1", "nm2", "nm3"] == ids(without(now, 2, 5, summary="- both").messages)[1:]
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        pytest.param(8, ["- one", "- two"], id="before the fold's end nothing was cut"),
+        pytest.param(4, ["- one", "- two"], id="up to the fold's end"),
+        pytest.param(3, ["- one"], id="into the second span"),
+        pytest.param(1, [], id="into the first span"),
+        pytest.param(0, [], id="all of it"),
+    ],
+)
+def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: list[str]) -> None:
+    """A summary never tells of messages that were taken back."""
+    once = without(situation(talk("uauauaua")), 0, 1, summary="- one")
+    fold = without(once.after, 2, 3, summary="- two").fold
+
+    assert told == list(situation(talk("uauauaua")[:left], fold=fold).summaries)
+
+
+@pytest.mark.parametrize(
+    ("gone", "shown"),
+    [
+        pytest.param(0, [SUMMARY_ID, "m4", "m5"], id="nothing"),
+        pytest.param(2, [SUMMARY_ID, "m4", "m5"], id="the first half of a span"),
+        pytest.param(4, [SUMMARY_ID, "m4", "m5"], id="a span"),
+        pytest.param(5, [SUMMARY_ID, "m5"], id="more than it"),
+    ],
+)
+def test_a_sealed_span_keeps_its_summary(gone: int, shown: list[str]) -> None:
+    """What the state let go of is told by its summary as before."""
+    messages = talk("uauaua")
+    plan = without(situation(messages), 0, 1, 2, 3, summary="- two turns")
+    names = {each.id or "" for each in messages[:gone]}
+    fold = sealed(plan.fold, names)
+    now = situation(messages[gone:], fold=json.loads(json.dumps(fold)))
+
+    assert shown == ids(now.view)
+    assert 4 == removed(now.fold)
+    assert "- two turns" in text_of(now.view[0])
+
+
+def test_spans_of_topics_are_sealed_too() -> None:
+    """Each topic's fold is told what went."""
+    inner = without(situation(talk("uaua")), 0, 1, summary="- a turn").fold
+    fold = sealed({"topics": {"x": inner}}, {"m0", "m1"})
+
+    assert [True] == [each["sealed"] for each in fold["topics"]["x"]["spans"]]
+    assert 2 == removed(fold)
+
+
+def test_after_sealing_more_can_be_left_out() -> None:
+    """A new span stands beside those whose messages are gone."""
+    messages = talk("uauauaua")
+    plan = without(situation(messages), 0, 1, summary="- old")
+    now = situation(messages[2:], fold=sealed(plan.fold, {"m0", "m1"}))
+    more = without(now, 0, 1, summary="- new")
+
+    assert ("- old", "- new") == more.after.summaries
+    assert [SUMMARY_ID, "m4", "m5", "m6", "m7"] == ids(more.messages)
+    rolled = without(more.after, 2, 3, summary="- all", rolling=True)
+    assert ("- all",) == rolled.after.summaries
+    assert 6 == removed(rolled.fold)
+
+
+def test_many_sealed_spans_run_together() -> None:
+    """A thread that was sealed again and again still has a small fold."""
+    fold: Fold = {}
+    for turn in range(MAX_SPANS + 3):
+        messages = [
+            HumanMessage("Why?", id=f"u{turn}"),
+            AIMessage("Because.", id=f"a{turn}"),
+            HumanMessage("And?", id="last"),
+        ]
+        plan = without(situation(messages, fold=fold), 0, 1, summary=f"- {turn}")
+        fold = sealed(plan.fold, {f"u{turn}", f"a{turn}"})
+
+    assert MAX_SPANS == len(fold["spans"])
+    assert 2 * (MAX_SPANS + 3) == removed(fold)
+    assert "- 0\n- 1" in (fold["spans"][0]["summary"] or "")
+
+
+def test_japanese_views_are_headed_in_japanese() -> None:
+    """The catalogue of the conversation's language is used."""
+    plan = without(situation(talk("uaua")), 0, 1, summary="- 要点")
+    view = render(plan.after.messages, plan.fold, pins=(), texts=texts("ja"))
+
+    assert is_summary(view[0])
+    assert text_of(view[0]).startswith("会話のこの部分は省かれています")
+
+
+@pytest.mark.parametrize(
+    ("messages", "running"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(talk("s"), [], id="instructions"),
+        pytest.param(talk("ua"), [], id="answered"),
+        pytest.param(talk("uau"), ["m2"], id="asked"),
+        pytest.param(talk("uc"), ["m0"], id="at work"),
+        pytest.param(talk("c"), [], id="no question at all"),
+    ],
+)
+def test_the_running_question_is_found(messages: list[Any], running: list[str]) -> None:
+    """It is the newest one, unless an answer ends the conversation."""
+    assert running == sorted(running_question(messages))
+
+
+def test_a_message_without_an_id_is_refused() -> None:
+    """A fold could not name it."""
+    with pytest.raises(InputError, match="message 1 has no id"):
+        situation([HumanMessage("a", id="m0"), AIMessage("b")])
+
+
+@pytest.mark.parametrize("window_tokens", [0, -1])
+def test_a_window_without_room_is_refused(window_tokens: int) -> None:
+    """There is none of no tokens."""
+    with pytest.raises(ConfigurationError, match="leaves no room"):
+        situation([], window_tokens=window_tokens)
+
+
+def test_a_situation_counts_what_a_request_costs() -> None:
+    """The view with what every request has beside it; an unknown window is a large one."""
+    now = situation(talk("u", words="12345"), overhead_tokens=7)
+
+    assert 7 + 10 + len("question 0: 12345") == now.tokens
+    assert now.tokens / 200_000 == now.utilization

@@ -1,0 +1,86 @@
+"""Checksums of what is stored."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.errors import DatabaseCorruptError
+from unsay.history.sums import SUM, guard, sound, summed, unguard, unsummed
+
+PLACE = ("unsay", "cuts", "t")
+JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**53), 2**53),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(st.characters(exclude_categories=["Cs"])),
+    ),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+)
+
+
+@given(data=st.binary(), place=st.integers(0), bits=st.integers(1, 255))
+def test_guarded_bytes_come_back_or_are_refused(data: bytes, place: int, bits: int) -> None:
+    """Bytes are what they were; with any one of them changed they are refused."""
+    guarded = guard(data)
+    changed = bytearray(guarded)
+    changed[place % len(changed)] ^= bits
+
+    assert data == unguard(guarded)
+    with pytest.raises(ValueError, match="the checksum is another"):
+        unguard(bytes(changed))
+
+
+@given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON))
+def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
+    """A value is what it was; as another item's, or with another field, it is refused."""
+    value.pop(SUM, None)
+    kept = summed(PLACE, "k", value)
+
+    assert value == unsummed(PLACE, "k", kept)
+    for place, key, found in (
+        (PLACE, "other", kept),
+        (("unsay", "cuts", "u"), "k", kept),
+        (PLACE, "k", {**kept, "one more": 1}),
+    ):
+        with pytest.raises(DatabaseCorruptError, match=r"the checksum is another.*put a backup"):
+            unsummed(place, key, found)
+
+
+@pytest.mark.parametrize("value", [{"a": object()}, {"a": float("nan")}], ids=["object", "nan"])
+def test_what_is_no_plain_json_has_no_sum(value: dict[str, Any]) -> None:
+    """A value that a store may still take is left as it is."""
+    assert value == summed(PLACE, "k", value)
+
+
+def test_an_item_without_a_sum_is_read() -> None:
+    """What another program, or an earlier unsay, wrote is taken as it is."""
+    assert {"a": 1} == unsummed(PLACE, "k", {"a": 1})
+
+
+@pytest.mark.parametrize("value", [[], "text", None, 1])
+def test_an_item_is_an_object(value: Any) -> None:
+    """Anything else was not written by a store."""
+    with pytest.raises(DatabaseCorruptError, match="it is no JSON object"):
+        unsummed(PLACE, "k", value)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("k"), ValueError("v"), TypeError("t"), RecursionError("r")], ids=repr
+)
+def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
+    """Whatever damaged bytes make of their reader, the message names what was read."""
+    told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*put a backup")
+    with told as raised, sound("A value"):
+        raise error
+
+    assert error is raised.value.__cause__
+
+
+def test_other_errors_stay() -> None:
+    """An interruption is no damage."""
+    with pytest.raises(KeyboardInterrupt), sound("A value"):
+        raise KeyboardInterrupt

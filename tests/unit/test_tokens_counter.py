@@ -1,0 +1,332 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+
+from unsay.budget.tokens import (
+    CALL_TOKENS,
+    MEMORY_TOKENS,
+    MESSAGE_TOKENS,
+    REPLY_TOKENS,
+    TOOL_TOKENS,
+    Calibration,
+    TokenCounter,
+    seed_estimate,
+)
+
+WORDS = "the quick brown fox jumps over a lazy dog and runs away from all of them "
+JAPANESE = "週末の旅行について相談したいのですが、京都でおすすめの宿はありますか。"
+
+
+def words(text: str) -> int:
+    """A vocabulary that has a token for each word."""
+    return len(text.split())
+
+
+@tool
+def weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return city
+
+
+def talk(turns: int, text: str = WORDS) -> list[BaseMessage]:
+    """Questions and answers of many words."""
+    messages: list[BaseMessage] = []
+    for turn in range(turns):
+        messages += [
+            HumanMessage(f"{text} {turn}", id=f"q{turn}"),
+            AIMessage(text, id=f"a{turn}"),
+        ]
+    return messages
+
+
+def test_a_prompt_is_its_words_and_its_framing() -> None:
+    """Each message and the reply's beginning cost what the provider puts around the words."""
+    counter = TokenCounter(encode=words)
+    messages = [SystemMessage("be kind"), HumanMessage("how are you today")]
+
+    assert 6 + 2 * MESSAGE_TOKENS + REPLY_TOKENS == counter.count(messages)
+
+
+def test_nothing_costs_nothing() -> None:
+    """No messages and no text are no tokens; a text of any kind is at least one."""
+    counter = TokenCounter()
+
+    assert (0, 0, 1) == (counter.count([]), counter.text(""), counter.text(" "))
+
+
+def test_a_counter_without_an_encoder_estimates() -> None:
+    """A text is near what the real vocabulary has (o200k: 15 tokens), Japanese too (20)."""
+    counter = TokenCounter()
+
+    assert counter.text(WORDS) == pytest.approx(16, abs=2)
+    assert counter.text(JAPANESE) == pytest.approx(23, abs=4)
+
+
+def test_a_vocabulary_can_be_named() -> None:
+    """Japanese costs more in an older vocabulary."""
+    assert TokenCounter(vocabulary="cl100k").text(JAPANESE) > 1.2 * TokenCounter().text(JAPANESE)
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        pytest.param(HumanMessage("one two", name="ann"), 3, id="a name"),
+        pytest.param(HumanMessage([{"type": "text", "text": "one two"}, "three"]), 3, id="blocks"),
+        pytest.param(
+            AIMessage("", tool_calls=[{"id": "1", "name": "find", "args": {"q": "one two"}}]),
+            2 + CALL_TOKENS,
+            id="a call",
+        ),
+        pytest.param(
+            AIMessage(
+                [{"type": "tool_use", "id": "1", "name": "find", "input": {"q": "one two"}}],
+                tool_calls=[{"id": "1", "name": "find", "args": {"q": "one two"}}],
+            ),
+            2 + CALL_TOKENS,
+            id="a call that stands twice",
+        ),
+        pytest.param(ToolMessage("one two", tool_call_id="1"), 2, id="a result"),
+        pytest.param(
+            ToolMessage([{"type": "json", "json": {"a": "one two"}}], tool_call_id="1"),
+            2,
+            id="a result in JSON",
+        ),
+        pytest.param(
+            HumanMessage([{"type": "tool_result", "content": [{"type": "text", "text": "a b"}]}]),
+            2,
+            id="Anthropic's result",
+        ),
+        pytest.param(
+            AIMessage([{"type": "thinking", "thinking": "one two", "signature": "s" * 400}]),
+            2,
+            id="a thought without its proof",
+        ),
+        pytest.param(
+            AIMessage([{"type": "reasoning", "summary": [{"type": "x", "text": "one two"}]}]),
+            2,
+            id="a summary of thoughts",
+        ),
+        pytest.param(
+            AIMessage([{"type": "redacted_thinking", "data": "s" * 400}]), 0, id="a hidden thought"
+        ),
+        pytest.param(
+            AIMessage(
+                [
+                    {"type": "reasoning_content", "reasoning_content": {"text": "one two"}},
+                    {"type": "text", "text": ""},
+                ]
+            ),
+            2,
+            id="Bedrock's thought",
+        ),
+        pytest.param(
+            HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org"}}]),
+            765,
+            id="a picture",
+        ),
+        pytest.param(
+            ToolMessage(
+                [{"type": "tool_result", "content": [{"type": "image", "url": "https://e.org"}]}],
+                tool_call_id="1",
+            ),
+            765,
+            id="a picture in a result",
+        ),
+        pytest.param(
+            HumanMessage(
+                [{"type": "document", "source": {"type": "text", "data": "one two three"}}]
+            ),
+            3,
+            id="a document of words",
+        ),
+        pytest.param(
+            HumanMessage([{"type": "text-plain", "text": "one two three"}]), 3, id="a plain file"
+        ),
+        pytest.param(
+            HumanMessage([{"type": "document", "source": {"type": "url", "url": "https://e.org"}}]),
+            2_250,
+            id="a document behind a link",
+        ),
+        pytest.param(
+            AIMessage(
+                "",
+                invalid_tool_calls=[{"id": "1", "name": "find", "args": "{one two", "error": None}],
+            ),
+            2,
+            id="a broken call",
+        ),
+    ],
+)
+def test_all_of_a_message_is_counted_once(message: BaseMessage, tokens: int) -> None:
+    """Words wherever they stand, calls, results, pictures and documents count, proofs do not."""
+    counter = TokenCounter(encode=words)
+
+    assert tokens + MESSAGE_TOKENS + REPLY_TOKENS == counter.count([message])
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [
+        pytest.param(weather, id="a tool"),
+        pytest.param(
+            {"type": "function", "function": {"name": "weather", "description": "of a city"}},
+            id="OpenAI's schema",
+        ),
+        pytest.param({"name": "weather", "input_schema": {"d": "of a city"}}, id="Anthropic's"),
+    ],
+)
+def test_tools_count(offered: Any) -> None:
+    """What a model is told of its tools is part of the prompt."""
+    counter = TokenCounter(encode=words)
+    messages = [HumanMessage("hi")]
+
+    assert counter.count(messages, [offered]) >= counter.count(messages) + TOOL_TOKENS + 3
+
+
+def test_the_last_report_says_what_the_next_prompt_costs() -> None:
+    """All up to the last answer costs what its model said; only what follows is counted."""
+    reported = {"input_tokens": 900, "output_tokens": 100, "total_tokens": 1_000}
+    messages = [
+        SystemMessage("be kind"),
+        HumanMessage("hello"),
+        AIMessage("hi", usage_metadata=reported),
+        HumanMessage("how are you"),
+    ]
+
+    assert 1_000 + 3 + MESSAGE_TOKENS == TokenCounter(encode=words).project(messages)
+
+
+def test_a_talk_without_reports_is_counted() -> None:
+    """Where no model reported anything, the next prompt is the sum of what is in it."""
+    counter = TokenCounter(encode=words)
+
+    assert counter.count(talk(2), [weather]) == counter.project(talk(2), [weather])
+
+
+def test_a_view_that_goes_on_from_a_reported_one_costs_the_report_and_what_was_added() -> None:
+    """A prompt is known once it was reported, whatever was hidden in it."""
+    sent = talk(3)
+    counter = TokenCounter(encode=words).observe(sent, {"input_tokens": 5_000}, [weather])
+    added = counter.count([*sent, HumanMessage("one two")], [weather])
+
+    assert 5_000 == counter.count(sent, [weather])
+    assert added == pytest.approx(5_000 + (2 + MESSAGE_TOKENS) * counter.ratio, abs=1)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(talk(3)[2:], id="its beginning left out"),
+        pytest.param([HumanMessage("other words"), *talk(3)[1:]], id="a message changed"),
+        pytest.param(talk(2), id="its end left out"),
+        pytest.param([], id="nothing"),
+    ],
+)
+def test_a_view_that_was_changed_is_counted_anew(view: list[BaseMessage]) -> None:
+    """A report says nothing of a prompt that does not begin as the reported one did."""
+    counter = TokenCounter(encode=words).observe(talk(3), {"input_tokens": 5_000})
+
+    assert counter.count(view) < 1_000
+
+
+def test_other_tools_are_another_prompt() -> None:
+    """What was reported with tools says nothing of the prompt without them."""
+    counter = TokenCounter(encode=words).observe(talk(3), {"input_tokens": 5_000}, [weather])
+
+    assert counter.count(talk(3)) < 1_000
+
+
+def test_reports_correct_the_count() -> None:
+    """After a few turns, texts are counted as the model counts them, here half as much again."""
+    truth = TokenCounter(encode=lambda text: words(text) * 3 // 2)
+    counter = TokenCounter(encode=words)
+    for turns in range(1, 12):
+        counter = counter.observe(talk(turns), {"input_tokens": truth.count(talk(turns))})
+
+    other = [HumanMessage(WORDS * 20)]
+    assert counter.count(other) == pytest.approx(truth.count(other), rel=0.1)
+    assert TokenCounter(encode=words).count(other) < 0.7 * truth.count(other)
+
+
+def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
+    """A provider's own instructions, the same in each prompt, hardly change what a text costs."""
+    counter = exact = TokenCounter(encode=words)
+    for turns in range(1, 30):
+        counter = counter.observe(talk(turns), {"input_tokens": 300 + exact.count(talk(turns))})
+
+    assert counter.text(WORDS * 20) == pytest.approx(exact.text(WORDS * 20), rel=0.1)
+
+
+def test_a_correction_follows_the_talk() -> None:
+    """Where a talk changes its language, what was learned of the first is forgotten."""
+    counter, sent, reported = TokenCounter(encode=words), list[BaseMessage](), 0
+    ratios: list[float] = []
+    for turn in range(120):
+        new = HumanMessage(f"{WORDS * 20} {turn}")
+        sent, price = [*sent, new], 2 if turn < 30 else 1
+        reported += price * words(new.text) + MESSAGE_TOKENS
+        counter = counter.observe(sent, {"input_tokens": reported + REPLY_TOKENS})
+        ratios = [*ratios, counter.ratio]
+
+    assert ratios[29] == pytest.approx(2, abs=0.1)
+    assert ratios[-1] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, {"input_tokens": 0}, {"input_tokens": None}, {"input_tokens": -5}],
+    ids=repr,
+)
+def test_a_report_of_nothing_teaches_nothing(usage: dict[str, Any] | None) -> None:
+    """A model that reports nothing, or nonsense, leaves the counter as it was."""
+    counter = TokenCounter(encode=words)
+
+    assert counter is counter.observe(talk(1), usage)
+
+
+def test_a_report_that_cannot_be_of_this_prompt_changes_no_ratio() -> None:
+    """A report a hundred times the count is of something else; texts cost what they did."""
+    counter = TokenCounter(encode=words).observe(talk(2), {"input_tokens": 10_000})
+
+    assert 1.0 == counter.ratio
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(-10, 10**9)), max_size=30))
+def test_what_is_learned_stays_small_and_plain(reports: list[tuple[int, int]]) -> None:
+    """Whatever is reported, what is kept is JSON of one size and the ratio a sane one."""
+    counter = TokenCounter()
+    for turns, reported in reports:
+        counter = counter.observe(talk(turns % 4), {"input_tokens": reported})
+    kept = json.dumps(counter.calibration)
+
+    assert len(kept) < 250
+    assert counter.calibration == json.loads(kept)
+    assert counter.calibration["counted"] <= 2 * MEMORY_TOKENS
+    assert 0.2 <= counter.ratio <= 5.0
+
+
+def test_what_was_learned_can_be_put_away_and_taken_up() -> None:
+    """A counter made of what another learned counts as that one."""
+    learned = TokenCounter().observe(talk(3), {"input_tokens": 130})
+    kept: Calibration = json.loads(json.dumps(learned.calibration))
+
+    assert learned.count(talk(5)) == TokenCounter(calibration=kept).count(talk(5))
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=8))
+def test_more_messages_never_cost_less(texts: list[str]) -> None:
+    """A prompt with one more message costs at least as much."""
+    counter = TokenCounter()
+    messages = [HumanMessage(text) for text in texts]
+
+    assert counter.count(messages) >= counter.count(messages[:-1])
+
+
+def test_the_rule_of_thumb_is_the_seeds() -> None:
+    """Four characters a token, five a message, a tenth on top, rounded down."""
+    assert 231 == seed_estimate([HumanMessage("a" * 400), AIMessage("b" * 400)])

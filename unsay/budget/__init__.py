@@ -1,0 +1,1 @@
+"""What a call may cost: token counting, budgets, backpressure, circuits."""

@@ -1,0 +1,60 @@
+"""The waiting line in front of the models: who goes in, who waits, who is refused.
+
+A line is a value; every step gives a new one. Nothing waits here.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from unsay.errors import ConfigurationError
+
+Reception = Literal["inside", "waiting", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The calls that stand before a model, by their tickets."""
+
+    places: int
+    """How many are inside at once."""
+
+    most_waiting: int
+    """How many may wait; 0 refuses whoever does not get in at once."""
+
+    inside: frozenset[int] = frozenset()
+    """Who is in."""
+
+    waiting: tuple[int, ...] = ()
+    """Who waits, the next one first."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("places", 1), ("most_waiting", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigurationError(
+                    f"A waiting line cannot have {name} {value!r}: write a whole number from {least}"
+                )
+
+    def joined(self, ticket: int) -> "Line":
+        """The line with one more; the same line where it is refused.
+
+        Whoever waits goes first: nobody who comes later overtakes.
+        """
+        if len(self.inside) < self.places:
+            return replace(self, inside=self.inside | {ticket})
+        if len(self.waiting) < self.most_waiting:
+            return replace(self, waiting=(*self.waiting, ticket))
+        return self
+
+    def left(self, ticket: int) -> "Line":
+        """The line without one, who was in or gave up waiting; who waits longest moves up."""
+        inside = self.inside - {ticket}
+        waiting = tuple(each for each in self.waiting if each != ticket)
+        free = max(0, self.places - len(inside))
+        return replace(self, inside=inside | set(waiting[:free]), waiting=waiting[free:])
+
+    def reception(self, ticket: int) -> Reception:
+        """How a ticket stands: one that was refused is in no line."""
+        if ticket in self.inside:
+            return "inside"
+        return "waiting" if ticket in self.waiting else "refused"

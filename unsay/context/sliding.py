@@ -1,0 +1,100 @@
+"""The sliding window: so many of the newest messages, in whole steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.base import PerTurn, check_per_turn
+from unsay.context.shortening import shorten_results
+from unsay.context.situation import Plan, Situation
+from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.transcript.cut import safe_cut, tail_start
+from unsay.transcript.marks import is_question
+
+WHY = "window"
+"""The rule's name."""
+
+SMALLEST_TRIM = 2
+"""How many messages go on an overflow of a view that fits the window.
+
+Source:
+    strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
+"""
+
+_STUCK = "Unable to trim conversation context: all that is shown must stay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindow:
+    """Shows the newest messages; nothing stands for the others.
+
+    A window begins at the user's words. Where none of them lie in it, the newest
+    question is shown before it and takes a place.
+
+    Source:
+        strands-agents, `SlidingWindowConversationManager`.
+    """
+
+    window_size: int = 40
+    """How many messages are shown; pins and instructions come on top. 0 shows only these."""
+
+    truncate_results: bool = True
+    """Whether an overflow first shortens tool results, the oldest first."""
+
+    per_turn: PerTurn = False
+    """At the end of a turn, before every call, or before every Nth."""
+
+    pin_first: int = 0
+    """So many of the first messages are never left out."""
+
+    def __post_init__(self) -> None:
+        check_per_turn(self.per_turn)
+        for name in ("window_size", "pin_first"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
+
+    def plan(self, now: Situation) -> Plan:
+        """Leave out what is older than the window."""
+        body = self._body(now)
+        return self._trimmed(now, body, len(body) - self.window_size)
+
+    def reduce(self, now: Situation) -> Plan:
+        """Shorten tool results; where none is left to shorten, leave out older messages.
+
+        Without a known window the first overflow takes the smallest step, the second
+        half of what there is and the third all that may go.
+        """
+        if self.truncate_results:
+            shorter = shorten_results(now)
+            if shorter.after.tokens < now.tokens:
+                return shorter
+        body = self._body(now)
+        least = max(SMALLEST_TRIM, len(body) - self.window_size)
+        surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(now.overflows, 1), len(body))
+        plan = self._trimmed(now, body, surplus)
+        while now.window_tokens and surplus < len(body) and plan.after.tokens >= now.window:
+            surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
+            plan = self._trimmed(now, body, surplus)
+        return now.keep(ContextOverflowError(_STUCK)) if plan.after is now else plan
+
+    def _body(self, now: Situation) -> list[AnyMessage]:
+        """What counts in the window."""
+        held = now.held(self.pin_first)
+        return [each for each in now.shown if each.type != "system" and each.id not in held]
+
+    def _trimmed(self, now: Situation, body: Sequence[AnyMessage], surplus: int) -> Plan:
+        """Without at least so many of the oldest; nothing happens where that cannot be."""
+        if surplus <= 0:
+            return now.keep()
+        if self.window_size == 0:
+            return now.leave_out(body, why=WHY)
+        surplus = min(surplus, len(body))
+        start = tail_start(body, surplus, towards="newer")
+        if start is not None:
+            return now.leave_out(body[:start], why=WHY)
+        asked = next((m for m in reversed(body) if is_question(m)), None)
+        start = safe_cut(body, min(surplus + 1, len(body)), towards="newer")
+        if start == len(body):
+            start = tail_start(body, surplus, towards="older") or 0
+        return now.leave_out([m for m in body[:start] if m is not asked], why=WHY)

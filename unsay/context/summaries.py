@@ -1,0 +1,240 @@
+"""Summaries of what a view leaves out: how they are asked for, and which are accepted."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
+
+from unsay.context.situation import Plan, Situation, TokenCounter
+from unsay.effects import Steps
+from unsay.errors import SummarizationError
+from unsay.prompts.catalogue import Fence
+from unsay.prompts.texts import Texts
+from unsay.transcript.marks import is_question
+from unsay.transcript.omission import cut
+from unsay.transcript.parts import Media, Other, Part, Text, ToolCall, ToolResult, parts_of
+from unsay.transcript.text import preview, text_of
+
+MAX_SUMMARIES = 6
+"""How many summaries stand side by side before the next one replaces them all.
+
+A summary of summaries loses what they had; one message of `summary_tokens` for
+each fold would grow without bound.
+"""
+
+SUMMARY_TOKENS = 400
+"""How long a summary is asked to be. Source: seed 004, chapter 7.4 (max_tokens)."""
+
+MATERIAL_SHARE = 0.6
+"""How much of the window a summarizer's request may fill; longer messages lose their middles."""
+
+SHORTEST = 200
+"""Characters of one message that a summarizer is always shown."""
+
+LOCAL_CHARS = 1_500
+"""Longest summary made without a model, in characters."""
+
+SLACK = 2
+"""So many times as long as it was asked to be a summary may be; the rest of it is cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarizer:
+    """How a strategy wants its summaries."""
+
+    model: Any = None
+    """What is asked; `None` asks the graph's summarizer, or makes do without a model."""
+
+    system: str | None = None
+    """Tells the model what to keep; `None` takes the catalogue's words."""
+
+    tokens: int = SUMMARY_TOKENS
+    """How long a summary should be at most."""
+
+
+def fold_summarized(
+    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
+) -> Steps[Plan]:
+    """The plan that puts a summary in the place of messages.
+
+    Earlier summaries stay as they are until there are too many; then one summary
+    replaces them all. Without an acceptable summary nothing is left out.
+
+    Args:
+        now: The situation.
+        messages: What is to be left out; what must stay is not summarized.
+        how: The summary's maker.
+        why: The rule's name.
+    """
+    replaced = now.leavable(messages)
+    if not replaced:
+        return now.keep()
+    if how.model is None and now.ask is None:
+        return fold_locally(now, replaced, why=why)
+    rolling = len(now.summaries) >= MAX_SUMMARIES
+    try:
+        summary = yield from summarized(now, replaced, how, rolling=rolling)
+    except SummarizationError as problem:
+        return now.keep(problem)
+    return now.leave_out(replaced, why=why, summary=summary, rolling=rolling)
+
+
+def fold_locally(now: Situation, messages: Sequence[AnyMessage], *, why: str) -> Plan:
+    """The plan that puts the user's own questions, shortened, in the place of messages.
+
+    Where that would not be shorter, nothing stands for them.
+    """
+    replaced = now.leavable(messages)
+    try:
+        summary = accepted(local_summary(replaced, now.texts), replaced, now.count)
+    except SummarizationError:
+        return now.leave_out(replaced, why=why)
+    if len(now.summaries) < MAX_SUMMARIES:
+        return now.leave_out(replaced, why=why, summary=summary)
+    told = _clipped("\n".join([*now.summaries, summary]), LOCAL_CHARS)
+    return now.leave_out(replaced, why=why, summary=told, rolling=True)
+
+
+def summarized(
+    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
+) -> Steps[str]:
+    """A summary of messages by a model.
+
+    Args:
+        now: The situation, with the earlier summaries.
+        messages: Oldest first; not changed.
+        how: The summary's maker.
+        rolling: Whether it is to tell what the earlier ones tell as well.
+
+    Raises:
+        SummarizationError: The model failed, or its summary cannot be accepted.
+    """
+    if now.ask is None:
+        raise SummarizationError("There is no way to ask a summarizer: hand in `ask`")
+    earlier = [HumanMessage(each) for each in now.summaries] if rolling else []
+    try:
+        reply = yield now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
+    except Exception as error:  # a summarizer is anyone's code; it fails with a word of ours
+        raise SummarizationError(
+            f"The summarizer failed ({type(error).__name__}: {error})"[:500]
+        ) from error
+    summary = accepted(_words(reply), [*earlier, *messages], now.count)
+    tokens, most = now.count([HumanMessage(summary)]), SLACK * how.tokens
+    return summary if tokens <= most else cut(summary, len(summary) * most // tokens)
+
+
+def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> str:
+    """A summary that may stand in the place of messages.
+
+    Raises:
+        SummarizationError: It is empty, or longer than what it would replace.
+    """
+    summary = text.strip()
+    if not summary:
+        raise SummarizationError("The summary is empty: what it would replace stays as it is")
+    tokens, limit = count([HumanMessage(summary)]), count(replaced)
+    if tokens > limit:
+        raise SummarizationError(
+            f"The summary of {tokens} tokens would exceed the {limit} of the {len(replaced)} "
+            "messages that it replaces: they stay as they are"
+        )
+    return summary
+
+
+def fitting_request(
+    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
+) -> list[AnyMessage]:
+    """The request for a summary, the middles of long messages left out until it fits."""
+    chars = max((len(line) for each in messages for line in _lines(each)), default=0)
+    while True:
+        asked = request(
+            messages,
+            earlier=now.summaries,
+            texts=now.texts,
+            how=how,
+            rolling=rolling,
+            chars=max(chars, SHORTEST),
+        )
+        if chars <= SHORTEST or now.count(asked) <= MATERIAL_SHARE * now.window:
+            return asked
+        chars //= 2
+
+
+def request(
+    messages: Sequence[AnyMessage],
+    *,
+    earlier: Sequence[str],
+    texts: Texts,
+    how: Summarizer,
+    rolling: bool = False,
+    chars: int | None = None,
+) -> list[AnyMessage]:
+    """What a summarizer is asked: each message fenced as data, and then the task.
+
+    Args:
+        messages: Oldest first; not changed.
+        earlier: Summaries of what was said before them.
+        texts: Of the conversation's language.
+        how: What to tell the model.
+        rolling: Whether the new summary replaces the earlier ones.
+        chars: Longest part of a message that is shown whole; `None` for no limit.
+    """
+    read = ("\n".join(_clipped(line, chars) for line in _lines(each)) for each in messages)
+    told = [each for each in read if each]
+    fence = Fence.around(*earlier, *told)
+    asks = texts.fold_rolling if rolling else texts.fold_request
+    summaries = "\n".join(fence.mark("summary", each) for each in earlier)
+    return [
+        SystemMessage(how.system or texts.fold_system),
+        *([HumanMessage(texts.fold_earlier.format(summaries=summaries))] if earlier else []),
+        *(HumanMessage(fence.mark("conversation", each)) for each in told),
+        HumanMessage(asks.format(tokens=how.tokens)),
+    ]
+
+
+def local_summary(messages: Sequence[AnyMessage], texts: Texts) -> str:
+    """What was asked, in the user's own words, shortened; empty where nothing was."""
+    questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
+    if not questions:
+        return ""
+    return cut(texts.local_summary.format(questions=" / ".join(questions)), LOCAL_CHARS)
+
+
+def _words(reply: Any) -> str:
+    if isinstance(reply, str):
+        return reply
+    return text_of(reply) if isinstance(reply, BaseMessage) else ""
+
+
+def _lines(message: AnyMessage) -> Iterator[str]:
+    """A message as a summarizer reads it: who spoke, what tools were asked and what they found."""
+    for part in parts_of(message):
+        line = _line(part)
+        if line is not None:
+            yield f"{message.type}: {line}"
+
+
+def _line(part: Part) -> str | None:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, ToolResult):
+        return f"{'error: ' if part.is_error else ''}{part.content}"
+    if isinstance(part, ToolCall):
+        return f"{part.name}({json.dumps(part.args, ensure_ascii=False, default=repr)})"
+    if isinstance(part, Media):
+        return f"[{part.kind}]"
+    return (
+        json.dumps(part.block, ensure_ascii=False, default=repr)
+        if isinstance(part, Other)
+        else None
+    )
+
+
+def _clipped(line: str, chars: int | None) -> str:
+    """The line, its middle left out where it is longer."""
+    if chars is None or len(line) <= chars:
+        return line
+    half = chars // 2
+    return f"{cut(line, half)} … {line[-half:]}"

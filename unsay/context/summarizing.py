@@ -1,0 +1,146 @@
+"""A share of the oldest messages gives way to a summary."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Literal
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.base import PerTurn, check_per_turn
+from unsay.context.situation import Plan, Situation
+from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_summarized
+from unsay.context.thresholds import Proactive, clamped
+from unsay.effects import Steps
+from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.transcript.cut import safe_cut
+
+WHY = "summary"
+"""The rule's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarizing:
+    """Summarizes the oldest share of a view when the window fills up.
+
+    Source:
+        strands-agents, `SummarizingConversationManager`.
+    """
+
+    summary_ratio: float = 0.3
+    """Share of the view that one summary replaces; from 0.1 to 0.8, what lies outside is brought in."""
+
+    preserve_recent_messages: int = 10
+    """So many of the newest messages are never summarized."""
+
+    summarizer: Any = None
+    """The model that summarizes; `None` is the graph's. Not together with `system_prompt`."""
+
+    system_prompt: str | None = None
+    """Tells the summarizer what to keep; `None` takes the catalogue's words."""
+
+    summary_tokens: int = SUMMARY_TOKENS
+    """How long a summary should be at most."""
+
+    measure: Literal["messages", "tokens"] = "messages"
+    """What `summary_ratio` is a share of: the number of messages, or their tokens."""
+
+    proactive: Proactive | None = field(default_factory=Proactive)
+    """How full the window is when it begins; `None` waits for an overflow."""
+
+    per_turn: PerTurn = True
+    """At the end of a turn, before every call, or before every Nth."""
+
+    pin_first: int = 0
+    """So many of the first messages are never left out."""
+
+    def __post_init__(self) -> None:
+        check_per_turn(self.per_turn)
+        if self.summarizer is not None and self.system_prompt is not None:
+            raise ConfigurationError(
+                f"summarizer={self.summarizer!r} and system_prompt={self.system_prompt!r} cannot "
+                "both be given: let the summarizer bring its own words"
+            )
+        for name in ("preserve_recent_messages", "pin_first"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
+        ratio = clamped("summary_ratio", self.summary_ratio, 0.1, 0.8)
+        object.__setattr__(self, "summary_ratio", ratio)
+
+    def plan(self, now: Situation) -> Steps[Plan]:
+        """Summarize when the window is filling up and there is enough to summarize."""
+        if self.proactive is None or not self.proactive.reached(now.tokens, now.window_tokens):
+            return now.keep()
+        loose = self._loose(now, self.oldest(now))
+        return (yield from fold_summarized(now, loose, self._how(), why=WHY))
+
+    def reduce(self, now: Situation) -> Steps[Plan]:
+        """Summarize, because a view was too long."""
+        oldest = self.oldest(now)
+        if loose := self._loose(now, oldest):
+            return (yield from fold_summarized(now, loose, self._how(), why=WHY))
+        held = now.held(self.pin_first)
+        if oldest and all(each.id in held for each in oldest):
+            reason = (
+                "all messages in summarize range are pinned: unpin some, or raise summary_ratio"
+            )
+        else:
+            kept = self.preserve_recent_messages
+            reason = f"insufficient messages for summarization, as the newest {kept} are preserved"
+        return now.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
+
+    def oldest(self, now: Situation) -> list[AnyMessage]:
+        """The oldest messages, of which the next summary replaces those that are not pinned.
+
+        A step that lies across the line is summarized as a whole, or not at all
+        where that would take one of the newest that are preserved.
+        """
+        body: list[AnyMessage] = [each for each in now.shown if each.type != "system"]
+        most = len(body) - self.preserve_recent_messages
+        wanted = min(self._share(now, body), most)
+        if wanted <= 0:
+            return []
+        place = split_point(body, wanted)
+        return body[: place if place <= most else safe_cut(body, wanted, towards="older")]
+
+    def _loose(self, now: Situation, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        held = now.held(self.pin_first)
+        return now.leavable(each for each in messages if each.id not in held)
+
+    def _share(self, now: Situation, body: Sequence[AnyMessage]) -> int:
+        """So many of the oldest make up the share; a summary in the view counts as one message."""
+        if self.measure == "messages":
+            told = 1 if now.summaries else 0
+            return max(1, int((len(body) + told) * self.summary_ratio) - told)
+        goal = self.summary_ratio * now.count(body)
+        return 1 + bisect_left(
+            range(1, len(body)), goal, key=lambda oldest: now.count(body[:oldest])
+        )
+
+    def _how(self) -> Summarizer:
+        return Summarizer(
+            model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
+        )
+
+
+def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
+    """The first place at or after the wanted one where a summary may end.
+
+    What follows does not begin with a tool's result, whose call would be gone.
+
+    Raises:
+        ContextOverflowError: There is none.
+    """
+    if wanted > len(messages):
+        raise ContextOverflowError(
+            f"Split point {wanted!r} exceeds message array length {len(messages)}: count again"
+        )
+    place = safe_cut(messages, wanted, towards="newer")
+    results = takewhile(lambda each: each.type == "tool", messages[place:])
+    after = place + len(list(results))
+    if after == len(messages) > place:
+        raise ContextOverflowError(
+            "Unable to trim conversation context: only results of unknown tool calls would be left"
+        )
+    return after

@@ -1,0 +1,179 @@
+"""Primers, a summary, recents: the default."""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.base import PerTurn, check_per_turn
+from unsay.context.rendering import summary_message
+from unsay.context.shortening import clear_stale, shorten_results, truncate_large
+from unsay.context.situation import Plan, Situation
+from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_locally, fold_summarized
+from unsay.context.thresholds import Rate, Ratios, clamped
+from unsay.effects import Steps
+from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.transcript.cut import safe_cut, safe_indices, steps
+
+WHY = "middle"
+"""The rule's name."""
+
+GAIN = 0.25
+"""Share of the room between trigger and target that a fold must win, or it waits for more."""
+
+_STUCK = "Nothing lies between what must be shown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreeStage:
+    """Keeps how a conversation began and what was said last; a summary stands for the middle.
+
+    It acts when a request reaches `trigger_ratio` of the window, and leaves out the
+    oldest of the middle until it has `target_ratio`: between the two lie many turns
+    of one unchanging prefix. Where the recents alone are over the target they stay as
+    long as half of that room is left, and give way after that.
+
+    Source:
+        Zhang 2026, chapters 7.3 and 7.4; Kocoro-lab/Shannon 0190a84.
+    """
+
+    primers: int = 3
+    """So many of the first messages are always shown; from 0 to 1000, as for recents."""
+
+    recents: int = 20
+    """So many of the newest are shown as well, where they leave room.
+
+    What lies outside the limits is brought in. Source: Shannon, primers and recents 0-1000.
+    """
+
+    trigger_ratio: float = 0.75
+    """Share of the window at which it acts."""
+
+    target_ratio: float = 0.375
+    """Share of the window that is left then."""
+
+    summary_tokens: int = SUMMARY_TOKENS
+    """How long each summary should be at most."""
+
+    summarizer: Any = None
+    """The model that summarizes; `None` is the graph's."""
+
+    rate: Rate | None = None
+    """How often at most; `None` needs no limit, as folds last until the window fills again."""
+
+    per_turn: PerTurn = True
+    """At the end of a turn, before every call, or before every Nth."""
+
+    ratios: Ratios = field(init=False)
+    """The two shares, brought into their limits."""
+
+    def __post_init__(self) -> None:
+        check_per_turn(self.per_turn)
+        ratios = Ratios(trigger=self.trigger_ratio, target=self.target_ratio)
+        if ratios.target >= ratios.trigger:
+            raise ConfigurationError(
+                f"target_ratio {ratios.target!r} does not lie under trigger_ratio "
+                f"{ratios.trigger!r}: every call would fold; lower the first"
+            )
+        object.__setattr__(self, "ratios", ratios)
+        for name in ("primers", "recents"):
+            object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
+
+    def plan(self, now: Situation) -> Steps[Plan]:
+        """Clear stale tool results and fold the middle, once the trigger is reached.
+
+        Nothing is done where that would gain little: the next call would do it again.
+        """
+        if not self.ratios.reached(now.tokens, now.window) or not self._in_time(now):
+            return now.keep()
+        goal = self.ratios.goal(now.window)
+        cleared = clear_stale(now).after
+        room = (goal + self.ratios.trigger * now.window) / 2
+        middle = self._until(cleared, goal, room) if cleared.tokens > goal else []
+        shorter = self._tight(cleared.leave_out(middle, why=WHY).after, goal).after
+        if now.tokens - shorter.tokens < GAIN * (self.ratios.trigger * now.window - goal):
+            return now.keep()
+        folded = yield from fold_summarized(cleared, middle, self._how(), why=WHY)
+        if folded.problems:
+            return now.keep(*folded.problems)
+        return self._tight(folded.after, goal)
+
+    def reduce(self, now: Situation) -> Steps[Plan]:
+        """Shorten tool results, then fold the middle, because a view was too long.
+
+        Each further overflow leaves less, and the last ones no primers. A summarizer
+        that fails does not stand in the way: the user's own questions then stand for
+        what is left out.
+        """
+        after = shorten_results(now).after
+        if after is not now and now.window_tokens and after.tokens < now.window_tokens:
+            return Plan(after=after)
+        middle = self._less(after)
+        folded = yield from fold_summarized(after, middle, self._how(), why=WHY)
+        if folded.problems:
+            folded = replace(fold_locally(after, middle, why=WHY), problems=folded.problems)
+        if folded.after is now:
+            return now.keep(*folded.problems, ContextOverflowError(_STUCK))
+        return folded
+
+    def middle(self, now: Situation, *, primers: int, recents: int) -> list[AnyMessage]:
+        """What lies between so many primers and recents; steps across a line are shown whole."""
+        said = now.said
+        first = safe_cut(said, min(primers, len(said)), towards="newer")
+        last = safe_cut(said, max(0, len(said) - recents), towards="older")
+        return list(said[first:last])
+
+    def _tight(self, now: Situation, goal: int) -> Plan:
+        """With large tool results truncated, where folding alone was not enough."""
+        return (
+            truncate_large(now, goal) if self.ratios.reached(now.tokens, now.window) else now.keep()
+        )
+
+    def _until(self, now: Situation, goal: int, room: float) -> list[AnyMessage]:
+        """The oldest of the middle, so much that the goal is reached, a summary included.
+
+        The recents stay whole where that leaves no more tokens than there is room for.
+        """
+        said = now.said
+        first = safe_cut(said, min(self.primers, len(said)), towards="newer")
+        ends = [index for index in safe_indices(said)[:-1] if index > first]
+        if not ends:
+            return []
+        view, loose = now.view, {m.id for m in now.leavable(said[first:])}
+        told = self.summary_tokens + now.count([summary_message([""], now.texts)])
+
+        def left(end: int) -> int:
+            gone = loose & {each.id for each in said[first:end]}
+            shown = [each for each in view if each.id not in gone]
+            return now.overhead_tokens + now.count(shown) + told
+
+        floor = safe_cut(said, max(0, len(said) - self.recents), towards="older")
+        end = ends[min(bisect_left(ends, -goal, key=lambda each: -left(each)), len(ends) - 1)]
+        if first < floor < end and left(floor) <= room:
+            end = floor
+        return list(said[first:end])
+
+    def _less(self, now: Situation) -> list[AnyMessage]:
+        """What goes after an overflow: at least something, and more with each."""
+        times = max(now.overflows, 1) - 1
+        if now.window_tokens is not None:
+            goal = self.ratios.goal(min(now.window_tokens, now.tokens)) >> times
+            if found := now.leavable(self._until(now, goal, room=0)):
+                return found
+        halved = [self.recents >> each for each in range(self.recents.bit_length() + 1)]
+        newest = {now.said[index].id for step in steps(now.said)[-1:] for index in step}
+        for primers, recents in [*((self.primers, each) for each in halved), (0, 0)][times:]:
+            middle = self.middle(now, primers=primers, recents=recents)
+            if found := now.leavable(each for each in middle if each.id not in newest):
+                return found
+        return []
+
+    def _in_time(self, now: Situation) -> bool:
+        if self.rate is None:
+            return True
+        length = len(now.messages)
+        return self.rate.allows(now.own_fold, length=length, minutes=now.minutes)
+
+    def _how(self) -> Summarizer:
+        return Summarizer(model=self.summarizer, tokens=self.summary_tokens)

@@ -1,0 +1,129 @@
+"""Tool results made shorter in a view; the record keeps them whole."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from unsay.prompts.texts import Texts
+from unsay.transcript.marks import mark_of, with_mark
+from unsay.transcript.omission import cut
+from unsay.transcript.parts import Media, Other, ToolResult, parts_of
+
+Shortened = Literal["truncated", "cleared"]
+
+KEEP_CHARS = 200
+"""How much of a truncated result is shown at either end.
+
+Source:
+    strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
+"""
+
+FRESH_RESULTS = 5
+"""How many of the newest results are never cleared.
+
+Source:
+    strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
+"""
+
+
+def truncate(message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS) -> ToolMessage:
+    """A result's beginning and end, with what was left out between them named.
+
+    Images and files are replaced by words. A result that would not get shorter
+    is given back itself, and so is one that was shortened before.
+
+    Args:
+        message: As the record keeps it; it is not changed.
+        texts: Of the conversation's language.
+        keep: Characters at either end; no visible character is cut in half.
+    """
+    if _is_short(message, 2 * keep):
+        return message
+    words, media = _content(message, texts)
+    head, tail = cut(words, keep), _end(words, keep)
+    left = len(words) - len(head) - len(tail)
+    shorter = f"{head}\n{texts.result_truncated.format(removed=left)}\n{tail}"
+    kept = shorter if left > 0 and len(shorter) < len(words) else words
+    if kept == words and not media:
+        return message
+    content = "\n".join(filter(None, (kept, *media)))
+    return _marked(message, content, "truncated")
+
+
+def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
+    """A line in the place of a result, which says how long it was; a shorter result stays."""
+    if _is_short(message, 2 * KEEP_CHARS):
+        return message
+    words, media = _content(message, texts)
+    content = "\n".join([texts.result_cleared.format(chars=len(words)), *media])
+    if len(content) >= len(words) and not media:
+        return message
+    return _marked(message, content, "cleared")
+
+
+def shortened(message: AnyMessage) -> Shortened | None:
+    """How a view shortened a message; `None` for one that stands as the record has it."""
+    how: Shortened | None = mark_of(message).get("shortened")
+    return how
+
+
+def stale(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
+    """The results that can be cleared and are not among the newest few, oldest first."""
+    results = [each for each in messages if isinstance(each, ToolMessage)]
+    return [each for each in results[:-FRESH_RESULTS] if clear(each, texts) is not each]
+
+
+def large(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
+    """The results that can be truncated, oldest first."""
+    results = [each for each in messages if isinstance(each, ToolMessage)]
+    return [each for each in results if truncate(each, texts) is not each]
+
+
+def _marked(message: ToolMessage, content: str, how: Shortened) -> ToolMessage:
+    return with_mark(message.model_copy(update={"content": content}), shortened=how)
+
+
+def _is_short(message: ToolMessage, chars: int) -> bool:
+    """Whether it was shortened before, or is too short for that."""
+    if shortened(message):
+        return True
+    return isinstance(message.content, str) and len(message.content) <= chars
+
+
+def _content(message: ToolMessage, texts: Texts) -> tuple[str, list[str]]:
+    """A result's words and data as one text, and a line for each of its images and files."""
+    words: list[str] = []
+    media: list[str] = []
+    for part in parts_of(message):
+        if isinstance(part, ToolResult):
+            words.append(part.content)
+        elif isinstance(part, Media):
+            kind, size = _described(part.block)
+            media.append(
+                texts.media_left_out.format(kind=part.kind, format=kind or "?", bytes=size)
+            )
+        elif isinstance(part, Other):
+            words.append(json.dumps(part.block, ensure_ascii=False, default=repr))
+    return "\n".join(filter(None, words)), media
+
+
+def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
+    """An image's or file's format, and its size in bytes, as far as the block says."""
+    inner = next((v for v in block.values() if isinstance(v, Mapping)), {})
+    fields = {**inner, **block}
+    url = str(fields.get("url") or fields.get("image_url") or "")
+    mime, data = fields.get("mime_type") or fields.get("media_type") or "", fields.get("data")
+    data = fields.get("base64") or data
+    if url.startswith("data:"):
+        mime, _, data = url.removeprefix("data:").partition(";base64,")
+    encoded = data if isinstance(data, str) else ""
+    size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    named = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
+    return named, size if encoded else "?"
+
+
+def _end(text: str, chars: int) -> str:
+    """The end of a text, no visible character in half."""
+    return text[len(cut(text, max(len(text) - chars, 0))) :]

@@ -1,0 +1,169 @@
+"""How a turn begins: with new words, where it stopped, or not at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.types import StateSnapshot
+
+from unsay.effects import Call, Steps
+from unsay.errors import ConflictError, NothingToUndoError
+from unsay.graph.once import Stored, check_turn_id, stored_turn
+from unsay.graph.reply import Reply
+from unsay.history.catalogue import TITLE_CHARS
+from unsay.history.frozen import freeze_messages
+from unsay.history.run_ids import run_named_after
+from unsay.history.sessions import find_session, read_journal, refuse_ended, revise
+from unsay.nodes.bookkeeping import resume_run
+from unsay.nodes.entry import check_message, read_entry
+from unsay.nodes.evaluate_quality import open_turn as begun
+from unsay.transcript.marks import DOCUMENT, is_answer, is_question
+from unsay.transcript.text import preview, text_of
+
+if TYPE_CHECKING:
+    from unsay.graph.talk import Talk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a turn begins."""
+
+    value: Any = None
+    """What to hand the graph; `None` goes on with the turn that stopped."""
+
+    reply: Reply | None = None
+    """What the turn ended in when it was said before: the graph is not run."""
+
+
+def open_turn(
+    talk: "Talk", text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
+) -> Steps[Opening]:
+    """How a message is answered once.
+
+    A message that was said before and never answered is not put on the
+    record a second time: its turn goes on where it stopped. With a turn's id
+    an answer that is stored is given back.
+
+    Raises:
+        InvalidNameError: The turn's id cannot be one.
+        EmptyMessageError: There is nothing to answer.
+        MessageTooLongError: It is longer than allowed.
+        ConflictError: A decision is due first, or the turn's id was used for other words.
+        NothingToUndoError: There is no turn to go on with.
+    """
+    name = str(uuid4()) if turn_id is None else check_turn_id(turn_id)
+    message = None if text is None else HumanMessage(text, id=name)
+    if message is not None:
+        check_message(message, talk.services.settings.max_message_chars)
+    if message is not None and turn_id is None and (yield from rests(talk)):
+        return (yield from _announced(talk, message, documents))
+    snapshot = yield from talk.snapshot()
+    stored = None
+    if message is not None and turn_id is not None:
+        stored = yield from stored_turn(talk.database.store, talk.thread_id, snapshot, message)
+    waits = goes_on_with(snapshot, text, stored)
+    if stored is not None and stored.reply is not None and not waits:
+        return Opening(reply=stored.reply)
+    if snapshot.interrupts:
+        raise ConflictError(
+            "This thread waits for a person's decision on rejected drafts: resume it with "
+            '"approve", "reject", or {"decisions": [...]}'
+        )
+    if waits:
+        if is_opened(snapshot.values):
+            yield from resume_run(talk.run_scope(snapshot.values))
+        return Opening()
+    if message is None:
+        raise NothingToUndoError("There is no interrupted turn to go on with; say something")
+    return (yield from _announced(talk, message, documents))
+
+
+def _announced(talk: "Talk", message: AnyMessage, documents: Sequence[str]) -> Steps[Opening]:
+    """New words, written down before the graph is run."""
+    found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
+    said = [*found, message]
+    yield from _announce(talk, said)
+    return Opening(value={"messages": said})
+
+
+def rests(talk: "Talk") -> Steps[bool]:
+    """Whether a thread's last turn came to its end and nothing came after it.
+
+    It is told without loading the record; where it is not certain the answer is no.
+    """
+    saver: Any = talk.graph.checkpointer
+    found = yield Call(
+        blocking=lambda: saver.get_tuple(talk.config),
+        awaitable=lambda: saver.aget_tuple(talk.config),
+    )
+    if found is None or found.pending_writes or found.metadata.get("source") != "loop":
+        return False
+    values = found.checkpoint["channel_values"]
+    turn = values.get("turn")
+    due = turn is None or not turn["done"] or turn["checkpoints_due"] or values.get("owed")
+    if due or values.get("should_rollback"):
+        return False
+    return not (yield from read_journal(talk.database.store, talk.thread_id))
+
+
+def _announce(talk: "Talk", said: Sequence[AnyMessage]) -> Steps[None]:
+    """Write down what is about to be said: in the journal, until the turn has ended.
+
+    It names a thread that has no name, so that it can be found even if its first turn never ends.
+
+    Raises:
+        SessionEndedError: The thread was ended.
+    """
+    store = talk.database.store
+    listed = yield from find_session(store, talk.thread_id)
+    refuse_ended(listed)
+    title = listed.title if listed else ""
+    yield from revise(
+        store,
+        talk.thread_id,
+        now=talk.scope().now(),
+        title=title or preview(text_of(said[-1]), TITLE_CHARS),
+        journal=freeze_messages(said),
+    )
+
+
+def reopened(thread_id: str, state: Mapping[str, Any], journal: Sequence[Any]) -> dict[str, Any]:
+    """What puts the words of a process that died on the record, as a turn that has not ended.
+
+    Args:
+        thread_id: Whose.
+        state: As it is.
+        journal: What was about to be said.
+    """
+    after: Any = {**state, "messages": [*state.get("messages", []), *journal]}
+    run_id = run_named_after(thread_id, journal[-1].id)
+    turn = begun(after, read_entry(after["messages"], state.get("turn")), run_id)
+    return {"messages": list(journal), "turn": turn}
+
+
+def is_opened(state: Mapping[str, Any]) -> bool:
+    """Whether the state's turn is that of the question at the end of the record."""
+    turn = state.get("turn")
+    asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
+    if asked is None or not turn or turn["done"]:
+        return False
+    return bool(turn["question_id"] == asked.id)
+
+
+def _was_answered(state: Mapping[str, Any]) -> bool:
+    """Whether a host wrote an answer behind the question of a turn that had stopped."""
+    messages, turn = state.get("messages", []), state.get("turn")
+    return bool(messages and turn and not turn["done"] and is_answer(messages[-1]))
+
+
+def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
+    """Whether what is said is what waits: the same turn, or without its id the same words."""
+    if not snapshot.next or snapshot.interrupts or _was_answered(snapshot.values):
+        return False
+    messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
+    asked = next((m for m in reversed(messages) if is_question(m)), None)
+    if stored is not None:
+        return asked is not None and asked.id == stored.name
+    return text is None or text == ("" if asked is None else text_of(asked))
