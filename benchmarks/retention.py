@@ -236,9 +236,10 @@ def with_recall(
     """Give what is shown, what is recalled of the rest, and as many of the newest as then fit."""
     recalled = recall(
         question.text,
-        [message for message in talk.messages if message.id not in shown],
+        talk.messages,
         budget_tokens=max(0, budget - sum(talk.costs[id_] for id_ in shown)),
         count=COUNTER.count,
+        shown=shown,
         index=talk.index,
         vectors=vectors,
     )

@@ -16,11 +16,13 @@ UnsayError
 │   ├── UnknownRunError
 │   ├── UnknownToolResultError
 │   ├── UnknownBranchError
+│   ├── UnknownViewError          nothing tells what a model was sent
 │   ├── NothingToUndoError
 │   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
 │   ├── AmbiguousCheckpointError
 │   ├── BudgetExceededError       the session, the task or the agent has spent what it may
+│   │   └── BudgetDeclinedError   a person was asked for more and said no
 │   ├── CheckpointExistsError
 │   ├── EventConflictError        another event has this id
 │   ├── RunConflictError          the run is not in a state that allows this
@@ -108,6 +110,10 @@ class UnknownBranchError(NotFoundError):
     """Nothing that was said or cut, and no thread, has this name or id."""
 
 
+class UnknownViewError(NotFoundError):
+    """No manifest tells what the model was sent in this turn."""
+
+
 class NothingToUndoError(NotFoundError):
     """The thread has no operation left that could be undone."""
 
@@ -126,6 +132,10 @@ class AmbiguousCheckpointError(ConflictError):
 
 class BudgetExceededError(ConflictError):
     """A budget has no room for this call; the model was not asked and nothing was spent."""
+
+
+class BudgetDeclinedError(BudgetExceededError):
+    """A person did not want a call to go over a budget; the model was not asked."""
 
 
 class CheckpointExistsError(ConflictError):

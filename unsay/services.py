@@ -1,4 +1,4 @@
-"""The live objects that nodes are given, and the models behind names."""
+"""The live objects that nodes are given."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,49 +7,40 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from importlib import import_module
-from os import environ
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
+from unsay.budget.tokens import Encoder
+from unsay.budget.vocabulary import vocabulary_of
+from unsay.context.base import Strategy
 from unsay.context.reminders import Reminder
 from unsay.effects import Call
+from unsay.encoders import encoder_of
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.history.compensations import Compensation
 from unsay.history.cuts import cuts_namespace, pack
 from unsay.history.items import get_item, put_item
-from unsay.history.line import Change
 from unsay.history.paging import check_labels
 from unsay.history.run_ids import run_id_of
+from unsay.journal import Journal
 from unsay.judging.verdicts import REPLY_SCHEMA
+from unsay.models import PROVIDERS, ModelLike, resolve_model
 from unsay.prompts.catalogue import texts
 from unsay.prompts.texts import Texts
-from unsay.settings import Context, Settings, context_of, settings_for
-from unsay.transcript.events import Stamp
+from unsay.settings import Context, Settings, context_of
 from unsay.transcript.text import newest_language
-from unsay.types import Cut, Event, Owed, Provider, TopicDetector
+from unsay.types import Cut, Provider, TopicDetector
 
-ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
-"""A chat model, an agent that takes and gives messages, a function, or a model's name."""
-
-Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler"]
-"""The models of a graph, by what they do."""
-
-PROVIDERS: Mapping[str, Provider] = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "bedrock_converse": "bedrock",
-    "google-generative-ai": "gemini",
-    "vertexai": "gemini",
-}
-"""Providers by a part of LangChain's name for the kind of model. Source: `_llm_type` of each."""
+Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
+"""The models of a graph, by what they do, and what counts the answering one's tokens."""
 
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: an agent of ours inside is started by it."""
@@ -61,53 +52,16 @@ QUIET = "nostream"
 """Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
 
 
-def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
-    """Something that can be invoked, from anything that a caller may give.
+class Sole(Protocol):
+    """What there is one of in a graph, such as the waiting line before its models."""
 
-    Raises:
-        MissingModelError: A name was given, but no key or address for it.
-        ConfigurationError: It is none of the accepted kinds.
-    """
-    if isinstance(model, str):
-        return _named_model(model, settings)
-    if isinstance(model, Runnable):
-        return model
-    if callable(model):
-        return RunnableLambda(model)
-    raise ConfigurationError(
-        f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
-        "or a Runnable that takes and gives messages"
-    )
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The one that the settings describe."""
+        ...
 
 
-def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
-    key, base = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
-    if not key and not base:
-        raise MissingModelError(
-            f"There is no key for model {name!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
-            "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
-        )
-    chat_openai = import_module("langchain_openai").ChatOpenAI
-    made: Runnable[Any, Any] = chat_openai(
-        model=name,
-        timeout=settings.model_timeout_seconds,
-        stream_usage=True,
-        **({} if key else {"api_key": "not-needed"}),
-        **_loop_safe_client(),
-    )
-    return made
-
-
-def _loop_safe_client() -> dict[str, Any]:
-    """An HTTP client that keeps no connection of one event loop for the next.
-
-    LangChain shares one among all loops of the process, and a connection that was kept by a
-    loop that has ended fails in the next one. A proxy set for LangChain needs its own client.
-    """
-    if environ.get("OPENAI_PROXY"):
-        return {}
-    limits = import_module("httpx").Limits(max_keepalive_connections=0)
-    return {"http_async_client": import_module("openai").DefaultAsyncHttpxClient(limits=limits)}
+K = TypeVar("K", bound=Sole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +98,17 @@ class Services:
     reminders: Sequence[Reminder] = ()
     """What views are reminded of."""
 
+    strategy: Strategy | None = None
+    """Decides what views leave out; `None` takes the one that the settings name."""
+
+    embeddings: Embeddings | None = None
+    """By which recall finds meaning; `None` goes by words alone."""
+
     learned: set[str] = field(default_factory=set, compare=False)
     """What calls taught about the models, for example that the judge refuses structure."""
+
+    shared: dict[type[Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What nodes on higher floors share between their calls, by kind; see `sole`."""
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
@@ -167,19 +130,44 @@ class Services:
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
         """The model, with the tools' descriptions bound where there are tools."""
+        return self.with_tools(self.model)
+
+    def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        """A model that knows of the tools there are.
+
+        Raises:
+            ConfigurationError: There are some, and it is no chat model.
+        """
         if not self.tools:
-            return self.model
-        if not isinstance(self.model, BaseChatModel):
+            return model
+        if not isinstance(model, BaseChatModel):
             raise ConfigurationError(
                 "tools=… needs a chat model with bind_tools; give an agent its tools itself"
             )
-        return self.model.bind_tools(list(self.tools))
+        return model.bind_tools(list(self.tools))
 
     @cached_property
     def provider(self) -> Provider | None:
         """Whose rules the answering model's requests must keep; `None` where nobody knows."""
         kind = getattr(self.model, "_llm_type", "")
         return next((name for part, name in PROVIDERS.items() if part in kind), None)
+
+    @cached_property
+    def model_name(self) -> str | None:
+        """What the answering model's provider calls it; `None` where nobody knows."""
+        names = (getattr(self.model, name, None) for name in ("model_name", "model"))
+        return next((name for name in names if isinstance(name, str)), None)
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What counts texts as the answering model does; `None` where its vocabulary is not here."""
+        return encoder_of(vocabulary_of(self.model_name))
+
+    def sole(self, kind: type[K]) -> K:
+        """The one of its kind in this graph, made from its settings when first needed."""
+        return cast(
+            "K", self.shared.get(kind) or self.shared.setdefault(kind, kind.of(self.settings))
+        )
 
     @property
     def is_graph(self) -> bool:
@@ -217,30 +205,6 @@ class Services:
         return None if chosen is None else resolve_model(chosen, self.settings)
 
 
-Happening = Callable[[Stamp], Sequence[Event]]
-"""Makes the events of one thing that happened, once their place in the ledger is known."""
-
-
-@dataclass(slots=True)
-class Journal:
-    """What one step did, in order."""
-
-    happenings: list[Happening] = field(default_factory=list)
-    """What the ledger must tell of the record that the step began with."""
-
-    afterwards: list[Happening] = field(default_factory=list)
-    """What it must tell once the step's own messages are on the record."""
-
-    returned: set[str] = field(default_factory=set)
-    """Ids of messages that the step put back: the ledger has their words."""
-
-    changes: list[Change] = field(default_factory=list)
-    """What the step did to the record: calls of tools may have to be taken back for it."""
-
-    owed: list[Owed] = field(default_factory=list)
-    """The calls that the step took off the record or put back, once they are in their journal."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """What one step may use: a node during a run, or an order from outside."""
@@ -271,6 +235,12 @@ class Scope:
     in_graph: bool = False
     """Whether a node runs: it may stop and ask a person."""
 
+    is_reader: bool = False
+    """Whether it belongs to one who does not hold the thread's lock, and so may write nothing."""
+
+    task_id: str = "task"
+    """The topic under way, on whose budget calls go."""
+
     confirm: Callable[[Compensation], bool] | None = None
     """Says for an order from outside whether a call may be taken back that a person must confirm;
     `None` refuses the order."""
@@ -289,7 +259,7 @@ class Scope:
         info = runtime.execution_info
         return cls(
             services=services,
-            settings=settings_for(services.settings, context),
+            settings=services.settings.for_run(context),
             config=config,
             store=runtime.store if thread_id else None,
             thread_id=None if thread_id is None else str(thread_id),
@@ -352,7 +322,7 @@ class Scope:
         if configurable:
             config["configurable"] = {**config.get("configurable", {}), **configurable}
         if witness is not None:
-            config["callbacks"] = _with_witness(config.get("callbacks"), witness)
+            config["callbacks"] = with_witness(config.get("callbacks"), witness)
 
         def blocking() -> Any:
             with self._calling():
@@ -386,7 +356,7 @@ class Scope:
         return get_item(self.store, cuts_namespace(self.thread_id), cut_id)
 
 
-def _with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
+def with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
     """The callbacks with one more, which sees everything inside the call as well."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [*(callbacks or []), witness]

@@ -25,6 +25,7 @@ from pydantic_settings import (
 
 from unsay.errors import ConfigurationError
 from unsay.presets import Layers, hint, refusal, refuse_misspelt
+from unsay.showing import Showing
 from unsay.spending import BudgetMode, Seconds, Share, Spending
 from unsay.types import CheckpointReason
 
@@ -32,7 +33,7 @@ HOME = "home"
 """`UNSAY_HOME` is where the command line keeps its database; it is no setting."""
 
 
-class Settings(Spending):
+class Settings(Showing, Spending):
     """Everything that can be set; immutable once read."""
 
     model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
@@ -130,15 +131,6 @@ class Settings(Spending):
 
     presets: dict[str, dict[str, Any]] = Field(default={})
     """Settings by the name of a preset: new ones, or other values for those of ours."""
-
-    window_messages: Annotated[int, Field(ge=5, le=200)] = 50
-    """How many of the newest messages a sliding view shows. Source: Shannon, history window."""
-
-    primers: Annotated[int, Field(ge=0, le=1000)] = 3
-    """How many of the first messages no view leaves out. Source: Zhang 2026, chapter 7.4."""
-
-    recents: Annotated[int, Field(ge=0, le=1000)] = 20
-    """How many of the newest messages are never folded. Source: Zhang 2026, chapter 7.4."""
 
     _layers: Layers = PrivateAttr(default=Layers(below={}, given={}))
 
@@ -321,34 +313,3 @@ def context_of(value: object) -> Context | None:
         known = {key: value[key] for key in Context.__dataclass_fields__ if key in value}
         return Context(**known)
     return None
-
-
-UNREAD = (*Spending.model_fields, "preset", "window_messages", "primers", "recents")
-"""What can be set, but is read by no node yet."""
-
-
-def obeyed(settings: Settings) -> Settings:
-    """The settings, for a graph that does what each of them says.
-
-    Raises:
-        ConfigurationError: One is set that the graph does not read yet; nobody shall rely on a
-            budget that nothing enforces.
-    """
-    fields = Settings.model_fields
-    idle = [name for name in UNREAD if getattr(settings, name) != fields[name].default]
-    if idle:
-        raise ConfigurationError(
-            f"These settings have no effect in this version: {', '.join(idle)}; leave them out. "
-            "Their parts, for graphs of your own, are in unsay.budget and unsay.context"
-        )
-    return settings
-
-
-def settings_for(settings: Settings, context: Context | None) -> Settings:
-    """The settings of one run of a graph.
-
-    Raises:
-        ConfigurationError: What its context overrides is impossible, or has no effect.
-    """
-    made = settings.for_run(context)
-    return made if made is settings else obeyed(made)

@@ -19,13 +19,18 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from unsay.budget.tally import Tally
+from unsay.budget.tokens import Calibration
+from unsay.context.folds import Fold
 from unsay.history.runlog import Head
 from unsay.types import (
     Checkpoint,
     CutRef,
+    Forgotten,
     Note,
     Operation,
     Owed,
+    Pin,
     Sealed,
     Segment,
     Topic,
@@ -198,6 +203,12 @@ class Working(TypedDict, total=False):
     ledger: LedgerHead
     reminders: dict[str, Any]
     owed: list[Owed]
+    fold: Fold
+    calibration: Calibration
+    pins: list[Pin]
+    forgotten: list[Forgotten]
+    asked_for: list[str]
+    spent: dict[str, Tally]
 
 
 class State(Working, total=False):

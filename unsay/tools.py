@@ -6,7 +6,7 @@ it is taken back.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 KEY = "__unsay_reversal__"
 """Where a tool, or the function that it is made of, carries its reversal."""
+
+OURS = {"unsay": "memory"}
+"""What the metadata of our own tools says."""
 
 WHOLE = ("args", "result")
 """Parameters that stand for all of a call's arguments, and for the words of its result."""
@@ -139,6 +142,11 @@ def reversal_of(target: Any) -> Reversal | None:
     parts = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
     found = (getattr(each, KEY, None) for each in parts)
     return next((each for each in found if isinstance(each, Reversal)), None)
+
+
+def offers(tools: Iterable[BaseTool], name: str) -> bool:
+    """Whether one of our own tools is among them, and not one of the user's that is called so."""
+    return any(each.name == name and each.metadata == OURS for each in tools)
 
 
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ CutKind = Literal[
     "rejected",
 ]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
-OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold"]
+OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold", "forget"]
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -43,7 +43,12 @@ EventType = Literal[
     "restore",
     "edit",
     "fork",
+    "forget",
+    "remember",
+    "pin",
+    "unpin",
 ]
+ForgottenKind = Literal["message", "span", "topic", "tool_results"]
 RunStatus = Literal["pending", "running", "completed", "failed", "canceled", "paused"]
 RunPhase = Literal[
     "prompted",
@@ -232,26 +237,6 @@ class CutRef(TypedDict):
     body: NotRequired[Cut]
 
 
-class Operation(TypedDict):
-    """One step that can be undone: what stands after `base` replaced the cuts.
-
-    `ids`, of an `insert`, are all that it brought: the rest after the base stays. `topic`, of an
-    `unfold`, is the topic whose words views show again; its base is no place.
-    """
-
-    kind: OperationKind
-    base: str | None
-    cuts: list[str]
-    ids: NotRequired[list[str]]
-    topic: NotRequired[str]
-
-
-class Undone(Operation):
-    """A step that was undone: the cuts hold what it had made. `at` is where the talk then ended."""
-
-    at: str | None
-
-
 class Unfolded(TypedDict):
     """A topic whose words views show although the talk is elsewhere.
 
@@ -260,6 +245,51 @@ class Unfolded(TypedDict):
 
     topic_id: str
     at: str
+
+
+class Pin(TypedDict):
+    """A message that no view leaves out; `page` holds it where it is sealed."""
+
+    message_id: str
+    page: NotRequired[str]
+
+
+class Forgotten(TypedDict):
+    """What a person wants views to leave out, until it is restored.
+
+    `topic_id` means all that was said on a topic, in place of single messages.
+    """
+
+    id: str
+    kind: ForgottenKind
+    message_ids: list[str]
+    reason: str
+    created_at: str
+    topic_id: NotRequired[str]
+
+
+class Operation(TypedDict):
+    """One step that can be undone: what stands after `base` replaced the cuts.
+
+    `ids`, of an `insert`, are all that it brought: the rest after the base stays. `topic`, of an
+    `unfold`, is the topic whose words views show again; its base is no place, nor that of a
+    `forget`, which put `forgotten` in the place of `remembered` and took the pins `unpinned` off.
+    """
+
+    kind: OperationKind
+    base: str | None
+    cuts: list[str]
+    ids: NotRequired[list[str]]
+    topic: NotRequired[str]
+    forgotten: NotRequired[list[Forgotten]]
+    remembered: NotRequired[list[Forgotten]]
+    unpinned: NotRequired[list[Pin]]
+
+
+class Undone(Operation):
+    """A step that was undone: the cuts hold what it had made. `at` is where the talk then ended."""
+
+    at: str | None
 
 
 class Owed(TypedDict):

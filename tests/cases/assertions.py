@@ -13,6 +13,7 @@ from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
 from unsay.history.catalogue import list_threads
+from unsay.scripted.replies import question_of
 from unsay.transcript.marks import is_answer, mark_of
 from unsay.transcript.text import text_of
 
@@ -24,7 +25,9 @@ def _call_texts(world: World, claim: Claim) -> list[str]:
 
 
 def _users(world: World, call: int) -> list[str]:
-    return [text_of(m) for m in world.model_inputs[call - 1] if m.type == "human"]
+    """The user's own words; a retry's hints stand behind them in the same message."""
+    said = [question_of([message]) for message in world.model_inputs[call - 1]]
+    return [words for words in said if words]
 
 
 def _values(world: World, value: str) -> list[str]:

@@ -14,7 +14,7 @@ from unsay.context.base import Strategy, planned, reduced, tried
 from unsay.context.folds import removed
 from unsay.context.rendering import is_summary
 from unsay.context.situation import Plan, Situation
-from unsay.effects import Call, drive
+from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
 from unsay.prompts.catalogue import texts
 from unsay.transcript.parts import calls_of
@@ -43,7 +43,7 @@ class Summaries:
     kind: str = "echo:SUMMARY"
     inputs: list[list[AnyMessage]] = field(default_factory=list)
 
-    def ask(self, request: Sequence[AnyMessage], model: Any) -> Call:
+    def ask(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         """The call of the summarizer."""
         del model
 
@@ -56,7 +56,7 @@ class Summaries:
         async def later() -> AIMessage:
             return reply()
 
-        return Call(blocking=reply, awaitable=later)
+        return (yield Call(blocking=reply, awaitable=later))
 
 
 def params_of(case: Case, known: Sequence[str]) -> dict[str, Any]:

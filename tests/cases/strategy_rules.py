@@ -27,7 +27,7 @@ from unsay.context.null import Null
 from unsay.context.overflow import ask_with
 from unsay.context.situation import Plan, Situation
 from unsay.context.thresholds import Proactive, Rate, Ratios
-from unsay.effects import Call, drive
+from unsay.effects import Call, Steps, drive
 
 
 def should_compress(case: Case, folder: Path) -> Seen:
@@ -195,7 +195,7 @@ def _say(case: Case, now: Situation, ends: list[str]) -> tuple[Any, int]:
     """One call of a scripted model with retries; its reply and how many calls there were."""
     calls = 0
 
-    def send(plan: Plan) -> Call:
+    def send(plan: Plan) -> Steps[Any]:
         def reply() -> str:
             nonlocal calls
             calls += 1
@@ -208,7 +208,7 @@ def _say(case: Case, now: Situation, ends: list[str]) -> tuple[Any, int]:
             return reply()
 
         del plan
-        return Call(blocking=reply, awaitable=later)
+        return (yield Call(blocking=reply, awaitable=later))
 
     params = case["params"]
     if params["reducer"] not in REDUCERS:

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -34,6 +35,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run() -> Run:
     """Runs a command line in this process."""
     return lambda *args, **options: CliRunner().invoke(cli, args, **options)
+
+
+def found(run: Run, *command: str) -> dict[str, Any]:
+    """What a program gets."""
+    result = run(*command, "--json")
+    assert 0 == result.exit_code
+    read: dict[str, Any] = json.loads(result.stdout)
+    assert 1 == read["schema_version"]
+    return read
 
 
 @pytest.fixture
@@ -67,7 +77,7 @@ def _script(
             score = next((each for part, each in scores.items() if part in asked.question), 0.9)
             return json.dumps({"score": score, "reason": f"It is worth {score}."})
         drafts = next(each for part, each in answers.items() if part in asked.question)
-        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", asked.system, re.MULTILINE))])
+        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", asked.told, re.MULTILINE))])
         return drafts if isinstance(drafts, str) else drafts[attempt - 1]
 
     return reply

@@ -15,12 +15,16 @@ PATIENCE_SECONDS = 60.0
 """How long to wait for what must appear."""
 
 START = """
-import fcntl, termios
+import fcntl, signal, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from unsay.cli.main import cli
 cli(prog_name="unsay")
 """
-"""Takes the terminal, so that Ctrl-C reaches the program, and runs the command line."""
+"""Takes the terminal, so that Ctrl-C reaches the program, and runs the command line.
+
+A suite that is started in the background hands down that Ctrl-C is ignored.
+"""
 
 PROMPT = "\x1b[?2004h"
 """What prompt_toolkit prints when it begins to read: bracketed paste is turned on."""

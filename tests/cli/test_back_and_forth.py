@@ -1,11 +1,10 @@
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run, Serve
+from tests.cli.conftest import Run, Serve, found
 from tests.cli.talk import ANSWERS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import JAPANESE, Paid
@@ -47,15 +46,6 @@ def cut(run: Run) -> str:
     """The id of a cut that holds the last two turns of `talk`."""
     run("rollback", "--turns", "2")
     return str(found(run, "branches")["branches"][1]["id"])
-
-
-def found(run: Run, *command: str) -> dict[str, Any]:
-    """What a program gets."""
-    result = run(*command, "--json")
-    assert 0 == result.exit_code
-    read: dict[str, Any] = json.loads(result.stdout)
-    assert 1 == read["schema_version"]
-    return read
 
 
 def questions(run: Run, thread: str = "talk") -> list[str]:
@@ -278,13 +268,14 @@ def test_pick(run: Run, cut: str) -> None:
     assert 2 == found(run, "pick", *wanted, "--from", cut)["restored"]
 
 
-def test_spent(run: Run, cut: str) -> None:
+def test_tokens(run: Run, cut: str) -> None:
     """What stands and what was left are counted apart."""
     del cut
-    live, abandoned = run("spent").stdout.splitlines()
-    assert "live: 11 tokens (10 in, 1 out)" == live
-    assert "abandoned: 22 tokens (20 in, 2 out)" == abandoned
-    assert (11, 22) == tuple(found(run, "spent")[name]["total"] for name in ("live", "abandoned"))
+    rows = [cells(row) for row in run("tokens").stdout.splitlines()]
+    assert ["live", "11", "10 in (0 % cached), 1 out"] in rows
+    assert ["taken back", "22", "20 in (0 % cached), 2 out"] in rows
+    spent = found(run, "tokens")["spent"]
+    assert (11, 22) == tuple(spent[name]["total"] for name in ("live", "abandoned"))
 
 
 def test_a_japanese_conversation(run: Run) -> None:
@@ -297,7 +288,8 @@ def test_a_japanese_conversation(run: Run) -> None:
     live, gone = run("branches", *thread).stdout.splitlines()
     assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
     assert ["巻き戻し", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
-    assert "取り消した分: 22トークン" in run("spent", *thread).stdout
+    rows = [cells(row) for row in run("tokens", *thread).stdout.splitlines()]
+    assert ["取り消した分", "22", "入力20(うちキャッシュ0 %)、出力2"] in rows
     assert "現在地はチェックポイント first、1ターンです" in run("fork", *thread).stderr
     assert "4件を復元しました" in run("restore", cells(gone)[0], *thread).stdout
     run("undo", *thread)
@@ -317,7 +309,8 @@ def test_a_japanese_conversation(run: Run) -> None:
         pytest.param(["restore", "lunch"], id="nothing is called so"),
         pytest.param(["pick", "lunch", "--from", "cut-lunch"], id="pick from no cut"),
         pytest.param(["pick", "lunch", "--from", "nobody"], id="pick from no thread"),
-        pytest.param(["spent", "--thread", "nobody"], id="nobody spent"),
+        pytest.param(["tokens", "--thread", "nobody"], id="nobody's tokens"),
+        pytest.param(["timeline", "--view", "9"], id="no such turn"),
     ],
 )
 def test_what_is_not_there(run: Run, command: list[str]) -> None:

@@ -3,7 +3,7 @@ import pty
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -15,6 +15,14 @@ from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, LISTS, ON_LISTS
 from tests.http.openai_server import Asked, OpenAIServer, Said
 from unsay.cli.main import cli
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the suite was started in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press_ctrl_c_once(server: OpenAIServer) -> None:

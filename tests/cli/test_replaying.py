@@ -29,7 +29,7 @@ def script(asked: Asked) -> Said:
         return ON_JAPANESE
     if asked.question == LISTS:
         return ON_LISTS
-    return CARS if asked.model == "answerer" and "Attempt" not in asked.system else ON_NESTED
+    return CARS if asked.model == "answerer" and "Attempt" not in asked.told else ON_NESTED
 
 
 @pytest.fixture

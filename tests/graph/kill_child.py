@@ -21,7 +21,7 @@ from langgraph.store.base import PutOp
 from unsay.graph.conversation import Conversation
 from unsay.history.database import FileDatabase, open_database
 from unsay.scripted.detector import ScriptedDetector
-from unsay.scripted.replies import attempt_of
+from unsay.scripted.replies import attempt_of, question_of
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.tools import reversible
 from unsay.transcript.text import text_of
@@ -57,7 +57,7 @@ class Parts:
 
     def script(self, messages: list[Any]) -> Any:
         """An answer that follows from the question and the attempt alone; each call is paid for."""
-        asked = next(m.text for m in reversed(messages) if m.type == "human")
+        asked = question_of(messages)
         attempt = attempt_of(messages)
         self.write("paid.txt", asked)
         good = f"This answers {asked}, attempt {attempt}."

@@ -1,6 +1,6 @@
 """One thread that anything may happen to, and what must hold of it after every step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from langgraph.types import Command
 from tests.graph.kit import config
 from tests.graph.steps import OFTEN, STEPS, Step, step
 from tests.graph.troupe import ANSWERS, KNOWN, Crash, NamelessError, Troupe, beats, in_memory
-from tests.graph.verities import Scene, Verities, runs_of, snapshot_of
+from tests.graph.verities import Scene, Verities, as_bytes, runs_of, snapshot_of
 from tests.graph.ways import Ways
 from tests.transcripts import wild_transcripts
 from unsay.errors import (
@@ -33,7 +33,22 @@ from unsay.graph.conversation import Conversation
 from unsay.history.database import open_database
 
 WORDS = ("How do lists work?", "NEW: the weather?", "BACK to lists", "日本の首都は?", "Go on")
-ORDERS = ("/undo", "/rollback", "/rollback home", "/checkpoint", "/checkpoint home", "/timeline")
+ORDERS = (
+    "/undo",
+    "/redo",
+    "/rollback",
+    "/rollback home",
+    "/checkpoint",
+    "/checkpoint home",
+    "/timeline",
+    "/pin",
+    "/pin 1",
+    "/unpin",
+    "/forget",
+    "/forget 1-2",
+    "/forget lists",
+    "/forgotten",
+)
 KINDS = (
     "scripted",
     "agent",
@@ -354,6 +369,50 @@ class Stage(Ways):
     def undo(self) -> None:
         """Somebody takes the newest step back."""
         self.talk.undo()
+
+    @step(place=st.integers(-1, 9))
+    def pin(self, place: int) -> None:
+        """Somebody pins a message, or the newest turn."""
+        self._beside(lambda: self.talk.pin(None if place < 0 else self._message(place).id))
+
+    @step(place=st.integers(-1, 9))
+    def unpin(self, place: int) -> None:
+        """Somebody takes a pin off."""
+        self._beside(lambda: self.talk.unpin(None if place < 0 else self._message(place).id))
+
+    @step(2, place=st.integers(0, 9), through=st.integers(-1, 9))
+    def forget(self, place: int, through: int) -> None:
+        """Somebody forgets a message, or a span."""
+        ends = sorted({place, place if through < 0 else through})
+        names = [self._message(each).id or "" for each in ends]
+        self._beside(lambda: self.talk.forget(*names))
+
+    @step(number=st.integers(1, 3))
+    def forget_topic(self, number: int) -> None:
+        """Somebody forgets a topic."""
+        self._beside(lambda: self.talk.forget(f"topic-{number}"))
+
+    @step(below=st.sampled_from((0.3, 1.0)))
+    def forget_results(self, below: float) -> None:
+        """Somebody forgets the results of tools that bear on nothing."""
+        self._beside(lambda: self.talk.forget_tool_results(below))
+
+    @step(place=st.integers(0, 3))
+    def remember(self, place: int) -> None:
+        """Somebody restores what was forgotten."""
+        entries = self.talk.forgotten()
+        if not entries:
+            raise NothingThereError
+        self._beside(lambda: self.talk.restore(entries[place % len(entries)]["id"]))
+
+    def _beside(self, act: Callable[[], Any]) -> None:
+        """What changes views alone leaves the record as it is, whether it is done or refused."""
+        before = as_bytes(self.talk.messages())
+        try:
+            act()
+        finally:
+            if self.troupe.fuse is None:
+                assert before == as_bytes(self.talk.messages())
 
     @step(event_id=st.sampled_from((None, "mine", "yours")))
     def note(self, event_id: str | None) -> None:

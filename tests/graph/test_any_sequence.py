@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.graph.sequence import Step, play, sequences
 from tests.graph.troupe import ANSWERS, KNOWN
@@ -46,6 +46,13 @@ FOUND = {
         _say("How do lists work?", ("unreachable",)),
         Step("clear"),
         Step("retry"),
+    ],
+    "sealed": [
+        Step("reopen", {"settings": {"live_messages": 4}, "kind": "scripted"}),
+        _say("How do lists work?"),
+        Step("add", {"messages": [HumanMessage("hello", id=f"m{place}") for place in range(6)]}),
+        _say("Go on", ("boom",)),
+        _say("Go on", documents=("A page on lists.", "A BAD page.")),
     ],
 }
 """What `sequences` found before, by the name of the bug."""

@@ -259,7 +259,7 @@ def test_a_preview_writes_nothing(opened: Opening) -> None:
     assert ("Is it far?", "When is the train?") == shown.questions
     assert tuple(m.id for m in talk.messages()) == shown.message_ids
     assert (2, talk.checkpoints()) == (shown.turns, shown.checkpoints)
-    assert shown.tokens == talk.spent().live
+    assert shown.tokens == talk.tokens().spent.live
     assert shown.tokens.total > 0
     assert (before, events) == (state(talk), talk.events())
 
@@ -467,7 +467,7 @@ async def test_every_verb_has_an_async_form(tmp_path: Path) -> None:
         assert AsyncConversation is type(fork)
         assert 4 == (await talk.pick([m.id or "" for m in (await fork.messages())[:2]], "t")).turns
         assert 6 == (await talk.diff("here")).common
-        assert 0 == (await talk.spent()).live.total
+        assert 0 == (await talk.tokens()).spent.live.total
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["a store", "no store"])

@@ -27,7 +27,7 @@ from unsay.errors import (
 )
 from unsay.graph.async_conversation import AsyncConversation
 from unsay.graph.conversation import Conversation
-from unsay.graph.tokens import Tokens
+from unsay.history.tokens import Tokens
 from unsay.transcript.text import text_of
 
 
@@ -201,12 +201,12 @@ def test_each_message_is_paid_for_once(opened: Opening) -> None:
     talk = opened(model, scores(0.9, 0.1, 0.9))
 
     def total(*talks: Conversation) -> int:
-        found = [each.spent() for each in talks]
+        found = [each.tokens().spent for each in talks]
         return sum(each.live.total + each.abandoned.total for each in found)
 
     talk.say("q1")
     talk.say("q2")
-    spent = talk.spent()
+    spent = talk.tokens().spent
     assert (Tokens(input=20, output=2, total=22), Tokens(input=10, output=1, total=11)) == (
         spent.live,
         spent.abandoned,
@@ -224,7 +224,7 @@ def test_each_message_is_paid_for_once(opened: Opening) -> None:
     talk.pick([m.id or "" for m in talk.messages()[:2]], "t")
     talk.undo()
     assert 11 * len(model.inputs) == total(talk, fork)
-    assert "abandoned: 22 tokens (20 in, 2 out)" in str(talk.spent())
+    assert "abandoned: 22 tokens (20 in, 2 out)" in str(talk.tokens().spent)
 
 
 def test_two_at_once_wait_for_each_other(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def outline(talk: Conversation) -> dict[str, Any]:
     marks = [
         (c["name"], c["turn"], c["score"], c["topic"], c["reason"]) for c in talk.checkpoints()
     ]
-    spent = talk.spent()
+    spent = talk.tokens().spent
     return {
         "record": [re.sub("cp-[0-9a-f]+", "cp", each) for each in said(talk.messages())],
         "turns": turns,

@@ -113,17 +113,18 @@ def test_a_retry_within_the_spacing() -> None:
 
 
 def test_the_hints_of_a_retry_stand_beside_them() -> None:
-    """A retry's system message has the hints, then what belongs to the run's start."""
+    """A retry's question is followed by the hints, then by the turn's reminders."""
     model = Numbered()
     graph = make(model, scores(0.1, 0.9), reminders=[START, CITE], settings={"system_prompt": "S."})
 
     say(graph, "q")
 
-    first, retry = (call[0].text for call in model.inputs)
-    assert first.startswith("S.\n")
-    assert retry.startswith("S.\n")
-    assert retry.index("Attempt 2") < retry.index(START.text)
-    assert model.inputs[0][-1].text == model.inputs[1][-1].text
+    first, retry = model.inputs
+    assert first[0].text.startswith("S.\n")
+    assert first[0] == retry[0]
+    asked = retry[-1].text
+    assert ["q\n", True] == [asked[:2], asked.index("Attempt 2") < asked.index(CITE.text)]
+    assert START.text in retry[0].text
 
 
 @pytest.mark.parametrize("by", ["rollback", "undo", "command"])

@@ -233,7 +233,9 @@ def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
 
     say(made, "Kyoto")
 
-    assert "what it did stands: the ticket to Kyoto" in str(chat.calls[-1][0].content)
+    assert "what it did stands: the ticket to Kyoto" in "".join(
+        str(m.content) for m in chat.calls[-1]
+    )
 
 
 def test_the_best_draft_tells_of_deeds_that_stand() -> None:

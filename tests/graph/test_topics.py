@@ -1,7 +1,10 @@
 import pytest
 
 from tests.graph.kit import config, make, said, say
+from unsay.context.rendering import summary_message
+from unsay.prompts.catalogue import texts
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
+from unsay.types import Language
 
 ENGLISH = {
     "Please tell me about Python list comprehensions.": (
@@ -33,9 +36,10 @@ JAPANESE = {
 
 
 @pytest.mark.parametrize(
-    "scenario", [pytest.param(ENGLISH, id="en"), pytest.param(JAPANESE, id="ja")]
+    ("scenario", "language"),
+    [pytest.param(ENGLISH, "en", id="en"), pytest.param(JAPANESE, "ja", id="ja")],
 )
-def test_the_seeds_three_questions(scenario: dict[str, str]) -> None:
+def test_the_seeds_three_questions(scenario: dict[str, str], language: Language) -> None:
     """Python, then the weather, then Python again: folded, and opened again on return."""
     chat = ScriptedChat(replies=scenario)
     graph = make(chat, ScriptedJudge())
@@ -48,8 +52,10 @@ def test_the_seeds_three_questions(scenario: dict[str, str]) -> None:
     assert second_view[-1] == second
     assert not any(scenario[first] in text for text in second_view)
     assert chat.calls[1][0].type == "system"
-    assert third_view[1:] == [first, scenario[first], third]
-    assert scenario[second] not in third_view[0]
+    left = state["topics"][1]["summary"]
+    told = summary_message([left], texts(language)).content
+    assert second in left
+    assert third_view == [first, scenario[first], f"{told}\n\n{third}"]
     assert [t["id"] for t in state["topics"]] == ["topic-1", "topic-2"]
     assert "Python" in state["current_topic"]
     assert len(state["messages"]) == 6

@@ -10,6 +10,7 @@ from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, sco
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
 from unsay.history.cuts import unpack
+from unsay.scripted.replies import question_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.transcript.marks import mark_of
 
@@ -97,8 +98,8 @@ def test_a_rejected_draft_is_retried_with_the_reason_and_without_the_draft() -> 
         "human: q2",
         "ai: A better answer.",
     ]
-    assert "It talks about fish." in retry[0].content
-    assert retry[-1].content == "q2"
+    assert "It talks about fish." in retry[-1].content
+    assert question_of(retry) == "q2"
     assert not any("Nonsense" in str(message.content) for message in retry)
     assert mark_of(state["messages"][-1])["rollbacks"] == 1
     chat.assert_all_used()
@@ -157,8 +158,8 @@ def test_a_failure_goes_to_the_last_checkpoint_and_a_second_one_further() -> Non
 
     state = say(graph, "q1", "q2", "q3", "q4")
 
-    assert ["q1", "q2", "q4"] == [t for t in model.texts(4) if t.startswith("q")]
-    assert ["q1", "q4"] == [t for t in model.texts(5) if t.startswith("q")]
+    assert ["q1", "q2", "q4"] == [t.split("\n")[0] for t in model.texts(4) if t.startswith("q")]
+    assert ["q1", "q4"] == [t.split("\n")[0] for t in model.texts(5) if t.startswith("q")]
     assert said(state["messages"])[-2:] == [
         "human: q4",
         "ai: This is draft 6, about what was asked.",
@@ -207,9 +208,9 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
         "human: q2",
         "ai: This is draft 2, about what was asked.",
     ]
-    assert not any("bad" in text for text in model.texts(-1)[1:])
+    assert not any("bad question" in text or "bad answer" in text for text in model.texts(-1))
     assert [ref["kind"] for ref in state["cuts"]] == ["context"]
-    assert "taken back" in model.texts(-1)[0]
+    assert "taken back" in model.texts(-1)[-1]
 
 
 def test_an_injected_exchange_alone_is_judged_and_answered_by_a_notice() -> None:

@@ -12,7 +12,7 @@ from tests.graph.troupe import KNOWN, Crash
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
 from unsay.graph.conversation import Conversation
 from unsay.history.run_states import Run
-from unsay.services import PROVIDERS
+from unsay.models import PROVIDERS
 from unsay.transcript.events import body_of
 from unsay.transcript.parts import calls_of, thinking_of
 from unsay.transcript.replay import Replayed, replay
@@ -128,7 +128,9 @@ def _check_end(
     run = runs[now.values["turn"]["run_id"]]
     wanted = "paused" if now.interrupts else "completed"
     assert (wanted, bool(now.interrupts)) == (run.status, run.suspension is not None)
-    stopped = bool(scene.before.next or scene.before.tasks)
+    before = scene.runs.get(run.run_id)
+    unfinished = before is not None and before.status != "completed"
+    stopped = bool(scene.before.next or scene.before.tasks or unfinished)
     went_on = scene.name in GOES_ON or (not new and (stopped or scene.name == "retry"))
     assert bool(new) != went_on or _unopened(scene)
 

@@ -5,14 +5,22 @@ is for scripts that depend on what was asked.
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from langchain_core.messages import HumanMessage
+
+from unsay.scripted.replies import question_of
+
 PIECE = 6
 """Characters of a streamed piece."""
+
+
+_END = re.compile(r"\n\n(?:The user's message ends here\.|利用者のメッセージはここまでです。)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +37,15 @@ class Asked:
 
     @property
     def question(self) -> str:
-        """The newest words of the user."""
-        return next(m["content"] for m in reversed(self.body["messages"]) if m["role"] == "user")
+        """The newest words of the user; not what a view puts before or behind them."""
+        said = (m["content"] for m in self.body["messages"] if m["role"] == "user")
+        return question_of([HumanMessage(each) for each in said])
+
+    @property
+    def told(self) -> str:
+        """What the operator says of this attempt: behind the user's words, and in the system prompt."""
+        newest = next(m["content"] for m in reversed(self.body["messages"]) if m["role"] == "user")
+        return "\n".join([self.system, *_END.split(str(newest), maxsplit=1)[1:]])
 
     @property
     def system(self) -> str:

@@ -46,7 +46,7 @@ class SeedTalk:
         return {"score": 0.1, "reason": reason}
 
     def _answer(self, asked: Asked) -> Said:
-        first_try = self.reasons[self.poisoned] not in asked.system
+        first_try = self.reasons[self.poisoned] not in asked.told
         if asked.question == self.questions[2] and first_try:
             return self.poisoned
         return self.answers[asked.question]

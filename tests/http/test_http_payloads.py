@@ -34,7 +34,7 @@ def replies(asked: Asked) -> Said:
     if asked.body.get("tools") and asked.body["messages"][-1]["role"] != "tool":
         return Calls(name="read_meter", arguments={"city": "京都"})
     bad, good = DRAFTS[asked.question]
-    return good if "魚？" in asked.system else bad
+    return good if "魚？" in asked.told else bad
 
 
 def posted(asked: Asked) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_each_failed_attempt_is_kept_with_its_hints(serve: Serve, tmp_path: Path
         lambda asked: (
             {"score": 0.1, "reason": "No, 違う."}
             if asked.model == "judge"
-            else f"Draft {len(asked.system)}, which says enough."
+            else f"Draft {len(asked.told)}, which says enough."
         )
     )
     with opened(tmp_path) as talk:

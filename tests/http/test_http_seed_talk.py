@@ -55,7 +55,7 @@ def test_retry_is_told_the_reason_and_not_the_bad_answer(
     third = seed_talk.questions[2]
     first, retry = (a for a in server.asked_of("answerer") if a.question == third)
     reason = seed_talk.reasons[seed_talk.poisoned]
-    assert (False, True) == (reason in first.system, reason in retry.system)
+    assert (False, True) == (reason in first.told, reason in retry.told)
     assert not [asked for asked in (first, retry) if seed_talk.poisoned[:30] in asked.text]
 
 
@@ -70,7 +70,7 @@ def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
     assert bad in [judged_answer(asked) for asked in server.asked_of("judge")]
     assert (seed_talk.questions[3], True, False) == (
         last.question,
-        seed_talk.reasons[bad] in last.system,
+        seed_talk.reasons[bad] in last.told,
         bad[:30] in last.text,
     )
 
@@ -90,16 +90,16 @@ def test_judge_is_asked_for_a_structure(serve: Serve, seed_talk: SeedTalk, tmp_p
 def test_weather_is_left_out_when_python_is_asked_about_again(
     serve: Serve, seed_talk: SeedTalk, tmp_path: Path
 ) -> None:
-    """Back at Python, the request shows the list comprehensions and not the weather's answer."""
+    """Back at Python, the request has the list comprehensions, and of the weather a summary."""
     server = serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    third = next(a for a in server.asked_of("answerer") if a.question == seed_talk.questions[2])
-    shown = [message["content"] for message in third.body["messages"][1:]]
-    assert [
-        seed_talk.questions[0],
-        seed_talk.answers[seed_talk.questions[0]],
-        seed_talk.questions[2],
-    ] == shown
+    lists, weather, decorators, _ = seed_talk.questions
+    third = next(a for a in server.asked_of("answerer") if a.question == decorators)
+    *shown, last = [message["content"] for message in third.body["messages"]]
+    summary, asked = last.split('</summary key="')
+    assert [lists, seed_talk.answers[lists]] == shown
+    assert (True, True) == (weather in summary, asked.endswith(f"\n\n{decorators}"))
+    assert seed_talk.answers[weather] not in last
 
 
 def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def test_tool_call_makes_its_round_trip(llmock: LLMock, tmp_path: Path) -> None:
         talk.say(QUESTION)
         assert ROUND_TRIP == steps(talk.messages())
     first, second = bodies(llmock, "answerer")
-    assert ["read_meter"] == [tool["function"]["name"] for tool in first["tools"]]
+    offered = [tool["function"]["name"] for tool in first["tools"]]
+    assert ["read_meter", "read_tool_result", "recall"] == offered
     assert ("tool", "Paris: 21 degrees") == (
         second["messages"][-1]["role"],
         second["messages"][-1]["content"],

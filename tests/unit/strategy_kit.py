@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from unsay.context.base import Strategy
 from unsay.context.situation import Plan, Situation
-from unsay.effects import Call
+from unsay.effects import Call, Steps
 from unsay.prompts.catalogue import texts
 from unsay.transcript.text import text_of
 
@@ -28,7 +28,7 @@ class Summarizer:
     requests: list[list[AnyMessage]] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
 
-    def ask(self, request: Sequence[AnyMessage], model: Any) -> Call:
+    def ask(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         """The call, as a graph would make it."""
 
         def reply() -> Any:
@@ -42,7 +42,7 @@ class Summarizer:
         async def later() -> Any:
             return reply()
 
-        return Call(blocking=reply, awaitable=later)
+        return (yield Call(blocking=reply, awaitable=later))
 
 
 def talk(shape: str, words: str = "some words of the talk") -> list[AnyMessage]:

@@ -1,22 +1,31 @@
-"""Budgets in a graph's state: a person is asked before money is spent, and the answer resumes."""
+"""The door to the models in a graph of one node: what is held, asked, booked, and let go of."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
-from unsay.budget.books import Book, Place, new_book, settle, used_of
-from unsay.budget.budgets import Limit, Limits, demand, extend, reserve
-from unsay.budget.pricing import Usage, amount_of, usage_of
-from unsay.errors import BudgetExceededError
+from unsay.budget.books import Book
+from unsay.effects import Steps, adrive, drive
+from unsay.errors import BudgetDeclinedError, BudgetExceededError, ConfigurationError
+from unsay.graph.builder import make_services
+from unsay.nodes.account import kept_book
+from unsay.nodes.metering import ask_model, with_room
+from unsay.nodes.open_books import OpenBooks
+from unsay.nodes.usage import Purpose
+from unsay.services import Scope
+from unsay.settings import Context
+from unsay.state import State, Update
 
-LIMITS = Limits(session=Limit(tokens=2_000), task=Limit(tokens=250), mode="hard")
 REPLY = AIMessage(
     "words",
     usage_metadata={
@@ -27,101 +36,289 @@ REPLY = AIMessage(
     },
 )
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
+SENT = 80
+LIMIT = 700
+YES, NO = Command(resume="approve"), Command(resume="reject")
+Node = Callable[[State, Scope], Steps[Update]]
 
 
-class Working(TypedDict, total=False):
-    """What the graph keeps."""
+class Bench:
+    """A graph of one node, and the model that it asks."""
 
-    turn: int
-    task: str
-    budget: Book
-    refused: bool
+    def __init__(self, *, store: BaseStore | None = None, **settings: Any) -> None:
+        self.calls = 0
+        self.fault: BaseException | None = None
+        self.store = store or InMemoryStore()
+        self.model = RunnableLambda(self._answer, afunc=self._aanswer)
+        self.services = make_services(
+            self.model, settings={"backpressure": (), "session_budget_tokens": LIMIT, **settings}
+        )
 
+    def _answer(self, _: Any) -> AIMessage:
+        self.calls += 1
+        if self.fault is not None:
+            raise self.fault
+        return REPLY
 
-def graph(limits: Limits, asked: list[int]) -> Any:
-    """One node that asks a model, if its budget has room, as a node of ours would."""
+    async def _aanswer(self, given: Any) -> AIMessage:
+        return self._answer(given)
 
-    def answer(state: Working) -> Working:
-        book, place = state.get("budget", new_book()), Place(task_id=state["task"])
-        key, most = f"{state['turn']}", amount_of(Usage(input=80, output=40))
-        tried = reserve(book, limits, most, key=key, place=place)
-        demand(tried.check)
-        if tried.check.outcome == "ask":
-            if not interrupt([str(gauge) for gauge in tried.check.exceeded]):
-                return {"refused": True}
-            book = extend(book, limits, most, place=place)
-            tried = reserve(book, limits, most, key=key, place=place)
-        asked.append(state["turn"])
-        spent = amount_of(usage_of(REPLY.usage_metadata))
-        return {"budget": settle(tried.book, spent, key=key, place=place), "refused": False}
+    def asking(self, scope: Scope, key: str = "k", purpose: Purpose = "answer") -> Steps[Any]:
+        """One call through the door."""
+        sent = [HumanMessage("Hello there?")]
+        return (
+            yield from ask_model(
+                scope, self.model, sent, purpose=purpose, key=key, tokens=lambda: SENT
+            )
+        )
 
-    builder = StateGraph(Working)
-    builder.add_node("answer", answer)
-    builder.add_edge(START, "answer")
-    builder.add_edge("answer", END)
-    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
-    return builder.compile(checkpointer=InMemorySaver(serde=strict))
+    def graph(self, node: Node | None = None) -> Any:
+        """The node, compiled; by default it asks once, under the newest message's words."""
 
+        def plain(state: State, scope: Scope) -> Steps[Update]:
+            yield from self.asking(scope, state["messages"][-1].text)
+            return Update()
 
-@pytest.fixture
-def turns() -> Callable[..., tuple[Any, list[int]]]:
-    """A graph in which some turns of one task were answered."""
+        steps = node or plain
 
-    def turns(limits: Limits, count: int) -> tuple[Any, list[int]]:
-        asked: list[int] = []
-        made = graph(limits, asked)
-        for turn in range(count):
-            made.invoke({"turn": turn, "task": "first"}, CONFIG)
-        return made, asked
+        def work(state: State, config: RunnableConfig) -> Update:
+            return drive(steps(state, Scope.of(self.services, config)))
 
-    return turns
+        async def awork(state: State, config: RunnableConfig) -> Update:
+            return await adrive(steps(state, Scope.of(self.services, config)))
 
+        builder = StateGraph(State, context_schema=Context)
+        builder.add_node("work", RunnableLambda(work, afunc=awork))
+        builder.add_edge(START, "work")
+        builder.add_edge("work", END)
+        strict = JsonPlusSerializer(allowed_msgpack_modules=None)
+        return builder.compile(checkpointer=InMemorySaver(serde=strict), store=self.store)
 
-def used(made: Any, task: str = "first") -> list[int]:
-    """What the kept book says: of the session, and of a task."""
-    book = made.get_state(CONFIG).values["budget"]
-    return [used_of(book, layer, Place(task_id=task)).tokens for layer in ("session", "task")]
+    @property
+    def book(self) -> Book:
+        """As it is kept."""
+        return drive(kept_book(self.store, "t"))
 
-
-def test_a_hard_limit_refuses_before_the_model_is_asked(turns: Callable[..., Any]) -> None:
-    """The state is as it was, and the next task is answered."""
-    made, asked = turns(LIMITS, 2)
-    with pytest.raises(BudgetExceededError, match=r"task budget: 200 \+ 120 of 250 tokens"):
-        made.invoke({"turn": 2, "task": "first"}, CONFIG)
-    assert ([0, 1], [200, 200]) == (asked, used(made))
-
-    made.invoke({"turn": 3, "task": "second"}, CONFIG)
-
-    assert ([0, 1, 3], [300, 100]) == (asked, used(made, "second"))
+    @property
+    def used(self) -> list[int]:
+        """What is spent, and what is held."""
+        book = self.book
+        return [book["session"]["tokens"], sum(each["tokens"] for each in book["holds"])]
 
 
-def test_a_yes_resumes_and_is_remembered(turns: Callable[..., Any]) -> None:
-    """The model is asked once, after the answer, and the next call has room as well."""
-    made, asked = turns(replace(LIMITS, mode="ask"), 2)
-    waiting = made.invoke({"turn": 2, "task": "first"}, CONFIG)
-    assert ["task budget: 200 + 120 of 250 tokens"] == waiting["__interrupt__"][0].value
-    assert ([0, 1], [200, 200]) == (asked, used(made))
-
-    made.invoke(Command(resume=True), CONFIG)
-    after = made.invoke({"turn": 3, "task": "first"}, CONFIG)
-
-    assert ([0, 1, 2, 3], [400, 400]) == (asked, used(made))
-    assert "__interrupt__" not in after
+Run = Callable[[Any, Any], Any]
 
 
-def test_a_no_spends_nothing(turns: Callable[..., Any]) -> None:
+def blocking(graph: Any, value: Any) -> Any:
+    """One run."""
+    return graph.invoke(_given(value), CONFIG)
+
+
+def on_a_loop(graph: Any, value: Any) -> Any:
+    """One run on an event loop."""
+    return asyncio.run(graph.ainvoke(_given(value), CONFIG))
+
+
+def _given(value: Any) -> Any:
+    return {"messages": [HumanMessage(value)]} if isinstance(value, str) else value
+
+
+@pytest.fixture(params=[blocking, on_a_loop], ids=["blocking", "event loop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a graph in both forms."""
+    made: Run = request.param
+    return made
+
+
+def test_what_a_call_may_come_to_is_kept_before_it_is_made(run: Run) -> None:
+    """And what it came to afterwards, the cache's tokens with the others."""
+    bench, seen = Bench(), list[list[int]]()
+    bench.model = RunnableLambda(lambda _: seen.append(bench.used) or REPLY)
+    run(bench.graph(), "one")
+
+    assert ([[0, 580]], [100, 0]) == (seen, bench.used)
+
+
+def test_a_call_that_is_not_answered_is_let_go_of(run: Run) -> None:
+    """It may be made again under its key."""
+    bench = Bench(budget_mode="hard")
+    bench.fault = ConnectionError("no route")
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            run(bench.graph(), "one")
+    assert ([0, 0], 3) == (bench.used, bench.calls)
+
+
+def test_a_call_that_ran_out_of_time_is_paid_for(run: Run) -> None:
+    """Its request was sent; nobody knows what it came to, so that the estimate stands."""
+    bench = Bench()
+    bench.fault = TimeoutError()
+    with pytest.raises(TimeoutError):
+        run(bench.graph(), "one")
+    assert [580, 0] == bench.used
+
+
+def test_a_call_whose_reply_was_lost_counts_again(run: Run) -> None:
+    """It is made, and paid for, a second time."""
+    bench = Bench()
+    for _ in range(2):
+        run(bench.graph(), "one")
+    assert ([200, 0], ["one-answer", "one-answer~2"]) == (bench.used, bench.book["keys"])
+
+
+def test_a_no_ends_the_call_without_money(run: Run) -> None:
     """And the next call is asked about again."""
-    made, asked = turns(replace(LIMITS, mode="ask"), 2)
-    made.invoke({"turn": 2, "task": "first"}, CONFIG)
-    made.invoke(Command(resume=False), CONFIG)
-    again = made.invoke({"turn": 3, "task": "first"}, CONFIG)
+    bench = Bench(session_budget_tokens=100)
+    graph = bench.graph()
+    assert "__interrupt__" in run(graph, "one")
+    with pytest.raises(BudgetDeclinedError, match=r"session budget: 0 \+ 580 of 100 tokens"):
+        run(graph, NO)
+    assert ([0, 0], 0) == (bench.used, bench.calls)
+    assert "__interrupt__" in run(graph, "two")
 
-    assert ([0, 1], [200, 200]) == (asked, used(made))
-    assert "__interrupt__" in again
+
+@pytest.mark.parametrize("purpose", ["judge", "summary", "title"])
+def test_what_stands_beside_an_answer_never_interrupts(run: Run, purpose: Purpose) -> None:
+    """It is refused as by a hard limit."""
+    bench = Bench(session_budget_tokens=50)
+
+    def node(state: State, scope: Scope) -> Steps[Update]:
+        del state
+        with pytest.raises(BudgetExceededError, match="The model was not asked"):
+            yield from bench.asking(scope, purpose=purpose)
+        return Update()
+
+    assert "__interrupt__" not in run(bench.graph(node), "one")
+    assert 0 == bench.calls
 
 
-def test_a_soft_limit_lets_the_talk_go_on(turns: Callable[..., Any]) -> None:
-    """What is over it is booked like the rest."""
-    made, asked = turns(replace(LIMITS, mode="soft"), 5)
+def test_what_leads_up_to_a_call_waits_for_its_room(run: Run) -> None:
+    """A person is asked before a summary is paid for, so that it is paid for once."""
+    bench = Bench()
 
-    assert ([0, 1, 2, 3, 4], [500, 500]) == (asked, used(made))
+    def node(state: State, scope: Scope) -> Steps[Update]:
+        del state
+
+        def steps() -> Steps[Any]:
+            yield from bench.asking(scope, "plan", "summary")
+            return (yield from bench.asking(scope, "say"))
+
+        yield from with_room(
+            scope, bench.model, steps, purpose="answer", key="say", tokens=lambda: 2 * SENT
+        )
+        return Update()
+
+    for words in ("one", "two"):
+        run(bench.graph(), words)
+    graph = bench.graph(node)
+    assert ("__interrupt__" in run(graph, "three"), 2) == (True, bench.calls)
+
+    assert "__interrupt__" not in run(graph, YES)
+
+    assert ([400, 0], 4) == (bench.used, bench.calls)
+
+
+def test_steps_that_fail_hold_nothing(run: Run) -> None:
+    """The call that they led up to was not made."""
+    bench = Bench(session_budget_tokens=5_000)
+
+    def node(state: State, scope: Scope) -> Steps[Update]:
+        del state
+
+        def steps() -> Steps[Any]:
+            yield from bench.asking(scope, "plan", "summary")
+            raise ValueError("no plan")
+
+        yield from with_room(
+            scope, bench.model, steps, purpose="answer", key="say", tokens=lambda: 1
+        )
+        return Update()
+
+    with pytest.raises(ValueError, match="no plan"):
+        run(bench.graph(node), "one")
+    assert [100, 0] == bench.used
+
+
+def test_threads_of_one_graph_share_no_book() -> None:
+    """Nor does any book stay open when no call is under way."""
+    bench = Bench()
+    graph = bench.graph()
+    for thread in ("a", "b"):
+        graph.invoke(_given("one"), {"configurable": {"thread_id": thread}})
+
+    assert [100, 100] == [
+        drive(kept_book(bench.store, each))["session"]["tokens"] for each in ("a", "b")
+    ]
+    assert {} == bench.services.sole(OpenBooks)._open
+
+
+async def test_calls_of_one_thread_share_its_book() -> None:
+    """At one time they are granted no more than there is; every one is kept."""
+    bench = Bench(session_budget_tokens=2_000, budget_mode="hard")
+    inside, most = 0, 0
+
+    async def slow(_: Any) -> AIMessage:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        return REPLY
+
+    bench.model = RunnableLambda(lambda _: REPLY, afunc=slow)
+
+    def node(state: State, scope: Scope) -> Steps[Update]:
+        yield from bench.asking(scope, state["messages"][-1].text)
+        return Update()
+
+    graph, said = bench.graph(node), [f"call {number}" for number in range(12)]
+    results = await asyncio.gather(
+        *(graph.ainvoke(_given(words), CONFIG) for words in said), return_exceptions=True
+    )
+
+    refused = [each for each in results if isinstance(each, BudgetExceededError)]
+    answered = len(said) - len(refused)
+    assert 0 < most <= 3
+    assert [100 * answered, 0] == bench.used
+    assert answered == len(bench.book["keys"])
+    assert len(refused) == len([each for each in results if isinstance(each, Exception)])
+
+
+class Broken(InMemoryStore):
+    """A store that fails while it is told to."""
+
+    fails = False
+
+    def batch(self, ops: Any) -> Any:
+        """As the store does it, unless it fails."""
+        if self.fails:
+            raise OSError("the disk is full")
+        return super().batch(ops)
+
+    async def abatch(self, ops: Any) -> Any:
+        """As the store does it, unless it fails."""
+        if self.fails:
+            raise OSError("the disk is full")
+        return await super().abatch(ops)
+
+
+def test_a_call_that_cannot_be_kept_is_not_made(run: Run) -> None:
+    """And is made, once, when it can."""
+    store = Broken()
+    bench = Bench(store=store)
+    store.fails = True
+    with pytest.raises(OSError, match="full"):
+        run(bench.graph(), "one")
+    assert 0 == bench.calls
+    store.fails = False
+    run(bench.graph(), "one")
+
+    assert ([100, 0], 1) == (bench.used, bench.calls)
+
+
+def test_a_cost_budget_wants_the_model_s_price(run: Run) -> None:
+    """A model that names none could spend without bound."""
+    bench = Bench(session_budget_cost=1.0, prices={"other": {"input": 1.0, "output": 1.0}})
+    with pytest.raises(ConfigurationError, match="no price"):
+        run(bench.graph(), "one")
+    assert 0 == bench.calls

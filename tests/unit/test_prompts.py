@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,8 @@ from unsay.transcript.text import language_of
 
 JUDGING = Path(judging.__file__).parent
 TAGS = ["earlier", "question", "answer", "conversation", "document", "reason", "summary"]
-NAMES = [field.name for field in fields(Texts) if field.name != "rules"]
+MAPPINGS = [f.name for f in fields(Texts) if isinstance(getattr(ENGLISH, f.name), Mapping)]
+NAMES = [field.name for field in fields(Texts) if field.name not in MAPPINGS]
 RAW = {name for name in NAMES if name.endswith("_system")}
 """Fields that are sent as they are; their braces are JSON."""
 
@@ -60,6 +62,16 @@ def test_each_catalogue_is_in_its_language(name: str) -> None:
     assert "en" == language_of(getattr(ENGLISH, name))
     if name not in {"timeline_line", "at_message"}:
         assert "ja" == language_of(getattr(JAPANESE, name))
+
+
+@pytest.mark.parametrize("name", [each for each in MAPPINGS if each != "rules"])
+def test_names_are_given_in_both_languages(name: str) -> None:
+    """What English has a word for, Japanese has one for, with the same values in it."""
+    english, japanese = getattr(ENGLISH, name), getattr(JAPANESE, name)
+    assert {key: placeholders(words) for key, words in english.items()} == {
+        key: placeholders(words) for key, words in japanese.items()
+    }
+    assert {"ja"} == {language_of(words) for words in japanese.values()}
 
 
 @pytest.mark.parametrize("source", ["signals.py", "prejudge.py", "verdicts.py"])

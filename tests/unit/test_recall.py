@@ -14,9 +14,19 @@ from langchain_core.messages import (
 )
 
 from tests.transcripts import valid_transcripts
-from unsay.context.recall import PATIENCE, Recalled, Recollection, recall
+from unsay.context.recall import FILLING, PATIENCE, Bars, Recalled, Recollection, recall
 from unsay.context.recall_index import RecallIndex
-from unsay.context.recall_rank import kinds_meant, spread
+from unsay.context.recall_rank import (
+    MOST_READ,
+    STRONGEST,
+    asked,
+    bm25,
+    evident,
+    kinds_meant,
+    ranked,
+    rarity,
+    spread,
+)
 from unsay.errors import InputError
 from unsay.transcript.cut import steps
 
@@ -208,24 +218,32 @@ def test_instructions_are_not_recalled() -> None:
 def test_a_floor_keeps_out_what_hardly_bears() -> None:
     """With a floor, room that is left stays empty."""
     folded = talk("We moored the boat at Elba.", *SMALL_TALK)
-    recalled = recall("boat at Elba", folded, budget_tokens=1_000, count=ten_each, floor=0.9)
+    recalled = recall(
+        "boat at Elba", folded, budget_tokens=1_000, count=ten_each, bars=Bars(floor=0.9)
+    )
     assert ["m0"] == ids(recalled)
 
 
 def test_an_index_of_the_whole_record_serves() -> None:
-    """Only folded messages come back, though the index knows the others as well."""
+    """What is shown or hidden does not come back, though the index knows it as well."""
     record = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
     index = RecallIndex().covering(record)
-    recalled = recall("boat", record[:2], budget_tokens=13, count=ten_each, index=index)
-    assert ["m0"] == ids(recalled)
+    for out in ("shown", "hidden"):
+        newer = {out: {message.id for message in record[2:]}}
+        recalled = recall("boat", record, budget_tokens=13, count=ten_each, index=index, **newer)
+        assert ["m0"] == ids(recalled)
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         pytest.param({"budget_tokens": -1}, "budget_tokens -1", id="budget"),
-        pytest.param({"floor": 1.5}, "floor 1.5", id="floor"),
-        pytest.param({"index": RecallIndex()}, "'m0' is not in the index", id="index"),
+        pytest.param({"index": RecallIndex()}, "index is of 0 messages", id="empty-index"),
+        pytest.param(
+            {"index": RecallIndex().covering([HumanMessage("A boat.", id="x")])},
+            "index is of 1 messages and the record of 1 others",
+            id="another-index",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(changed: dict[str, object], said: str) -> None:
@@ -233,6 +251,144 @@ def test_what_cannot_be_is_refused(changed: dict[str, object], said: str) -> Non
     arguments = {"budget_tokens": 100, "count": ten_each, **changed}
     with pytest.raises(InputError, match=said):
         recall("boat", talk("A boat."), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        pytest.param({"floor": 1.5}, "floor 1.5", id="floor"),
+        pytest.param({"bar": -0.1}, "bar -0.1", id="bar"),
+        pytest.param({"gain": -1.0}, "gain -1.0", id="gain"),
+    ],
+)
+def test_bars_that_cannot_be_are_refused(changed: dict[str, float], said: str) -> None:
+    """A share outside 0 to 1, or a gain under 0, is refused with its value."""
+    with pytest.raises(InputError, match=said):
+        Bars(**changed)
+
+
+TALKS = {
+    "en": ("We keep a parrot called Biscuit.", "Parrots eat seeds.", "How is the weather today?"),
+    "ja": ("鸚鵡の名前はビスケットです。", "鸚鵡の名前は色々あります。", "今日の天気はどうですか?"),
+}
+ASKED = {"en": "What is the parrot called?", "ja": "鸚鵡の名前は何ですか?"}
+CHAT = {
+    "en": ("Lovely, how was the day?", "It was fine today, and how are you?") * 12,
+    "ja": ("今日はどうですか?", "はい、とても良いですね。そちらはどうですか?") * 12,
+}
+
+
+@pytest.mark.parametrize("language", TALKS)
+@pytest.mark.parametrize(
+    ("bars", "about_weather"),
+    [
+        pytest.param(FILLING, 1, id="filling"),
+        pytest.param(Bars(bar=0.5, floor=0.25), 0, id="bar"),
+    ],
+)
+def test_a_bar_keeps_out_what_shares_only_grammar(
+    language: str, bars: Bars, about_weather: int
+) -> None:
+    """With a bar a question that shares no telling word with anything recalls nothing."""
+    fact, _, weather = TALKS[language]
+    record = talk(*CHAT[language], fact, *CHAT[language])
+    found = [
+        recall(question, record, budget_tokens=1_000, count=ten_each, bars=bars)
+        for question in (ASKED[language], weather)
+    ]
+    assert f"m{len(CHAT[language])}" in ids(found[0])
+    assert about_weather == min(1, len(found[1].messages))
+
+
+@pytest.mark.parametrize("language", TALKS)
+@pytest.mark.parametrize(("gain", "expected"), [(0.0, 1), (0.25, 1), (1.5, 0)])
+def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
+    language: str, gain: float, expected: int
+) -> None:
+    """Where a message that is shown has the question's words, one with fewer is not recalled."""
+    fact, other, _ = TALKS[language]
+    record = talk(*CHAT[language], other, *CHAT[language], fact)
+    recalled = recall(
+        ASKED[language],
+        record,
+        budget_tokens=1_000,
+        count=ten_each,
+        shown={record[-1].id or ""},
+        bars=Bars(gain=gain, bar=0.25),
+    )
+    assert expected == ids(recalled).count(f"m{len(CHAT[language])}")
+
+
+def test_what_is_hidden_is_no_rival() -> None:
+    """A message that a person wants left out keeps no other one out."""
+    record = talk(*SMALL_TALK, "Parrots eat seeds.", *SMALL_TALK, "Our parrot is called Biscuit.")
+    found = [
+        ids(
+            recall(
+                ASKED["en"],
+                record,
+                budget_tokens=1_000,
+                count=ten_each,
+                bars=Bars(gain=1.5, bar=0.25),
+                **{out: {record[-1].id or ""}},
+            )
+        )
+        for out in ("shown", "hidden")
+    ]
+    assert [False, True] == ["m24" in each for each in found]
+
+
+RARE = ("boat", "harbor", "violin", "lantern", "温泉")
+
+
+@given(
+    texts=st.lists(st.lists(st.sampled_from(RARE), max_size=3).map(" ".join), max_size=120),
+    question=st.lists(st.sampled_from(RARE), min_size=1, max_size=3).map(" ".join),
+    place=st.integers(0, 119),
+)
+def test_one_message_is_ranked_as_among_all(texts: list[str], question: str, place: int) -> None:
+    """A few messages that are ranked by themselves have the scores that all of them give."""
+    index = RecallIndex().covering(talk(*texts))
+    wanted = asked(question, index)
+    everything = ranked(wanted, index, range(len(index)))
+    for each in [each for each in (place, place // 2) if each < len(index)]:
+        alone = ranked(wanted, index, [each])
+        assert everything.words[each] == pytest.approx(alone.words[each], abs=1e-9)
+        assert everything.total[each] == pytest.approx(alone.total[each], abs=1e-9)
+
+
+@given(
+    texts=st.lists(st.lists(st.sampled_from(RARE), max_size=3).map(" ".join), max_size=60),
+    question=st.lists(st.sampled_from(RARE), min_size=1, max_size=3).map(" ".join),
+    least=st.floats(0.1, 6),
+)
+def test_what_is_evident_is_what_has_the_words(
+    texts: list[str], question: str, least: float
+) -> None:
+    """Those are found that have content words worth enough, and the two to either side of each."""
+    index = RecallIndex().covering(talk(*texts))
+    query = asked(question, index).query
+    own = {term for term, weight in query.weights.items() if weight == 1}
+    worths = [
+        sum(rarity(len(index.found(term)), len(index)) for term in own if index.has(place, term))
+        for place in range(len(index))
+    ]
+    # whether a sum reaches a bar that it meets to the last bit is nobody's business
+    if any(abs(worth - least) < 1e-6 for worth in worths):
+        return
+    strong = [place for place, worth in enumerate(worths) if worth >= least]
+    expected = {place + away for place in strong for away in range(-2, 3)}
+    assert expected & set(range(len(index))) == evident(query, index, least)
+
+
+def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
+    """A question of many common words reads a bounded part of the index, the rarest words first."""
+    common = [f"w{number}x" for number in range(40)]
+    texts = [" ".join(common)] * (MOST_READ // 4)
+    index = RecallIndex().covering(talk(*texts, "A berth at Elba.", *texts))
+    query = asked(f"Elba {' '.join(common)}", index).query
+    assert {len(texts)} == bm25(query, index).keys()
+    assert len(evident(query, index, 0.0)) <= 5 * STRONGEST
 
 
 @given(

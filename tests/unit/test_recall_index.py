@@ -96,3 +96,22 @@ def test_messages_without_ids_are_known_by_their_words() -> None:
     """A message without an id is known again by what it says."""
     one, same, other = HumanMessage("a"), HumanMessage("a"), AIMessage("a")
     assert key_of(one) == key_of(same) != key_of(other)
+
+
+@given(texts=said, older=said, gone=st.integers(0, 6))
+def test_what_comes_before_does_not_matter(texts: list[str], older: list[str], gone: int) -> None:
+    """An index that grows at its beginning, or loses it, is that of the messages as they stand."""
+    newest, before = messages(texts, first=100), messages(older)
+    grown = RecallIndex().covering(newest).covering([*before, *newest])
+    assert contents(RecallIndex().covering([*before, *newest])) == contents(grown)
+    left = [*before, *newest][gone:]
+    assert contents(RecallIndex().covering(left)) == contents(grown.covering(left))
+
+
+def test_older_messages_leave_the_newer_ones_alone() -> None:
+    """What is read later and stands before is indexed by itself."""
+    newest, before = messages(["harbor violin"] * 90, first=500), messages(["lantern"] * 70)
+    index = RecallIndex().covering(newest)
+    grown = index.covering([*before, *newest])
+    assert index.blocks[-1].postings is grown.blocks[-1].postings
+    assert [(70, 1), (71, 1)] == grown.found(stem("violin"))[:2]

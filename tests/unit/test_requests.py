@@ -140,12 +140,15 @@ def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
 
 def test_a_witness_that_saw_nothing_has_the_view() -> None:
     """For a function in place of a model the request is the view."""
-    assert (SENT, {}) == (Witness(SENT).sent, Witness(SENT).params)
+    witness = Witness()
+    witness.sees(SENT)
+    assert (SENT, SENT, {}) == (witness.view, witness.sent, witness.params)
 
 
 def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
     """What an agent puts around the view is noted as it leaves."""
-    witness = Witness(SENT)
+    witness = Witness()
+    witness.sees(SENT)
     chat = ScriptedChat(default="Nine.")
     chain = RunnableLambda(lambda sent: [SystemMessage("Think."), *sent]) | chat
 
@@ -154,18 +157,20 @@ def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
 
     assert ["Think.", "Warm?"] == [message.text for message in witness.sent]
     assert chat.calls[-1] == list(witness.sent)
+    assert SENT == witness.view
 
 
 async def test_a_witness_hears_on_an_event_loop() -> None:
     """Awaited and streamed calls are noted too, before the call returns."""
-    witness = Witness([])
+    witness = Witness()
     async for _ in ScriptedChat(default="Nine.").astream(SENT, {"callbacks": [witness]}):
         assert SENT == list(witness.sent)
 
 
 def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
     """Judges, summaries and titles below the call are no request of the answer."""
-    witness = Witness(SENT)
+    witness = Witness()
+    witness.sees(SENT)
     aside: Any = {"callbacks": [witness], "tags": [ASIDE]}
     ScriptedChat(default="0.9").invoke("Grade this.", aside)
     assert SENT == list(witness.sent)
@@ -174,7 +179,7 @@ def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
 @pytest.mark.parametrize("name", sorted(UNKEPT))
 def test_parameters_that_may_hold_a_secret_are_not_noted(name: str) -> None:
     """Keys, headers and clients never leave the call."""
-    witness = Witness([])
+    witness = Witness()
     witness.on_chat_model_start(
         {}, [SENT], invocation_params={name: "SECRET", "temperature": 0.5, "client": object()}
     )

@@ -25,12 +25,12 @@ from unsay.effects import drive
 from unsay.history.checkpoints import make_checkpoint
 from unsay.history.sealed import Page, read_back
 from unsay.judging.topics import LexicalDetector
+from unsay.nodes.earlier import opened_words
 from unsay.nodes.logbook import EMPTY
 from unsay.nodes.moves import turns_left
 from unsay.nodes.sealing import (
     PAGES,
     came_again,
-    opened_words,
     reach,
     seal,
     unmarked,
@@ -378,10 +378,10 @@ def test_a_topic_returns_with_its_words(first: int) -> None:
     if not first:
         state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
     now = sealed_by(state, run)
-    assert [] == drive(opened_words(now, run))
+    assert [] == drive(opened_words(now, run)).words
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(opened_words(back, run))]
+    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(opened_words(back, run)).words]
 
 
 def test_words_before_any_topic_return_with_it() -> None:
@@ -394,7 +394,7 @@ def test_words_before_any_topic_return_with_it() -> None:
     assert () == pages_of(now, run)[0].segments
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert state["messages"][:220] == drive(opened_words(back, run))
+    assert state["messages"][:220] == drive(opened_words(back, run)).words
 
 
 def ends(state: State, *names: str) -> State:

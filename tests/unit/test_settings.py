@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import ConfigurationError
-from unsay.graph.builder import build_graph
 from unsay.presets import PRESETS
 from unsay.settings import Context, Settings, context_of, load_settings
-from unsay.testing import ScriptedChat, ScriptedJudge
 
 OTHER: dict[str, Any] = {
     "model": "a-model",
@@ -48,6 +46,13 @@ OTHER: dict[str, Any] = {
     "live_messages": 40,
     "preset": "chat",
     "presets": {"brief": {"recents": 4}},
+    "strategy": "sliding",
+    "context_window_tokens": 32_000,
+    "recall_tokens": 500,
+    "recall_share": 0.25,
+    "recall_floor": 0.0,
+    "recall_gain": 1.25,
+    "memory_tools": "off",
     "window_messages": 60,
     "primers": 0,
     "recents": 7,
@@ -370,25 +375,3 @@ def test_a_dict_is_worth_the_dataclass(overrides: dict[str, Any]) -> None:
         **preset,
         **overrides,
     }
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param({"session_budget_tokens": 1_000}, id="budget"),
-        pytest.param({"fallback_model": "small"}, id="fallback"),
-        pytest.param({"preset": "chat"}, id="preset"),
-        pytest.param({"recents": 5}, id="strategy"),
-    ],
-)
-def test_a_setting_that_nothing_reads_is_refused(given: dict[str, Any]) -> None:
-    """A graph does not let anybody rely on what it does not do."""
-    with pytest.raises(ConfigurationError, match=next(iter(given))):
-        build_graph(settings=given)
-
-
-def test_a_run_cannot_set_what_nothing_reads() -> None:
-    """The same holds for what a run overrides."""
-    graph = build_graph(ScriptedChat(default="Fine."), judge=ScriptedJudge())
-    with pytest.raises(ConfigurationError, match="task_budget_tokens"):
-        graph.invoke({"messages": [("user", "Hi")]}, context=Context(task_budget_tokens=10))

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, situation, talk
-from unsay.context.base import Strategy, is_due, planned, reduced, tried
+from unsay.context.base import Strategy, check_strategy, is_due, planned, reduced, tried
 from unsay.context.composed import Composed
 from unsay.context.null import Null
 from unsay.context.rendering import SUMMARY_ID
@@ -18,7 +18,9 @@ from unsay.context.summarizing import Summarizing
 from unsay.context.thresholds import Proactive
 from unsay.context.topic_scoped import TopicScoped
 from unsay.effects import adrive, drive
-from unsay.errors import ContextOverflowError
+from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.graph.builder import build_graph
+from unsay.testing import ScriptedChat
 from unsay.types import Segment, Unfolded
 
 
@@ -83,6 +85,101 @@ def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
     assert 1 == len(plan.problems)
 
 
+class ByHand(Strategy):
+    """A user's own strategy that makes its plan without `leave_out`."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+
+    def plan(self, now: Situation) -> Plan:
+        """The situation, changed."""
+        return Plan(after=replace(now, **self.changes))
+
+
+def _span(**more: Any) -> dict[str, Any]:
+    span = {"first": "m0", "through": "m4", "size": 5, "kept": [], "summary": None, "why": "mine"}
+    return {"spans": [{**span, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param({"messages": ()}, "leaves out 'm0', which is pinned", id="no messages"),
+        pytest.param({"fold": _span()}, "leaves out 'm4', which is pinned or", id="all folded"),
+        pytest.param({"fold": {"spans": [{"first": 3}]}}, "through", id="half a span"),
+        pytest.param({"fold": _span(summary=3)}, "int", id="no words"),
+    ],
+)
+def test_a_plan_made_by_hand_keeps_what_must_stay(changes: dict[str, Any], problem: str) -> None:
+    """Where it leaves out pins or the running question, or cannot be rendered, nothing changes."""
+    now = situation(talk("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
+    plan = drive(planned(ByHand(**changes), now))
+
+    assert now is plan.after
+    (told,) = plan.problems
+    assert problem in str(told)
+
+
+class Greedy(Strategy):
+    """Leaves out all that it can."""
+
+    def plan(self, now: Situation) -> Plan:
+        """Without everything."""
+        return now.leave_out(now.messages, why="mine")
+
+
+def test_what_a_tool_has_just_found_is_shown() -> None:
+    """With the words of its call, for else the model would ask for it again and again."""
+    plan = drive(planned(Greedy(), situation(talk("uaucc"), pending=frozenset({"m2"}))))
+
+    assert ["m2", "m4", "m4-result"] == ids(plan.messages)
+
+
+class Rhythmless:
+    """A user's own strategy that extends nothing."""
+
+    def plan(self, now: Situation) -> Plan:
+        """As it is."""
+        return now.keep(ValueError("asked"))
+
+    def reduce(self, now: Situation) -> Plan:
+        """As it is."""
+        return now.keep()
+
+
+def test_a_strategy_without_a_rhythm_is_asked_before_every_call() -> None:
+    """It need not extend the protocol."""
+    check_strategy(Rhythmless())
+    plan = drive(planned(Rhythmless(), situation(talk("u"), call=3)))  # type: ignore[arg-type]
+
+    assert ["asked"] == [str(each) for each in plan.problems]
+
+
+def _with_rhythm(per_turn: Any) -> Any:
+    return type("Odd", (Greedy,), {"per_turn": per_turn})()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "match"),
+    [
+        pytest.param("sliding", "'sliding' is no strategy, as it has no 'plan'", id="a name"),
+        pytest.param(Greedy, "has no 'plan' to call: hand in an object", id="a class"),
+        pytest.param(_with_rhythm(0), "per_turn=0 is never due", id="never"),
+        pytest.param(_with_rhythm("always"), "per_turn='always' is never due", id="a word"),
+        pytest.param(_with_rhythm(None), "per_turn=None is never due", id="nothing"),
+    ],
+)
+def test_what_could_never_plan_is_refused(strategy: Any, match: str) -> None:
+    """Where the graph is built, alone or in a company, not in the middle of a turn."""
+    for build in (
+        lambda: build_graph(ScriptedChat(), strategy=strategy),
+        lambda: Composed(strategies=(Null(), strategy)),
+        lambda: TopicScoped(within=strategy),
+    ):
+        with pytest.raises(ConfigurationError, match=match):
+            build()
+
+
 def test_null_shows_everything() -> None:
     """And an overflow is an error."""
     now = situation(talk("uaua"), window_tokens=1)
@@ -110,7 +207,7 @@ class WithAModel(Strategy):
     def plan(self, now: Situation) -> Any:
         """The first message gives way to what the model says."""
         assert now.ask is not None
-        reply = yield now.ask([HumanMessage("What matters?")], "my-model")
+        reply = yield from now.ask([HumanMessage("What matters?")], "my-model")
         return now.leave_out(now.shown[:2], why="mine", summary=str(reply.content))
 
 

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import TEXTS, ids, situation, talk
-from unsay.context.folds import MAX_KEPT, MAX_SPANS, Fold, removed, sealed
+from unsay.context.folds import MAX_KEPT, MAX_SPANS, removed, summaries_of, without_spans
 from unsay.context.rendering import SUMMARY_ID, in_place, is_summary, render
 from unsay.context.situation import Omission, Plan, Situation, running_question
 from unsay.errors import ConfigurationError, InputError
@@ -31,7 +31,7 @@ def without(now: Situation, *places: int, **more: Any) -> Plan:
         pytest.param("uca", (1,), {}, ["m0", "m1", "m1-result", "m2"], id="half a step stays"),
         pytest.param("uca", (1, 2), {}, ["m0", "m2"], id="a whole step goes"),
         pytest.param("uau", (0, 1, 2), {}, ["m2"], id="the running question stays"),
-        pytest.param("uc", (0, 1, 2), {}, ["m0"], id="and while its tools work"),
+        pytest.param("ucc", (0, 1, 2, 3, 4), {}, ["m0", "m2", "m2-result"], id="and its last step"),
         pytest.param("ua", (0, 1), {}, [], id="a question with its answer is not running"),
         pytest.param(
             "uaua", (0, 1, 2), {"pins": frozenset({"m1"})}, [OPENING_ID, "m1", "m3"], id="pins"
@@ -70,10 +70,8 @@ def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
     now = situation(talk("suauauaua"))
     once = without(now, 3, 4, summary="- first")
     plan = without(once.after, 5, 6, summary="- second")
-    fence = Fence.around("- first", "- second")
-    told = "\n".join(
-        [TEXTS.fold_heading, fence.mark("summary", "- first"), fence.mark("summary", "- second")]
-    )
+    fenced = [Fence.around(each).mark("summary", each) for each in ("- first", "- second")]
+    told = "\n".join([TEXTS.fold_heading, *fenced])
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m7", "m8"] == ids(plan.messages)
     assert ("system", told) == (plan.messages[3].type, plan.messages[3].content)
@@ -135,13 +133,13 @@ def test_a_pin_brings_a_message_back() -> None:
 
 def test_a_message_that_stayed_in_a_span_may_go_later() -> None:
     """The running question of one turn is left out with the others when it is old."""
-    messages = talk("uauc")
-    once = without(situation(messages), 0, 1, 2, 3, 4)
+    messages = talk("uau")
+    once = without(situation(messages), 0, 1, 2)
     later = situation([*messages, *(m.model_copy(update={"id": f"n{m.id}"}) for m in talk("auau"))])
     now = Situation(messages=later.messages, count=later.count, texts=TEXTS, fold=once.fold)
 
     assert ["m2", "nm0", "nm1", "nm2", "nm3"] == ids(now.view)
-    assert ["nm1", "nm2", "nm3"] == ids(without(now, 2, 5, summary="- both").messages)[1:]
+    assert ["nm1", "nm2", "nm3"] == ids(without(now, 2, 3, summary="- both").messages)[1:]
 
 
 @pytest.mark.parametrize(
@@ -163,65 +161,32 @@ def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: l
 
 
 @pytest.mark.parametrize(
-    ("gone", "shown"),
+    ("gone", "told", "shown"),
     [
-        pytest.param(0, [SUMMARY_ID, "m4", "m5"], id="nothing"),
-        pytest.param(2, [SUMMARY_ID, "m4", "m5"], id="the first half of a span"),
-        pytest.param(4, [SUMMARY_ID, "m4", "m5"], id="a span"),
-        pytest.param(5, [SUMMARY_ID, "m5"], id="more than it"),
+        pytest.param(0, [], [SUMMARY_ID, "m4", "m5"], id="nothing"),
+        pytest.param(2, [], [SUMMARY_ID, "m4", "m5"], id="the first half of a span"),
+        pytest.param(4, ["- two turns"], ["m4", "m5"], id="a span"),
+        pytest.param(5, ["- two turns"], ["m5"], id="more than it"),
     ],
 )
-def test_a_sealed_span_keeps_its_summary(gone: int, shown: list[str]) -> None:
-    """What the state let go of is told by its summary as before."""
+def test_a_span_goes_with_its_messages(gone: int, told: list[str], shown: list[str]) -> None:
+    """Whoever lets go of a span's messages gets its summary; half a span stays one."""
     messages = talk("uauaua")
     plan = without(situation(messages), 0, 1, 2, 3, summary="- two turns")
     names = {each.id or "" for each in messages[:gone]}
-    fold = sealed(plan.fold, names)
-    now = situation(messages[gone:], fold=json.loads(json.dumps(fold)))
+    now = situation(messages[gone:], fold=json.loads(json.dumps(without_spans(plan.fold, names))))
 
+    assert told == summaries_of(plan.fold, names)
     assert shown == ids(now.view)
-    assert 4 == removed(now.fold)
-    assert "- two turns" in text_of(now.view[0])
 
 
-def test_spans_of_topics_are_sealed_too() -> None:
-    """Each topic's fold is told what went."""
+def test_spans_of_topics_go_too() -> None:
+    """Each topic's fold forgets what went."""
     inner = without(situation(talk("uaua")), 0, 1, summary="- a turn").fold
-    fold = sealed({"topics": {"x": inner}}, {"m0", "m1"})
+    fold = without_spans({"topics": {"x": inner}}, {"m0", "m1"})
 
-    assert [True] == [each["sealed"] for each in fold["topics"]["x"]["spans"]]
-    assert 2 == removed(fold)
-
-
-def test_after_sealing_more_can_be_left_out() -> None:
-    """A new span stands beside those whose messages are gone."""
-    messages = talk("uauauaua")
-    plan = without(situation(messages), 0, 1, summary="- old")
-    now = situation(messages[2:], fold=sealed(plan.fold, {"m0", "m1"}))
-    more = without(now, 0, 1, summary="- new")
-
-    assert ("- old", "- new") == more.after.summaries
-    assert [SUMMARY_ID, "m4", "m5", "m6", "m7"] == ids(more.messages)
-    rolled = without(more.after, 2, 3, summary="- all", rolling=True)
-    assert ("- all",) == rolled.after.summaries
-    assert 6 == removed(rolled.fold)
-
-
-def test_many_sealed_spans_run_together() -> None:
-    """A thread that was sealed again and again still has a small fold."""
-    fold: Fold = {}
-    for turn in range(MAX_SPANS + 3):
-        messages = [
-            HumanMessage("Why?", id=f"u{turn}"),
-            AIMessage("Because.", id=f"a{turn}"),
-            HumanMessage("And?", id="last"),
-        ]
-        plan = without(situation(messages, fold=fold), 0, 1, summary=f"- {turn}")
-        fold = sealed(plan.fold, {f"u{turn}", f"a{turn}"})
-
-    assert MAX_SPANS == len(fold["spans"])
-    assert 2 * (MAX_SPANS + 3) == removed(fold)
-    assert "- 0\n- 1" in (fold["spans"][0]["summary"] or "")
+    assert [] == fold["topics"]["x"]["spans"]
+    assert 0 == removed(fold)
 
 
 def test_japanese_views_are_headed_in_japanese() -> None:

@@ -12,7 +12,7 @@ from unsay.context.rendering import SUMMARY_ID
 from unsay.context.situation import Plan, Situation
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
-from unsay.effects import Call, adrive, drive
+from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ContextOverflowError
 from unsay.types import Segment
 
@@ -26,7 +26,7 @@ class Model:
         self.ends = list(ends)
         self.sent: list[list[str | None]] = []
 
-    def send(self, plan: Plan) -> Call:
+    def send(self, plan: Plan) -> Steps[Any]:
         """The call with a plan's view."""
 
         def reply() -> Any:
@@ -39,7 +39,7 @@ class Model:
         async def later() -> Any:
             return reply()
 
-        return Call(blocking=reply, awaitable=later)
+        return (yield Call(blocking=reply, awaitable=later))
 
 
 class Dropping(Strategy):

@@ -108,6 +108,10 @@ def _sent(view: Any, provider: Provider) -> list[AnyMessage]:
     return sendable(in_place(view), texts=TEXTS, provider=provider, max_tool_result_bytes=65_536)
 
 
+ANSWERED = frozenset({"no_thinking_at_end"})
+"""A talk that ends in an answer is sent to nobody; another answer may stand last in its view."""
+
+
 @EACH_STRATEGY
 @given(now=situations())
 def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: Situation) -> None:
@@ -117,7 +121,7 @@ def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: Situation) 
             whole = {each.rule for each in faults(_sent(now.messages, provider), provider)}
             sent = _sent(plan.messages, provider)
             if any(each.type != "system" for each in sent):
-                assert set() == {each.rule for each in faults(sent, provider)} - whole
+                assert set() == {each.rule for each in faults(sent, provider)} - whole - ANSWERED
 
 
 @EACH_STRATEGY

@@ -205,8 +205,9 @@ def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
 
 
 def test_an_overflow_of_what_must_stay_is_an_error() -> None:
-    """There is nothing between the primers and the question."""
-    with pytest.raises(ContextOverflowError, match="Nothing lies between"):
+    """There is nothing between the primers and the question, and the user is told what to do."""
+    told = r"smaller: Nothing lies between .* shown\. Unpin .*, or start a new topic\.$"
+    with pytest.raises(ContextOverflowError, match=told):
         drive(reduced(ThreeStage(), situation(talk("su"), overflows=3, ask=Summarizer().ask)))
 
 

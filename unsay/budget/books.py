@@ -108,6 +108,13 @@ def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
     return {**book, "holds": [*book["holds"], held]}
 
 
+def held(book: Book, key: str) -> Amount:
+    """What a call that is under way may come to; nothing where there is none."""
+    found = (each for each in book["holds"] if each["key"] == key)
+    each = next(found, None)
+    return Amount() if each is None else Amount(tokens=each["tokens"], micros=each["micros"])
+
+
 def release(book: Book, key: str) -> Book:
     """The book without the hold of a call that was not made; an unknown key changes nothing."""
     return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}

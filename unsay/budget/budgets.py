@@ -19,8 +19,10 @@ from unsay.budget.books import (
     Layer,
     Place,
     account_of,
+    held,
     hold,
     knows,
+    release,
     used_of,
     with_times,
 )
@@ -206,7 +208,7 @@ def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Plac
         place: On whose account it goes.
     """
     if knows(book, key):
-        found = check(book, limits, Amount(), place=place)
+        found = check(release(book, key), limits, held(book, key), place=place)
         return Reservation(book=book, check=replace(found, outcome="granted"), known=True)
     found = check(book, limits, amount, place=place)
     if found.outcome != "granted":

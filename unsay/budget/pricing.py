@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 from unsay.errors import ConfigurationError, InputError
 
@@ -122,7 +123,7 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 
 
 def prices_for(
-    model: str | None, table: Mapping[str, Mapping[str, float]], *, needed: bool = False
+    model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
     """The prices of a model.
 

@@ -8,6 +8,7 @@ own reports were from them.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NotRequired, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -46,6 +47,10 @@ hold what nobody counted, such as a provider's own instructions for tools. Sourc
 
 PLAUSIBLE = (0.2, 5.0)
 """Shares of the count between which a report says something of the count."""
+
+
+LONGEST_KNOWN = 10_000
+"""Characters of the longest text whose estimate is remembered: a view is counted again and again."""
 
 
 class Anchor(TypedDict):
@@ -185,16 +190,20 @@ class TokenCounter:
         texts = [text for message in messages for text in words_of(message)]
         return _Parts(
             fixed=framing + sum(media),
-            words=self._joined([*texts, *(schema_of(tool) for tool in tools)]),
+            words=sum(map(self._words, [*texts, *(schema_of(tool) for tool in tools)])),
         )
 
-    def _joined(self, texts: Sequence[str]) -> float:
-        if self.encode is not None:
-            return sum(self.encode(text) for text in texts)
-        return self._words("\n".join(texts))
-
     def _words(self, text: str) -> float:
-        return self.encode(text) if self.encode else estimate(text, self.vocabulary)
+        if self.encode is not None:
+            return self.encode(text)
+        if len(text) > LONGEST_KNOWN:
+            return estimate(text, self.vocabulary)
+        return _known(text, self.vocabulary)
+
+
+@lru_cache(maxsize=4_096)
+def _known(text: str, vocabulary: Vocabulary) -> float:
+    return estimate(text, vocabulary)
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:

@@ -50,12 +50,17 @@ class BranchLabels:
 
     tokens: str
     """What a branch cost; `{total}`."""
+    judging: str
+    """What judges cost; `{total}`, `{input}`, `{output}`."""
 
-    live: str
-    """What the live line cost; `{total}`, `{input}`, `{output}`."""
+    summaries: str
+    """What summaries cost; `{total}`, `{input}`, `{output}`."""
 
-    abandoned: str
-    """What was taken back cost; `{total}`, `{input}`, `{output}`."""
+    titles: str
+    """What naming the thread cost; `{total}`, `{input}`, `{output}`."""
+
+    cost: str
+    """What it all came to; `{cost}`."""
 
 
 ENGLISH = BranchLabels(
@@ -78,8 +83,10 @@ ENGLISH = BranchLabels(
     turn="turn {turn}",
     elsewhere="–",
     tokens="{total} tok",
-    live="live: {total} tokens ({input} in, {output} out)",
-    abandoned="abandoned: {total} tokens ({input} in, {output} out)",
+    judging="judging: {total} tokens ({input} in, {output} out)",
+    summaries="summaries: {total} tokens ({input} in, {output} out)",
+    titles="titles: {total} tokens ({input} in, {output} out)",
+    cost="cost: {cost:g}",
 )
 
 JAPANESE = BranchLabels(
@@ -110,8 +117,10 @@ JAPANESE = BranchLabels(
     turn="ターン{turn}",
     elsewhere="–",
     tokens="{total}トークン",
-    live="現在の枝: {total}トークン(入力{input}、出力{output})",
-    abandoned="取り消した分: {total}トークン(入力{input}、出力{output})",
+    judging="評価: {total}トークン(入力{input}、出力{output})",
+    summaries="要約: {total}トークン(入力{input}、出力{output})",
+    titles="題名: {total}トークン(入力{input}、出力{output})",
+    cost="費用: {cost:g}",
 )
 
 

@@ -1,4 +1,4 @@
-"""`unsay fork`, `branches`, `diff` and `spent`: the other lines of a conversation."""
+"""`unsay fork`, `branches` and `diff`: the other lines of a conversation."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -77,19 +77,6 @@ def diff(*, a: str, b: str, thread: str | None, db: str | None, as_json: bool) -
         else:
             cells = columns() if sys.stdout.isatty() else UNBOUNDED
             click.echo(block(str(made), columns=cells, indent=0))
-
-
-def spent(*, thread: str | None, db: str | None, as_json: bool) -> None:
-    """Print what the conversation cost."""
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        cost = conversation.spent()
-        if as_json:
-            print_json(versioned(thread_id=found.thread_id, **asdict(cost)))
-            return
-        words = branch_labels(language_in(conversation))
-        click.echo(words.live.format(**asdict(cost.live)))
-        click.echo(words.abandoned.format(**asdict(cost.abandoned)))
 
 
 def _turns_at(record: Sequence[AnyMessage]) -> Mapping[str, int]:

@@ -48,6 +48,9 @@ class Labels:
     summary_failed: str
     """The summarizer failed and the local summary stands in; `{error}`."""
 
+    budget_warning: str
+    """A budget comes to its end; `{text}`."""
+
     decide: str
     """How to decide about rejected drafts."""
 
@@ -81,6 +84,7 @@ ENGLISH = Labels(
     low_quality="no draft passed; this is the best one: {reason}",
     set_aside="the question before was never answered; it was set aside, and /undo brings it back",
     summary_failed="the summarizer failed ({error}); a local summary stands in",
+    budget_warning="little is left: {text}",
     decide="Decide: approve, reject, edit:YOUR WORDS, or what the next attempt should do.",
     asked="taken back: “{question}”",
     stopped="Stopped. /resume goes on; or say something else.",
@@ -103,6 +107,7 @@ JAPANESE = Labels(
     low_quality="合格した下書きがないため、最良のものです: {reason}",
     set_aside="前の質問には回答がありませんでした。保管され、/undo で元に戻せます",
     summary_failed="要約に失敗したため({error})、簡易な要約を使います",
+    budget_warning="予算が残りわずかです: {text}",
     decide="approve(採用)、reject(却下)、edit:ご自身の回答、または次の試行への指示を入力してください。",
     asked="取り消した質問: 「{question}」",
     stopped="止めました。/resume で続けるか、別のことを話してください。",

@@ -140,6 +140,11 @@ def _cut(data: Mapping[str, Any]) -> str:
     return f"{data['kind']} −{len(data['removed'])} {data['reason']}"
 
 
+def _forgotten(data: Mapping[str, Any]) -> str:
+    entry = data["forgotten"]
+    return f"{entry['id']} {entry['kind']} {entry['reason']}"
+
+
 _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "user_message": _message,
     "assistant_message": _message,
@@ -152,6 +157,10 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "restore": _cut,
     "fold": lambda data: f"{data['label']}: {data['summary'] or ''}",
     "unfold": lambda data: str(data["label"]),
+    "forget": _forgotten,
+    "remember": _forgotten,
+    "pin": lambda data: str(data["message_id"]),
+    "unpin": lambda data: str(data["message_id"]),
     "recall": lambda data: f"+{len(data['message_ids'])}",
     "planner_note": lambda data: str(data["text"]),
     "edit": lambda data: f"={len(data['messages'])}",

@@ -5,79 +5,15 @@ are instant; a command's module is imported when the command runs.
 """
 
 import os
-import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, get_args
 
 import click
 
+from unsay.cli.group import LazyGroup
+from unsay.cli.homes import HOMES
 from unsay.cli.options import begun, labelled, models, paged, pairs, place, shared, thread
 from unsay.types import EventType, RunPhase, RunStatus
-
-HOMES = {
-    "chat": "unsay.cli.chat",
-    "say": "unsay.cli.say",
-    "threads": "unsay.cli.reading",
-    "timeline": "unsay.cli.reading",
-    "checkpoints": "unsay.cli.reading",
-    "checkpoint": "unsay.cli.moving",
-    "rollback": "unsay.cli.moving",
-    "undo": "unsay.cli.moving",
-    "redo": "unsay.cli.moving",
-    "retry": "unsay.cli.say",
-    "fork": "unsay.cli.branching",
-    "branches": "unsay.cli.branching",
-    "diff": "unsay.cli.branching",
-    "restore": "unsay.cli.moving",
-    "pick": "unsay.cli.moving",
-    "spent": "unsay.cli.branching",
-    "runs": "unsay.cli.running",
-    "events": "unsay.cli.ledger",
-    "replay": "unsay.cli.replaying",
-    "label": "unsay.cli.sessions",
-    "end": "unsay.cli.sessions",
-    "purge": "unsay.cli.sessions",
-    "demo": "unsay.cli.demo",
-}
-"""The module that has each command's function, which bears the command's name."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
-
-
-class LazyGroup(click.Group):
-    """Commands whose work is imported when it is called for, and whose errors are one line."""
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - Click's own signature
-        **extra: Any,
-    ) -> Any:
-        """Run a command and exit: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict."""
-        if not standalone_mode:
-            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        given = list(sys.argv[1:] if args is None else args)
-        try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        except click.Abort:
-            code = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
-            code = import_module("unsay.cli.faults").report(error, as_json=_wants_json(given))
-        sys.exit(code or 0)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which one meets them."""
-        del ctx
-        return list(self.commands)
-
-
-def _wants_json(given: Sequence[str]) -> bool:
-    end = given.index("--") if "--" in given else len(given)
-    return "--json" in given[:end]
 
 
 def _run(name: str, options: dict[str, Any]) -> None:
@@ -146,10 +82,16 @@ def threads(**options: Any) -> None:
 
 
 @cli.command()
+@click.option(
+    "--view", metavar="TURN", type=int, help="Show what the model was sent in this turn, instead."
+)
 @thread("the last one by default")
 @shared
 def timeline(**options: Any) -> None:
-    """Show the turns, the scores and what was taken back."""
+    """Show the turns, the scores and what was taken back.
+
+    Below stands who uses the window, and what was spent.
+    """
     _run("timeline", options)
 
 
@@ -247,11 +189,76 @@ def diff(**options: Any) -> None:
 @thread("the last one by default")
 @shared
 def restore(**options: Any) -> None:
-    """Bring back a cut, one message of it, or a folded topic.
+    """Bring back a cut, what was forgotten, or a folded topic.
 
-    WHAT is the id of a cut or a message, or a topic's id or label.
+    WHAT is the id of a cut, of something forgotten or of a message, or a topic's id or label.
     """
     _run("restore", options)
+
+
+@cli.command()
+@click.argument("message_id", metavar="[ID]", required=False)
+@click.option("--turn", metavar="N", type=int, help="All of this turn.")
+@thread("the last one by default")
+@shared
+def pin(**options: Any) -> None:
+    """Keep a message in every view, by default the last turn.
+
+    `unsay timeline --json` has the messages' ids.
+    """
+    _run("pin", options)
+
+
+@cli.command()
+@click.argument("message_id", metavar="[ID]", required=False)
+@click.option("--turn", metavar="N", type=int, help="All of this turn.")
+@thread("the last one by default")
+@shared
+def unpin(**options: Any) -> None:
+    """Take a pin off, by default those of the last turn."""
+    _run("unpin", options)
+
+
+@cli.command()
+@click.argument("what", required=False)
+@click.argument("through", required=False)
+@click.option("--turn", metavar="N[-M]", help="These turns instead.")
+@click.option(
+    "--results-below",
+    metavar="SCORE",
+    type=click.FloatRange(0, 1),
+    help="Instead the tool results that score less against the topic's questions.",
+)
+@click.option("--reason", metavar="TEXT", default="", help="Why, for whoever lists it.")
+@thread("the last one by default")
+@shared
+def forget(**options: Any) -> None:
+    """Hide words from the model; the record keeps them.
+
+    WHAT is a message's id, the first of a span that ends with THROUGH, or a topic's id or label.
+    `unsay restore` or `unsay undo` shows it to the model again.
+    """
+    _run("forget", options)
+
+
+@cli.command()
+@thread("the last one by default")
+@shared
+def forgotten(**options: Any) -> None:
+    """List what is forgotten."""
+    _run("forgotten", options)
+
+
+@cli.command()
+@click.argument("words", nargs=-1, required=True)
+@thread("the last one by default")
+@shared
+def recall(*, words: tuple[str, ...], **options: Any) -> None:
+    """Find what was said that bears on WORDS.
+
+    The model is shown it with the next question.
+    """
+    _run("recall", {**options, "words": " ".join(words)})
 
 
 @cli.command()
@@ -272,9 +279,12 @@ def pick(**options: Any) -> None:
 @cli.command()
 @thread("the last one by default")
 @shared
-def spent(**options: Any) -> None:
-    """Show the tokens of what stands and what was taken back."""
-    _run("spent", options)
+def tokens(**options: Any) -> None:
+    """Show who uses the window, and what was spent on what.
+
+    On the answers that stand, on what was taken back, on judging, summaries and titles.
+    """
+    _run("tokens", options)
 
 
 @cli.command()

@@ -11,6 +11,8 @@ from langgraph.store.base import BaseStore
 from unsay.cli.output import note, print_json, versioned
 from unsay.cli.pages import gathered, tell_more
 from unsay.cli.place import existing_thread, exists, location
+from unsay.cli.totals import totals_dict
+from unsay.cli.views import print_view
 from unsay.effects import drive
 from unsay.graph.pictures import tree_text
 from unsay.history.catalogue import ThreadEntry, list_threads
@@ -18,6 +20,7 @@ from unsay.history.database import open_database, translated
 from unsay.history.paging import Slice
 from unsay.history.sessions import search_sessions
 from unsay.nodes.commands import checkpoints_text
+from unsay.nodes.totals_text import brief_text
 from unsay.prompts.catalogue import texts
 from unsay.transcript.text import newest_language
 
@@ -41,14 +44,20 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
         note("No thread fits." if asked else begin)
 
 
-def timeline(*, thread: str | None, db: str | None, as_json: bool) -> None:
-    """Print a thread's turns, checkpoints and cuts."""
+def timeline(*, view: int | None, thread: str | None, db: str | None, as_json: bool) -> None:
+    """Print a thread's turns, checkpoints and cuts, or what the model was sent in one turn."""
     with existing_thread(db, thread) as found:
-        seen = found.open().timeline()
+        conversation = found.open()
+        if view is not None:
+            print_view(found.thread_id, conversation.view(view), as_json=as_json)
+            return
+        seen, totals = conversation.timeline(), conversation.tokens()
         if as_json:
-            print_json(seen.to_dict())
-        else:
-            click.echo(tree_text(seen, color=True))
+            print_json({**seen.to_dict(), "tokens": totals_dict(totals)})
+            return
+        click.echo(tree_text(seen, color=True))
+        words = texts(newest_language(conversation.messages()))
+        click.echo(click.style(brief_text(totals, words), dim=True))
 
 
 def checkpoints(*, thread: str | None, db: str | None, as_json: bool) -> None:

@@ -62,6 +62,7 @@ class Screen:
             "verdict": self._verdict,
             "set_aside": lambda _: self.note(self.labels.set_aside),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
+            "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
         }
 
     def show(self, event: Event) -> None:

@@ -6,7 +6,7 @@ for whatever it likes to be left out: what must stay, stays.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from unsay.context.situation import Plan, Situation
 from unsay.effects import Steps
@@ -56,15 +56,35 @@ def check_per_turn(per_turn: PerTurn) -> None:
     """Refuse a rhythm that does not exist.
 
     Raises:
-        ConfigurationError: It is a number under 1.
+        ConfigurationError: It is no number, or one under 1.
 
     Source:
         strands-agents sdk-python 1232230d, `per_turn`.
     """
-    if not isinstance(per_turn, bool) and per_turn < 1:
+    if not isinstance(per_turn, int) or (not isinstance(per_turn, bool) and per_turn < 1):
         raise ConfigurationError(
             f"per_turn={per_turn!r} is never due: write False, True, or a number of calls from 1"
         )
+
+
+def check_strategy(strategy: Any) -> None:
+    """Refuse what could never plan a view.
+
+    Raises:
+        ConfigurationError: It lacks `plan` or `reduce`, or its rhythm does not exist.
+    """
+    for name in ("plan", "reduce"):
+        if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
+            raise ConfigurationError(
+                f"{strategy!r} is no strategy, as it has no {name!r} to call: hand in an object of "
+                "a class that extends unsay.context.base.Strategy"
+            )
+    check_per_turn(rhythm_of(strategy))
+
+
+def rhythm_of(strategy: Strategy) -> PerTurn:
+    """When a strategy is asked for a plan: before every call where it does not say."""
+    return getattr(strategy, "per_turn", True)
 
 
 def is_due(per_turn: PerTurn, call: int | None) -> bool:
@@ -81,7 +101,7 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
 
 def planned(strategy: Strategy, now: Situation) -> Steps[Plan]:
     """The strategy's plan, where one is due; what fails changes nothing and is told."""
-    if not is_due(strategy.per_turn, now.call):
+    if not is_due(rhythm_of(strategy), now.call):
         return now.keep()
     return (yield from tried(strategy.plan, now))
 
@@ -100,12 +120,17 @@ def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
     plan = yield from tried(strategy.reduce, now)
     if is_smaller(plan.after, now):
         return plan
-    stuck = next((p for p in plan.problems if isinstance(p, ModelError)), None)
+    stuck = next((p for p in plan.problems if _is_models(p)), None)
     raise stuck or ContextOverflowError(
         f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
         f"and {type(strategy).__name__!r} cannot make it smaller: {said(plan.problems)}. Unpin "
-        "something, ask for less at once, or use a model with a larger window."
+        "something, ask for less at once, use a model with a larger window, or start a new topic."
     )
+
+
+def _is_models(problem: Exception) -> bool:
+    """Whether a model is to blame; that the view is too long is said with the next step."""
+    return isinstance(problem, ModelError) and not isinstance(problem, ContextOverflowError)
 
 
 def is_smaller(after: Situation, before: Situation) -> bool:
@@ -115,7 +140,10 @@ def is_smaller(after: Situation, before: Situation) -> bool:
 
 def said(problems: Sequence[Exception]) -> str:
     """Problems in one line."""
-    words = "; ".join(f"{type(each).__name__}: {each}" for each in problems)
+    words = "; ".join(
+        str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
+        for each in problems
+    )
     return words or "all that is left must stay"
 
 
@@ -128,6 +156,23 @@ def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> St
             raise ConfigurationError(
                 f"{make!r} made {plan!r}, which is no plan: return now.keep() or now.leave_out(…)"
             )
+        _check_shown(now, plan)
     except Exception as problem:  # noqa: BLE001 - a strategy is anyone's code; the talk goes on
         return now.keep(problem)
     return plan
+
+
+def _check_shown(now: Situation, plan: Plan) -> None:
+    """Refuse a plan, made by hand perhaps, whose view lacks what must stay.
+
+    Raises:
+        ConfigurationError: It does.
+    """
+    if plan.after is now:
+        return
+    must = (now.pins | now.pending) & {each.id for each in now.messages}
+    if lost := must - {each.id for each in plan.after.view}:
+        raise ConfigurationError(
+            f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
+            "plans by now.leave_out(…), which keeps what must stay"
+        )

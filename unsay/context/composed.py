@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from unsay.context.base import PerTurn, Strategy, is_smaller, planned, tried
+from unsay.context.base import PerTurn, Strategy, check_strategy, is_smaller, planned, tried
 from unsay.context.situation import Plan, Situation
 from unsay.effects import Steps
 
@@ -20,6 +20,10 @@ class Composed:
 
     strategies: tuple[Strategy, ...]
     """In the order in which they are asked, each at its own rhythm."""
+
+    def __post_init__(self) -> None:
+        for each in self.strategies:
+            check_strategy(each)
 
     @property
     def per_turn(self) -> PerTurn:

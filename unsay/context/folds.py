@@ -6,7 +6,7 @@ stays the same, each view is the one before it plus what was said since.
 """
 
 from collections.abc import Collection, Sequence
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from langchain_core.messages import AnyMessage
 
@@ -25,10 +25,7 @@ MAX_KEPT = 256
 
 
 class Span(TypedDict):
-    """A stretch that views leave out, save the messages in `kept`; `why` names the rule.
-
-    `sealed` where the state has let go of its messages: its summary is all that is left here.
-    """
+    """A stretch that views leave out, save the messages in `kept`; `why` names the rule."""
 
     first: str
     through: str
@@ -36,7 +33,6 @@ class Span(TypedDict):
     kept: list[str]
     summary: str | None
     why: str
-    sealed: NotRequired[bool]
 
 
 class Fold(TypedDict, total=False):
@@ -57,29 +53,36 @@ class Fold(TypedDict, total=False):
 
 
 def standing(messages: Sequence[AnyMessage], fold: Fold) -> list[Span]:
-    """The spans whose end is still on the record, and those that are sealed.
+    """The spans whose end is still on the record.
 
     A rollback into a span takes its summary along, which tells of what was taken
     back. Only sealing takes the beginning of one, and then it begins with the record.
     """
     there = {message.id for message in messages}
+    return [each for each in fold.get("spans", []) if each["through"] in there]
+
+
+def summaries_of(fold: Fold, gone: Collection[str | None]) -> list[str]:
+    """The summaries of the spans whose messages the state lets go of, oldest first."""
     spans = fold.get("spans", [])
-    return [each for each in spans if each.get("sealed") or each["through"] in there]
+    return [words for each in spans if each["through"] in gone and (words := each["summary"])]
 
 
-def sealed(fold: Fold, gone: Collection[str]) -> Fold:
-    """The fold after the state let go of its oldest messages, which is no rollback.
+def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
+    """The fold without the spans whose messages the state lets go of.
+
+    Whoever lets go of them keeps what `summaries_of` gives.
 
     Args:
         fold: Before; it is not changed.
-        gone: Ids of those messages.
+        gone: Ids of the messages.
     """
-    spans: list[Span] = [
-        {**each, "sealed": True, "kept": []} if each["through"] in gone else each
-        for each in fold.get("spans", [])
-    ]
-    topics = {name: sealed(each, gone) for name, each in fold.get("topics", {}).items()}
-    return {**fold, "spans": spans, **({"topics": topics} if topics else {})}
+    kept: Fold = fold.copy()
+    if "spans" in fold:
+        kept["spans"] = [each for each in fold["spans"] if each["through"] not in gone]
+    if "topics" in fold:
+        kept["topics"] = {k: without_spans(v, gone) for k, v in fold["topics"].items()}
+    return kept
 
 
 def removed(fold: Fold) -> int:
@@ -98,8 +101,6 @@ def hidden(
     places = {message.id: index for index, message in enumerate(messages)}
     out: set[int] = set()
     for span in standing(messages, fold):
-        if span.get("sealed"):
-            continue
         kept = set(span["kept"])
         inside = range(places.get(span["first"], 0), places[span["through"]] + 1)
         out.update(i for i in inside if messages[i].id not in kept and messages[i].type != "system")
@@ -108,14 +109,30 @@ def hidden(
 
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
     """Indices of these messages and of all that no cut may part from them."""
-    if not ids:
-        return set()
-    return {
-        index
-        for step in steps(messages)
-        if any(messages[each].id in ids for each in step)
-        for index in step
-    }
+    found: set[int] = set()
+    for start, stop in _stretches(messages, ids):
+        for step in steps(messages[start:stop]):
+            if any(messages[start + each].id in ids for each in step):
+                found.update(start + each for each in step)
+    return found
+
+
+def _stretches(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[tuple[int, int]]:
+    """The turns in which these messages stand: no bond reaches over the beginning of one."""
+    found: set[tuple[int, int]] = set()
+    for place in (index for index, message in enumerate(messages) if message.id in ids):
+        first, last = place, place + 1
+        while first > 0 and not _opens(messages, first):
+            first -= 1
+        while last < len(messages) and not _opens(messages, last):
+            last += 1
+        found.add((first, last))
+    return found
+
+
+def _opens(messages: Sequence[AnyMessage], place: int) -> bool:
+    """Whether a turn begins here: the user speaks, and did not just before."""
+    return messages[place].type == "human" != messages[place - 1].type
 
 
 def with_span(
@@ -150,11 +167,7 @@ def with_span(
     while len(spans) > MAX_SPANS:
         one, other, *rest = spans
         told = "\n".join(filter(None, (one["summary"], other["summary"]))) or None
-        if other.get("sealed"):
-            size = one["size"] + other["size"]
-            pair: Span = {**other, "size": size, "summary": told and cut(told, SUMMARY_CHARS)}
-        else:
-            pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=told)
+        pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=told)
         spans = [pair, *rest]
     return {**fold, "spans": spans, "length": len(messages)}
 
@@ -162,7 +175,7 @@ def with_span(
 def _goes_on(span: Span, why: str, summary: str | None) -> bool:
     """Whether a span without words of its own may grow by what is left out next."""
     wordless = summary is None and span["summary"] is None
-    return wordless and why == span["why"] and not span.get("sealed")
+    return wordless and why == span["why"]
 
 
 def _span(
@@ -176,8 +189,7 @@ def _span(
 ) -> Span:
     """One span over old ones and chosen messages; what is shown in between stays."""
     places = {message.id: index for index, message in enumerate(messages)}
-    live = [each for each in joined if not each.get("sealed")]
-    ends = [i for each in live for i in (places.get(each["first"], 0), places[each["through"]])]
+    ends = [i for each in joined for i in (places.get(each["first"], 0), places[each["through"]])]
     first, last = min([*chosen, *ends]), max([*chosen, *ends])
     between = (i for i in range(first, last + 1) if i not in out)
     kept = [messages[i].id or "" for i in between if messages[i].type != "system"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from unsay.context.base import Strategy, planned, reduced
 from unsay.context.situation import Plan, Situation
-from unsay.effects import Call, Steps
+from unsay.effects import Steps
 from unsay.errors import ContextOverflowError
 
 MAX_RETRIES = 3
@@ -96,9 +96,10 @@ def is_context_overflow(error: BaseException) -> bool:
 def ask_with(
     strategy: Strategy,
     now: Situation,
-    send: Callable[[Plan], Call],
+    send: Callable[[Plan], Steps[Any]],
     *,
     is_overflow: Callable[[Exception], bool] = is_context_overflow,
+    has_extras: Callable[[], bool] = lambda: False,
     retries: int = MAX_RETRIES,
 ) -> Steps[Answered]:
     """Plan a view and ask the model; where it is too long, reduce it and ask again.
@@ -106,8 +107,10 @@ def ask_with(
     Args:
         strategy: Any.
         now: Before the call.
-        send: The call of the model with a plan's view.
+        send: Asks the model with a plan's view.
         is_overflow: Whether a failure means that the view was too long.
+        has_extras: Whether what was sent last had more than its plan's view, which is not sent
+            after an overflow: then that alone is left out first.
         retries: How often it is tried again; each time only with a smaller view.
 
     Raises:
@@ -118,7 +121,7 @@ def ask_with(
     plan = yield from planned(strategy, now)
     for overflows in range(1, retries + 2):
         try:
-            reply = yield send(plan)
+            reply = yield from send(plan)
         except Exception as error:  # any client may raise anything; what is no overflow goes on
             if not is_overflow(error):
                 raise
@@ -128,7 +131,11 @@ def ask_with(
                     f"{retries} times ({error}). Unpin something, ask for less at once, or use a "
                     "model with a larger window."
                 ) from error
-            plan = yield from reduced(strategy, replace(plan.after, overflows=overflows))
+            after = replace(plan.after, overflows=overflows)
+            if has_extras():
+                plan = replace(plan, after=after)
+            else:
+                plan = yield from reduced(strategy, after)
         else:
             return Answered(reply=reply, plan=plan)
     raise AssertionError("the last failure was raised")

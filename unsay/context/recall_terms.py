@@ -8,7 +8,7 @@ a term, and so is a Han character among kana, which is mostly a word.
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -101,21 +101,29 @@ def _kin() -> Mapping[str, tuple[str, ...]]:
     return {stem(word): tuple(map(stem, others)) for word, others in KIN.items()}
 
 
-def _tokens(text: str) -> Iterator[str]:
+def _tokens(text: str) -> list[str]:
     if len(text) > TEXT_LIMIT:
         text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
-    plain = _CONTRACTED.sub(" ", unicodedata.normalize("NFKC", text))
-    return (match.group() for match in _TOKENS.finditer(plain))
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    if "'" in plain or "’" in plain:
+        plain = _CONTRACTED.sub(" ", plain)
+    return _TOKENS.findall(plain)
 
 
-def _terms_of(token: str) -> list[str]:
-    if _IS_RUNNING.match(token):
-        pairs = [token[i : i + 2] for i in range(len(token) - 1)]
-        return [*pairs, *_LONE.findall(token)] if pairs else [token]
+def _terms_of(token: str) -> Sequence[str]:
+    if token.isascii() or not _IS_RUNNING.match(token):
+        return _words_of(token)
+    pairs = [token[i : i + 2] for i in range(len(token) - 1)]
+    return [*pairs, *_LONE.findall(token)] if pairs else [token]
+
+
+@lru_cache(maxsize=65_536)
+def _words_of(token: str) -> tuple[str, ...]:
+    """The words of a token between spaces, and the whole where it is an identifier."""
     pieces = [piece for piece in _HUMP.split(token) if piece]
     whole = [stem("".join(pieces).lower())] if len(pieces) > 1 else []
     words = (piece.lower() for piece in pieces)
-    return whole + [stem(word) for word in words if word not in STOP_WORDS]
+    return (*whole, *(stem(word) for word in words if word not in STOP_WORDS))
 
 
 @lru_cache(maxsize=65_536)

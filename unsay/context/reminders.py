@@ -172,20 +172,31 @@ def inject(
         is put first. Without a question all reminders stand in the system message.
     """
     view = list(messages)
-    places = [place for place, message in enumerate(view) if is_question(message)]
-    at_question = [each for each in shown if places and each.attach == "user_turn"]
-    at_start = [each for each in shown if each not in at_question]
-    if at_question:
-        question = view[places[-1]]
-        fenced = _fenced(at_question, text_of(question))
-        view[places[-1]] = _longer(question, texts.turn_reminders.format(reminders=fenced))
+    question = next((each for each in reversed(view) if is_question(each)), None)
+    asked = [each for each in shown if question is not None and each.attach == "user_turn"]
+    at_start = [each for each in shown if each not in asked]
+    if asked and question is not None:
+        fenced = _fenced(asked, text_of(question))
+        view = at_question(view, texts.turn_reminders.format(reminders=fenced))
     if at_start:
-        words = texts.run_reminders.format(reminders=_fenced(at_start))
-        if view and view[0].type == "system":
-            view[0] = _longer(view[0], words)
-        else:
-            view.insert(0, SystemMessage(words))
+        view = _in_head(view, texts.run_reminders.format(reminders=_fenced(at_start)))
     return view
+
+
+def at_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
+    """A view with words of ours behind those of the newest question; without one in its head."""
+    places = [place for place, message in enumerate(view) if is_question(message)]
+    if not places:
+        return _in_head(view, words)
+    told = list(view)
+    told[places[-1]] = _longer(told[places[-1]], words)
+    return told
+
+
+def _in_head(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
+    if view and view[0].type == "system":
+        return [_longer(view[0], words), *view[1:]]
+    return [SystemMessage(words), *view]
 
 
 def _is_whole(value: object, least: int) -> bool:

@@ -28,18 +28,23 @@ def render(
     view = [message for index, message in enumerate(shown) if index not in out]
     if told := [words for each in spans if (words := each["summary"])]:
         start = next((i for i, m in enumerate(messages) if m.type != "system"), len(view))
-        sealed = any(each.get("sealed") for each in spans)
-        place = start if sealed or not out else min(out)
+        place = min(out) if out else start
         view.insert(place, summary_message(told, texts))
     return tuple(_opened(view, texts) if spans else view)
 
 
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
-    """The message that holds the summaries of what was left out, fenced as data."""
-    fence = Fence.around(*summaries)
-    lines = [fence.mark("summary", each) for each in summaries]
-    content = "\n".join([texts.fold_heading, *lines])
+    """The message that holds the summaries of what was left out, each fenced as data.
+
+    One more leaves the bytes of those before it as they were.
+    """
+    content = "\n".join([texts.fold_heading, *map(fenced, summaries)])
     return with_mark(SystemMessage(content, id=SUMMARY_ID), kind="summary")
+
+
+def fenced(summary: str) -> str:
+    """A summary as data."""
+    return Fence.around(summary).mark("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:

@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.folds import Fold, Span, hidden, standing, with_partners, with_span
 from unsay.context.rendering import render
 from unsay.context.tool_results import Shortened, shortened
-from unsay.effects import Call
+from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError
 from unsay.prompts.texts import Texts
 from unsay.transcript.cut import steps
@@ -19,8 +19,8 @@ from unsay.types import Segment, Unfolded
 TokenCounter = Callable[[Sequence[AnyMessage]], int]
 """Tokens of a sequence of messages, not of each; costs are not additive."""
 
-Ask = Callable[[Sequence[AnyMessage], Any], Call]
-"""The call of a summarizer: a request, and the strategy's own model or `None` for the graph's."""
+Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
+"""Asks a summarizer: a request, and the strategy's own model or `None` for the graph's."""
 
 WINDOW_TOKENS = 200_000
 """Assumed where nobody knows the model's window.
@@ -102,7 +102,10 @@ class Situation:
     """Ids of the running question; empty finds the newest one that has no answer."""
 
     ask: Ask | None = None
-    """Makes a summarizer's call; `None` summarizes without a model."""
+    """Asks a summarizer; `None` summarizes without a model."""
+
+    has_summarizer: bool = True
+    """Whether the graph has one: without, only a strategy's own model is asked."""
 
     call: int | None = None
     """Which model call of the turn is planned, from 1; `None` at the turn's end."""
@@ -271,8 +274,10 @@ class Situation:
         return Plan(after=replace(self, fold=fold))
 
     def _firm(self) -> set[int]:
-        """Indices of what no strategy may leave out."""
+        """Indices of what no strategy may leave out; what a tool has just found is among them."""
         running = self.pending or running_question(self.messages)
+        if self.messages and self.messages[-1].type == "tool":
+            running |= {self.messages[-1].id or ""}
         said = {i for i, m in enumerate(self.messages) if m.type == "system"}
         return said | with_partners(self.messages, self.pins | running)
 

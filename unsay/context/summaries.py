@@ -71,7 +71,7 @@ def fold_summarized(
     replaced = now.leavable(messages)
     if not replaced:
         return now.keep()
-    if how.model is None and now.ask is None:
+    if how.model is None and not (now.ask and now.has_summarizer):
         return fold_locally(now, replaced, why=why)
     rolling = len(now.summaries) >= MAX_SUMMARIES
     try:
@@ -115,7 +115,7 @@ def summarized(
         raise SummarizationError("There is no way to ask a summarizer: hand in `ask`")
     earlier = [HumanMessage(each) for each in now.summaries] if rolling else []
     try:
-        reply = yield now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
+        reply = yield from now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
     except Exception as error:  # a summarizer is anyone's code; it fails with a word of ours
         raise SummarizationError(
             f"The summarizer failed ({type(error).__name__}: {error})"[:500]
@@ -147,7 +147,7 @@ def fitting_request(
     now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
     """The request for a summary, the middles of long messages left out until it fits."""
-    chars = max((len(line) for each in messages for line in _lines(each)), default=0)
+    chars = max((len(line) for each in messages for line in lines_of(each)), default=0)
     while True:
         asked = request(
             messages,
@@ -181,7 +181,7 @@ def request(
         rolling: Whether the new summary replaces the earlier ones.
         chars: Longest part of a message that is shown whole; `None` for no limit.
     """
-    read = ("\n".join(_clipped(line, chars) for line in _lines(each)) for each in messages)
+    read = ("\n".join(_clipped(line, chars) for line in lines_of(each)) for each in messages)
     told = [each for each in read if each]
     fence = Fence.around(*earlier, *told)
     asks = texts.fold_rolling if rolling else texts.fold_request
@@ -194,12 +194,27 @@ def request(
     ]
 
 
-def local_summary(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """What was asked, in the user's own words, shortened; empty where nothing was."""
+def local_summary(
+    messages: Sequence[AnyMessage],
+    texts: Texts,
+    *,
+    chars: int = LOCAL_CHARS,
+    earlier: str | None = None,
+) -> str:
+    """What was asked, in the user's own words, shortened: a summary without a model.
+
+    Args:
+        messages: Oldest first; where nothing was asked, they add nothing.
+        texts: Of the conversation's language.
+        chars: How long it may be.
+        earlier: What tells of the messages before; it comes first, as far as there is room
+            beside the newer words.
+    """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    if not questions:
-        return ""
-    return cut(texts.local_summary.format(questions=" / ".join(questions)), LOCAL_CHARS)
+    newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
+    newer = cut(newer, chars)
+    room = max(chars // 2, chars - len(newer) - 1)
+    return cut("\n".join(filter(None, (cut(earlier or "", room), newer))), chars)
 
 
 def _words(reply: Any) -> str:
@@ -208,7 +223,7 @@ def _words(reply: Any) -> str:
     return text_of(reply) if isinstance(reply, BaseMessage) else ""
 
 
-def _lines(message: AnyMessage) -> Iterator[str]:
+def lines_of(message: AnyMessage) -> Iterator[str]:
     """A message as a summarizer reads it: who spoke, what tools were asked and what they found."""
     for part in parts_of(message):
         line = _line(part)

@@ -8,8 +8,8 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.prompts.texts import Texts
 from unsay.transcript.marks import mark_of, with_mark
-from unsay.transcript.omission import cut
-from unsay.transcript.parts import Media, Other, ToolResult, parts_of
+from unsay.transcript.omission import READ_TOOL, cut
+from unsay.transcript.parts import Media, Other, Text, ToolResult, parts_of
 
 Shortened = Literal["truncated", "cleared"]
 
@@ -28,7 +28,9 @@ Source:
 """
 
 
-def truncate(message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS) -> ToolMessage:
+def truncate(
+    message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS, lacking: int = 0
+) -> ToolMessage:
     """A result's beginning and end, with what was left out between them named.
 
     Images and files are replaced by words. A result that would not get shorter
@@ -38,13 +40,15 @@ def truncate(message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS) -> T
         message: As the record keeps it; it is not changed.
         texts: Of the conversation's language.
         keep: Characters at either end; no visible character is cut in half.
+        lacking: How many more were between them that the message does not hold any more.
     """
     if _is_short(message, 2 * keep):
         return message
     words, media = _content(message, texts)
     head, tail = cut(words, keep), _end(words, keep)
-    left = len(words) - len(head) - len(tail)
-    shorter = f"{head}\n{texts.result_truncated.format(removed=left)}\n{tail}"
+    left = len(words) - len(head) - len(tail) + lacking
+    named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
+    shorter = f"{head}\n{texts.result_truncated.format(removed=left, **named)}\n{tail}"
     kept = shorter if left > 0 and len(shorter) < len(words) else words
     if kept == words and not media:
         return message
@@ -57,7 +61,8 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = _content(message, texts)
-    content = "\n".join([texts.result_cleared.format(chars=len(words)), *media])
+    named = {"tool": READ_TOOL, "id": message.tool_call_id}
+    content = "\n".join([texts.result_cleared.format(chars=len(words), **named), *media])
     if len(content) >= len(words) and not media:
         return message
     return _marked(message, content, "cleared")
@@ -92,13 +97,26 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
     return isinstance(message.content, str) and len(message.content) <= chars
 
 
-def _content(message: ToolMessage, texts: Texts) -> tuple[str, list[str]]:
-    """A result's words and data as one text, and a line for each of its images and files."""
+def result_text(message: ToolMessage, texts: Texts) -> str:
+    """A result's words and data, as `truncate` counts their characters."""
+    return _content(message, texts)[0]
+
+
+def words_of(message: AnyMessage, texts: Texts) -> str:
+    """A message's words and data, and a line for each of its images and files."""
+    words, media = _content(message, texts)
+    return "\n".join(filter(None, (words, *media)))
+
+
+def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
+    """A message's words and data as one text, and a line for each of its images and files."""
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):
         if isinstance(part, ToolResult):
             words.append(part.content)
+        elif isinstance(part, Text):
+            words.append(part.text)
         elif isinstance(part, Media):
             kind, size = _described(part.block)
             media.append(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from unsay.context.base import PerTurn, Strategy, planned, tried
+from unsay.context.base import PerTurn, Strategy, check_strategy, planned, tried
 from unsay.context.folds import with_partners
 from unsay.context.situation import Plan, Situation
 from unsay.context.three_stage import ThreeStage
@@ -21,6 +21,9 @@ class TopicScoped:
 
     within: Strategy = field(default_factory=ThreeStage)
     """Plans the topic's own messages."""
+
+    def __post_init__(self) -> None:
+        check_strategy(self.within)
 
     @property
     def per_turn(self) -> PerTurn:

@@ -14,6 +14,13 @@ MEMORY_TEXTS = 12
 MEMORY_TOPICS = 8
 """How many topics a detector is shown, the most recent ones."""
 
+TOPICS = 24
+"""How many topics a thread tells apart at most."""
+
+TOPICS_KEPT = 16
+"""So many are left then: dropping one at a time would change each view's head. Source: own
+measurement."""
+
 TEXT_CHARS = 2_000
 """How much of one text a detector is shown, from its beginning."""
 
@@ -48,6 +55,17 @@ def by_topic(
     return grouped
 
 
+def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]:
+    """The topics; where they are too many, those that the talk was on last."""
+    if len(topics) <= TOPICS:
+        return list(topics)
+    visited = dict.fromkeys(each["topic_id"] for each in reversed(segments))
+    order = [*visited, *(each["id"] for each in reversed(topics) if each["id"] not in visited)]
+    there = {each["id"] for each in topics}
+    kept = [name for name in order if name in there][:TOPICS_KEPT]
+    return [each for each in topics if each["id"] in kept]
+
+
 def memories(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], topics: Sequence[Topic] = ()
 ) -> list[TopicMemory]:
@@ -60,7 +78,7 @@ def memories(
         segments: Which stretch belongs to which topic.
         topics: All of the thread's.
     """
-    sealed = {each["id"]: each["sealed"] for each in topics if "sealed" in each}
+    sealed = {each["id"]: words for each in topics if (words := each.get("sealed"))}
     named = [*(each["topic_id"] for each in reversed(segments)), *reversed(sealed)]
     grouped = by_topic(messages, segments)
     return [

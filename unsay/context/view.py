@@ -1,29 +1,19 @@
-"""The view: what the model is sent for one call, computed from the record."""
+"""The view: what the model is sent for one call, around what a strategy shows of the record."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
-from unsay.context.topics import by_topic, current_topic_id, standing
+from unsay.context.reminders import at_question
+from unsay.context.rendering import fenced, in_place, summary_message
 from unsay.prompts.catalogue import Fence
 from unsay.prompts.texts import Texts
-from unsay.transcript.marks import is_document, is_question, spoken
+from unsay.transcript.marks import is_document, is_question
 from unsay.transcript.omission import present
 from unsay.transcript.repair import conform
 from unsay.transcript.text import text_of
-from unsay.types import Provider, Sealed, Segment, Topic, Unfolded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """Messages for one model call."""
-
-    messages: tuple[AnyMessage, ...]
-    """At most one system message, the first; then the conversation."""
-
-    left_out: int
-    """How many messages of the record it does not show word for word."""
+from unsay.types import Provider, Sealed, Segment, Unfolded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,53 +33,83 @@ class Hints:
     """What a person who reviewed the drafts asked for."""
 
 
-def plan_view(
+def head_of(
     record: Sequence[AnyMessage],
-    segments: Sequence[Segment],
-    topics: Sequence[Topic],
+    summaries: Sequence[str],
     *,
     system_prompt: str | None,
     texts: Texts,
-    hints: Hints,
-    unfolded: Sequence[Unfolded] = (),
     sealed: Sealed | None = None,
-    earlier: Sequence[AnyMessage] = (),
-) -> View:
-    """Choose what the model sees: the current topic word for word, the others folded.
+) -> list[AnyMessage]:
+    """The message that a view begins with, if anything is to be said in it.
 
     Args:
-        record: The branch as far as the state holds it, the pending question last.
-        segments: Which stretch belongs to which topic.
-        topics: With the summaries of those that were left.
-        system_prompt: The first words of the view.
+        record: The branch as far as the state holds it.
+        summaries: Of topics that are not shown, as `telling.told` puts them at the head.
+        system_prompt: Its first words.
         texts: Of the conversation's language.
-        hints: For this attempt.
-        unfolded: Topics that are shown as well while the talk stays where it is.
         sealed: The older part of the branch; `None` where the record is whole.
-        earlier: Of that part, the messages that are shown.
 
     Returns:
-        A view whose system message, if any, holds the system prompt, the
-        record's own system messages, the folded topics' summaries and the
-        hints, in this order: what changes least comes first.
+        A system message of the system prompt, the record's own system messages and the
+        summaries, in this order: what changes least comes first.
     """
-    segments = standing(record, segments)
-    current = current_topic_id(segments)
-    opened = opened_topics(segments, unfolded)
-    shown = [*earlier, *(_of_topics(record, segments, opened) if current else spoken(record))]
-    said = _presented([message for message in shown if message.type != "system"], texts)
     known = sealed.get("instructions", []) if sealed else []
     live = (text_of(message) for message in record if message.type == "system")
-    instructions = [each for each in (*known, *live) if each.strip()]
     parts = [
         *([system_prompt] if system_prompt else []),
-        *instructions,
-        *_summaries(topics, opened, texts),
-        *_hints(hints, texts),
+        *(each for each in (*known, *live) if each.strip()),
+        *(["\n".join([texts.summary_heading, *map(fenced, summaries)])] if summaries else []),
     ]
-    head: list[AnyMessage] = [SystemMessage("\n\n".join(parts))] if parts else []
-    all_of_it = len(record) + (sealed["messages"] if sealed else 0)
-    return View(messages=(*head, *said), left_out=all_of_it - len(said) - len(instructions))
+    return [SystemMessage("\n\n".join(parts))] if parts else []
+
+
+def lay_out(
+    shown: Sequence[AnyMessage],
+    hints: Hints,
+    texts: Texts,
+    *,
+    told: Mapping[str, Sequence[str]] | None = None,
+    recalled: AnyMessage | None = None,
+) -> list[AnyMessage]:
+    """What is shown of the conversation, in the order and the form in which it is sent.
+
+    Args:
+        shown: A plan's messages, those of the draft under way last.
+        hints: For this attempt; they follow the words of the newest question, so that all before
+            it stays in a provider's cache.
+        texts: Of the conversation's language.
+        told: By a message's id, the summaries of topics that stand before it; before all where
+            the message is not shown.
+        recalled: What is shown again just before the newest question; `None` for nothing.
+    """
+    view = in_place(_presented(_with_summaries(shown, told or {}, texts), texts))
+    if recalled is not None:
+        view.insert(_start_of_question(view), recalled)
+    parts = _hints(hints, texts)
+    return at_question(view, texts.turn_hints.format(hints="\n\n".join(parts))) if parts else view
+
+
+def _with_summaries(
+    shown: Sequence[AnyMessage], told: Mapping[str, Sequence[str]], texts: Texts
+) -> list[AnyMessage]:
+    """What is shown, each summary before its message; before all where that is not shown."""
+    ids = {message.id for message in shown}
+    lost = [words for name, each in told.items() if name not in ids for words in each]
+    view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
+    for message in shown:
+        if words := told.get(message.id or ""):
+            view.append(summary_message(words, texts))
+        view.append(message)
+    return view
+
+
+def _start_of_question(view: Sequence[AnyMessage]) -> int:
+    """Where the newest question begins, with its documents; the end where there is none."""
+    place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
+    while 0 < place < len(view) and is_document(view[place - 1]):
+        place -= 1
+    return place
 
 
 def sendable(
@@ -98,6 +118,7 @@ def sendable(
     texts: Texts,
     provider: Provider | None,
     max_tool_result_bytes: int,
+    readable: bool = False,
 ) -> list[AnyMessage]:
     """A view as a provider may be sent it: whole, in order, and no tool result too large.
 
@@ -106,13 +127,16 @@ def sendable(
         texts: Of the conversation's language.
         provider: Who answers; thinking of others is left out. `None` where nobody knows.
         max_tool_result_bytes: A larger one is shown as a record with its beginning.
+        readable: Whether the model has the tool that reads the rest.
 
     Returns:
         What is longer begins with what was sent before it, so that a provider's
         cache stays good.
     """
     shown = [
-        present(each, max_tool_result_bytes) if isinstance(each, ToolMessage) else each
+        present(each, max_tool_result_bytes, readable=readable)
+        if isinstance(each, ToolMessage)
+        else each
         for each in view
     ]
     return conform(
@@ -151,25 +175,6 @@ def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> 
         here["topic_id"],
         *(each["topic_id"] for each in unfolded if each["at"] == here["start"]),
     }
-
-
-def _of_topics(
-    record: Sequence[AnyMessage], segments: Sequence[Segment], opened: Collection[str]
-) -> list[AnyMessage]:
-    """The messages of some topics, in the record's order."""
-    grouped = by_topic(record, segments)
-    if len(opened) == 1:
-        return grouped.get(next(iter(opened)), [])
-    shown = {m.id for topic in opened for m in grouped.get(topic, [])}
-    return [message for message in record if message.id in shown]
-
-
-def _summaries(topics: Sequence[Topic], opened: Collection[str], texts: Texts) -> list[str]:
-    told = [(None if t["id"] in opened else t["summary"]) or t.get("sealed") for t in topics]
-    summaries = [each for each in told if each]
-    fence = Fence.around(*summaries)
-    lines = [fence.mark("summary", each) for each in summaries]
-    return ["\n".join([texts.summary_heading, *lines])] if lines else []
 
 
 def _hints(hints: Hints, texts: Texts) -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
-from unsay.graph.tokens import Tokens, key_of, tokens_of
 from unsay.history.line import Line
+from unsay.history.tokens import Tokens, key_of, tokens_of
 from unsay.transcript.marks import is_answer, is_question, mark_of, spoken
 from unsay.transcript.text import preview, text_of
 

@@ -16,17 +16,18 @@ from unsay.graph.branches import LIVE, Branch, Diff, compare, first_words
 from unsay.graph.opened import check_thread
 from unsay.graph.restoring import CUT, find_cut
 from unsay.graph.talk import Talk
-from unsay.graph.tokens import key_of, tokens_of
 from unsay.history.catalogue import THREADS, ThreadEntry, entry_of
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.cuts import list_cuts
 from unsay.history.line import Label, Line, put_back, take_back
 from unsay.history.paging import scan
 from unsay.history.sessions import find_session, revise
+from unsay.history.tokens import key_of, tokens_of
 from unsay.nodes.booking import disown
 from unsay.nodes.commands import answered_turns
 from unsay.nodes.landings import landing_of, safe_base
 from unsay.nodes.moves import OPERATIONS, line_of, settle, turns_left
+from unsay.nodes.pinning import unsealed_pins
 from unsay.state import State
 from unsay.transcript.events import fork as forked
 from unsay.transcript.marks import is_answer, spoken
@@ -78,6 +79,8 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
     update = settle(state, unchanged, [])
     update["messages"] = list(line.messages)
     update["operations"] = _steps_of(line)
+    update["pins"] = unsealed_pins(state.get("pins", []))
+    update["forgotten"] = list(state.get("forgotten", []))
     scope = other.scope()
     yield from disown(line.messages, scope, talk.thread_id)
     scope.journal.returned |= {m.id or "" for m in line.messages}

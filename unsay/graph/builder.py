@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -12,20 +13,23 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
+from unsay.context.base import Strategy, check_strategy
 from unsay.context.reminders import Reminder, ordered
 from unsay.effects import adrive, drive
 from unsay.graph.probe import can_replay_deltas
 from unsay.graph.routing import after_process_message
 from unsay.judging.topics import LexicalDetector
+from unsay.models import ModelLike
 from unsay.nodes.bookkeeping import Node, canceled, kept
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
+from unsay.nodes.memory_tools import with_memory_tools
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.nodes.tool_loop import build_tool_loop
-from unsay.services import ModelLike, Scope, Services
-from unsay.settings import Context, Settings, load_settings, obeyed
+from unsay.services import Scope, Services
+from unsay.settings import Context, Settings, load_settings
 from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
@@ -49,6 +53,8 @@ def build_graph(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
     reminders: Sequence[Reminder] = (),
+    strategy: Strategy | None = None,
+    embeddings: Embeddings | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
@@ -65,9 +71,14 @@ def build_graph(
             `UNSAY_JUDGE_MODEL`, else the answering model.
         summarizer: Summarizes topics that were left; `None` takes
             `UNSAY_SUMMARIZER_MODEL`, else a local summary is made.
-        tools: What the model may call while it answers.
+        tools: What the model may call while it answers; with them come tools of our own, see
+            the setting `memory_tools`.
         detector: Follows the topics; `None` takes the local one.
         reminders: What views are reminded of, and how often.
+        strategy: Decides what views leave out; `None` takes the one that the
+            settings name.
+        embeddings: By which recall finds what means the same; `None` goes by
+            words alone.
         settings: Override the environment and the settings file.
         checkpointer: Keeps the state; `None` leaves it to the host, or to one
             run alone.
@@ -94,6 +105,8 @@ def build_graph(
         tools=tools,
         detector=detector,
         reminders=reminders,
+        strategy=strategy,
+        embeddings=embeddings,
         settings=settings,
         clock=clock,
     )
@@ -110,6 +123,8 @@ def make_services(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
     reminders: Sequence[Reminder] = (),
+    strategy: Strategy | None = None,
+    embeddings: Embeddings | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
@@ -118,9 +133,13 @@ def make_services(
     Raises:
         ConfigurationError: A setting is impossible.
     """
-    kit = [each if isinstance(each, BaseTool) else tool(each) for each in tools]
+    given = [each if isinstance(each, BaseTool) else tool(each) for each in tools]
+    chosen = load_settings(settings)
+    kit = with_memory_tools(given, chosen)
+    if strategy is not None:
+        check_strategy(strategy)
     return Services(
-        settings=obeyed(load_settings(settings)),
+        settings=chosen,
         model_like=model,
         judge_like=judge,
         summarizer_like=summarizer,
@@ -130,6 +149,8 @@ def make_services(
         tools=kit,
         tool_loop=build_tool_loop(kit) if kit else None,
         reminders=ordered(reminders),
+        strategy=strategy,
+        embeddings=embeddings,
     )
 
 

@@ -28,7 +28,7 @@ from unsay.history.catalogue import ThreadEntry
 from unsay.history.database import translated
 from unsay.history.purge import Purged
 from unsay.history.runs import RunPage
-from unsay.services import ModelLike
+from unsay.models import ModelLike
 from unsay.types import Event
 
 

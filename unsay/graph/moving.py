@@ -8,10 +8,10 @@ from langchain_core.messages import AnyMessage
 from unsay.effects import Steps
 from unsay.graph.reply import Moved, Preview, Reply
 from unsay.graph.talk import Talk
-from unsay.graph.tokens import tokens_of
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
 from unsay.history.compensations import Compensation
 from unsay.history.line import Label, take_back
+from unsay.history.tokens import tokens_of
 from unsay.nodes.bookkeeping import TAKEN_BACK, give_up_run
 from unsay.nodes.commands import answered_turns
 from unsay.nodes.compensation import due

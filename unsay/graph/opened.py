@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 from uuid import uuid4
 
+from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool
 
+from unsay.context.base import Strategy
 from unsay.context.reminders import Reminder
 from unsay.errors import InvalidNameError
 from unsay.graph.builder import Graph, compile_graph, make_services
 from unsay.graph.talk import Talk
 from unsay.history.database import Database, open_database
-from unsay.services import ModelLike
+from unsay.models import ModelLike
 from unsay.settings import Context, Settings
 from unsay.types import TopicDetector
 
@@ -66,6 +68,8 @@ class Opened:
         tools: Sequence[BaseTool | Callable[..., Any]] = (),
         detector: TopicDetector | None = None,
         reminders: Sequence[Reminder] = (),
+        strategy: Strategy | None = None,
+        embeddings: Embeddings | None = None,
         settings: Settings | Mapping[str, Any] | None = None,
         context: Context | None = None,
     ) -> Self:
@@ -83,6 +87,8 @@ class Opened:
             tools: See `build_graph`.
             detector: See `build_graph`.
             reminders: See `build_graph`.
+            strategy: See `build_graph`.
+            embeddings: See `build_graph`.
             settings: See `build_graph`.
             context: Overrides settings for this conversation's runs.
 
@@ -99,6 +105,8 @@ class Opened:
             "tools": tools,
             "detector": detector,
             "reminders": reminders,
+            "strategy": strategy,
+            "embeddings": embeddings,
             "settings": settings,
         }
         return cls(_open_talk(path_or_url, thread, model, context, options))

@@ -68,7 +68,7 @@ def open_turn(
         return Opening(reply=stored.reply)
     if snapshot.interrupts:
         raise ConflictError(
-            "This thread waits for a person's decision on rejected drafts: resume it with "
+            "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
             '"approve", "reject", or {"decisions": [...]}'
         )
     if waits:

@@ -17,8 +17,8 @@ from unsay.history.requests import KeptRequest, list_requests
 from unsay.history.runlog import Head, append, read_events
 from unsay.history.runs import RunPage, list_runs
 from unsay.history.sessions import end, label
+from unsay.models import ModelLike
 from unsay.nodes.logbook import EMPTY, unlogged_events
-from unsay.services import ModelLike
 from unsay.state import Update
 from unsay.transcript.events import Stamp, planner_note
 from unsay.transcript.text import text_of

@@ -10,20 +10,23 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
-from unsay.context.reminders import due, inject
-from unsay.context.view import Hints, plan_view, sendable
+from unsay.context.reminders import due
+from unsay.context.view import Hints
 from unsay.effects import Steps
 from unsay.errors import MissingModelError, NothingToUndoError, UnknownRunError
 from unsay.graph.talk import Talk
 from unsay.graph.timeline import TurnView
 from unsay.history.requests import KeptRequest
+from unsay.models import ModelLike, resolve_model
+from unsay.nodes.earlier import Earlier
 from unsay.nodes.judge import judge_exchange
 from unsay.nodes.replies import messages_of
 from unsay.nodes.requests import shown_payload
-from unsay.services import ModelLike, Scope, resolve_model
+from unsay.nodes.viewing import request_of, sight_of
+from unsay.services import Scope
 from unsay.state import State
 from unsay.transcript.text import text_of
-from unsay.types import Exchange, Provider
+from unsay.types import Exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,7 @@ def of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
         model = yield scope.resolve("answerer")
     except MissingModelError:
         model = None
-    sent = _planned(state, scope, found, None if model is None else scope.services.provider)
+    sent = yield from _planned(state, scope, found, model)
     return Replay(
         turn=found.number,
         attempt=1,
@@ -150,29 +153,24 @@ def of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
 
 
 def _planned(
-    state: State, scope: Scope, turn: TurnView, provider: Provider | None
-) -> list[AnyMessage]:
+    state: State, scope: Scope, turn: TurnView, model: Runnable[Any, Any] | None
+) -> Steps[list[AnyMessage]]:
     """The view of a turn's first attempt."""
     record = state["messages"]
     place = next(i for i, message in enumerate(record) if message.id == turn.question_id)
     shown = record[: place + 1]
-    known, texts = {message.id for message in shown}, scope.texts(list(shown))
-    view = plan_view(
-        shown,
-        [each for each in state.get("segments", []) if each["start"] in known],
-        state.get("topics", []),
-        system_prompt=scope.settings.system_prompt,
-        texts=texts,
-        hints=Hints(),
-        unfolded=state.get("unfolded", []),
-    )
+    known = {message.id for message in shown}
+    then: State = {
+        **state,
+        "messages": shown,
+        "segments": [each for each in state.get("segments", []) if each["start"] in known],
+    }
     reminders = due(scope.services.reminders, {}, turn=turn.number, run_id="")
-    return sendable(
-        inject(view.messages, reminders, texts),
-        texts=texts,
-        provider=provider,
-        max_tool_result_bytes=scope.settings.max_tool_result_bytes,
+    asked = [turn.question_id or ""]
+    sight = yield from sight_of(
+        then, scope, model, Earlier(words=[], places={}), Hints(), reminders, pending=asked
     )
+    return (yield from request_of(sight))
 
 
 def ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
-from unsay.graph.tokens import Tokens
 from unsay.history.compensations import Compensation, Report
+from unsay.history.tokens import Tokens
 from unsay.transcript.marks import is_notice, mark_of
 from unsay.transcript.text import text_of
 from unsay.types import Checkpoint
@@ -27,6 +27,8 @@ EventKind = Literal[
     "notice",
     "set_aside",
     "summary_failed",
+    "budget_warning",
+    "backpressure",
     "decision",
     "reply",
 ]

@@ -9,6 +9,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
+from unsay.graph.forgetting import remember
 from unsay.graph.moving import Confirm, settle
 from unsay.graph.reply import Moved
 from unsay.graph.talk import Talk
@@ -28,7 +29,7 @@ CUT = "cut-"
 
 
 def restore(talk: Talk, what: str, confirm: Confirm | None = None) -> Steps[Moved]:
-    """Bring back what a cut took, a folded topic's words, or one message of a cut.
+    """Bring back what was forgotten or cut, a folded topic's words, or one message of a cut.
 
     Raises:
         UnknownBranchError: Nothing has this id or label.
@@ -36,6 +37,8 @@ def restore(talk: Talk, what: str, confirm: Confirm | None = None) -> Steps[Move
     """
     state = yield from talk.settled()
     scope = talk.scope(confirm)
+    if (shown := (yield from remember(talk, state, what))) is not None:
+        return shown
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     held = next((cut for cut in reversed(cuts) if _ids(cut["messages"]) & {what}), None)
     cut = find_cut(cuts, what) if what.startswith(CUT) else held

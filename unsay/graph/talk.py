@@ -34,7 +34,7 @@ from unsay.nodes.logbook import write_ahead
 from unsay.nodes.moves import turns_left
 from unsay.nodes.sealing import reach, whole
 from unsay.services import Scope, Services
-from unsay.settings import Context, settings_for
+from unsay.settings import Context
 from unsay.state import State, Update, sealed_of
 from unsay.transcript.text import text_of
 
@@ -69,11 +69,12 @@ class Talk:
         """
         return Scope(
             services=self.services,
-            settings=settings_for(self.services.settings, self.context),
+            settings=self.services.settings.for_run(self.context),
             config=self.config,
             store=self.database.store,
             thread_id=self.thread_id,
             emit=lambda _: None,
+            is_reader=not self.writes,
             confirm=confirm,
         )
 

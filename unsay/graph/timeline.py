@@ -1,15 +1,16 @@
 """A thread as a person sees it: its turns, checkpoints and what was cut."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.forgetting import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
 from unsay.transcript.marks import is_answer, is_question, mark_of, spoken
 from unsay.transcript.text import text_of
-from unsay.types import Checkpoint, CutRef, Topic
+from unsay.types import Checkpoint, CutRef, Forgotten, Pin, Topic
 
 SCHEMA_VERSION = 1
 """Of every JSON object that the command line prints."""
@@ -52,6 +53,12 @@ class TurnView:
     rollbacks: int
     """How often the turn was taken back before this answer."""
 
+    pinned: bool = False
+    """Whether its question or its answer is pinned."""
+
+    forgotten: bool = False
+    """Whether a person had its question or its answer forgotten: views tell nothing of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
@@ -65,6 +72,9 @@ class TopicView:
 
     summary: str | None
     """What stands for them; `None` while it is open."""
+
+    forgotten: bool = False
+    """Whether a person had all of it forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +104,12 @@ class Timeline:
 
     checkpoint_threshold: float
     """From it on an answer is a checkpoint."""
+
+    pins: tuple[Pin, ...] = ()
+    """Messages that no view leaves out, the one pinned first first."""
+
+    forgotten: tuple[Forgotten, ...] = ()
+    """What a person had forgotten, oldest first; `restore` takes their ids."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with `schema_version`."""
@@ -151,13 +167,36 @@ def topic_labels(state: Mapping[str, Any]) -> dict[str | None, str]:
     return {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
 
 
-def topic_views(topics: Sequence[Topic], present: set[str], current: str | None) -> list[TopicView]:
+def kept_views(views: Sequence[TurnView], state: Mapping[str, Any]) -> list[TurnView]:
+    """The turns, with what is pinned and what is forgotten of them."""
+    entries = state.get("forgotten", [])
+    gone = forgotten_ids(state.get("messages", []), state.get("segments", []), entries)
+    pins = {each["message_id"] for each in state.get("pins", [])}
+    if not gone and not pins:
+        return list(views)
+    return [
+        replace(
+            each,
+            pinned=not pins.isdisjoint({each.question_id, each.message_id}),
+            forgotten=not gone.isdisjoint({each.question_id or "", each.message_id or ""}),
+        )
+        for each in views
+    ]
+
+
+def topic_views(
+    topics: Sequence[Topic],
+    present: set[str],
+    current: str | None,
+    forgotten: Collection[str] = (),
+) -> list[TopicView]:
     """The topics that the current branch has."""
     return [
         TopicView(
             label=each["label"],
             folded=each["id"] != current,
             summary=each["summary"] if each["id"] != current else None,
+            forgotten=each["id"] in forgotten,
         )
         for each in topics
         if each["id"] in present
@@ -178,7 +217,7 @@ def timeline_of(
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("cuts", [])]
     return Timeline(
         thread_id=thread_id,
-        turns=tuple(turn_views(state.get("messages", []), topic_labels(state))),
+        turns=tuple(kept_views(turn_views(state.get("messages", []), topic_labels(state)), state)),
         checkpoints=tuple(state.get("checkpoints", [])),
         cuts=tuple(refs),  # type: ignore[arg-type]
         topics=tuple(
@@ -186,9 +225,12 @@ def timeline_of(
                 state.get("topics", []),
                 {each["topic_id"] for each in segments},
                 segments[-1]["topic_id"] if segments else None,
+                forgotten_topics(state.get("forgotten", [])),
             )
         ),
         current_topic=state.get("current_topic", ""),
         quality_threshold=thresholds[0],
         checkpoint_threshold=thresholds[1],
+        pins=tuple(state.get("pins", [])),
+        forgotten=tuple(state.get("forgotten", [])),
     )

@@ -5,8 +5,10 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
+from unsay.context.forgetting import forgotten_ids
 from unsay.effects import Steps
 from unsay.history.catalogue import TITLE_CHARS
+from unsay.nodes.metering import ask_model
 from unsay.prompts.catalogue import Fence
 from unsay.services import Scope
 from unsay.transcript.marks import is_question
@@ -14,16 +16,20 @@ from unsay.transcript.text import preview, text_of
 
 
 def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
-    """A name for the thread: by the title model, else the first question's words.
+    """A name for the thread: by the title model, else the words of the first question.
+
+    One that is forgotten does not count.
 
     Args:
         state: Of the thread.
         scope: Whose model is asked.
     """
-    first = next((m for m in state.get("messages", []) if is_question(m)), None)
+    said = state.get("messages", [])
+    gone = forgotten_ids(said, state.get("segments", []), state.get("forgotten", []))
+    first = next((m for m in said if is_question(m) and m.id not in gone), None)
     words = "" if first is None else text_of(first)
     plain = preview(words, TITLE_CHARS)
-    if not words:
+    if first is None or not words:
         return plain
     request = [
         SystemMessage(scope.texts([HumanMessage(words)]).title_system),
@@ -34,7 +40,15 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         titler = yield scope.resolve("titler")
         if titler is None:
             return plain
-        reply = yield scope.ask(titler, request, quiet=True, aside=True, timeout_seconds=limit)
+        reply = yield from ask_model(
+            scope,
+            titler,
+            request,
+            purpose="title",
+            key=first.id or "",
+            aside=True,
+            timeout_seconds=limit,
+        )
     except Exception:  # noqa: BLE001 - a title model may fail in any way; the words will do
         return plain
     written = reply if isinstance(reply, str) else text_of(reply)

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from unsay.graph.timeline import Timeline, TurnView
 from unsay.transcript.text import cells_of, preview
-from unsay.types import Checkpoint, CutKind, CutRef
+from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
 
 SHOWN_TURNS = 60
 """The newest so many turns are shown, and how many are hidden is said."""
@@ -177,6 +177,8 @@ def notes_of(turn: TurnView) -> list[str]:
     notes = ["waits for an answer"] if turn.answer is None else []
     notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
     notes += [f"taken back {_times(turn.rollbacks)}"] if turn.rollbacks else []
+    notes += ["pinned"] if turn.pinned else []
+    notes += ["forgotten"] if turn.forgotten else []
     return notes
 
 
@@ -237,7 +239,15 @@ def tree_text(timeline: Timeline, *, color: bool = False) -> str:
     lines += _turn_lines(timeline, tree, pen)
     if tree.elsewhere.shown:
         lines += [pen.write("faint", ELSEWHERE), *pen.cuts(tree.elsewhere, " ")]
+    lines += [pen.write("faint", forgotten_line(each)) for each in timeline.forgotten]
     return "\n".join(lines)
+
+
+def forgotten_line(entry: Forgotten) -> str:
+    """What a person had forgotten, and the id that brings it back."""
+    about = entry.get("topic_id") or counted(len(entry["message_ids"]), "message")
+    words = f"forgotten {entry['id']}: {entry['kind'].replace('_', ' ')}, {about}"
+    return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
 
 
 def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]:

@@ -6,16 +6,20 @@ from typing import Self
 from unsay.effects import adrive, drive
 from unsay.graph.branches import LIVE, Branch, Diff
 from unsay.graph.branching import branches, diff, fork
+from unsay.graph.keeping import AsyncKeeping, Keeping
+from unsay.graph.manifests import TurnCalls, view
 from unsay.graph.moving import Confirm, mark, marks, preview, redo, retry, roll_back, undo
-from unsay.graph.opened import Opened
+from unsay.graph.recalling import recall
 from unsay.graph.reply import Moved, Preview, Reply
 from unsay.graph.restoring import pick, restore
-from unsay.graph.spending import spent
-from unsay.graph.tokens import Spent
+from unsay.graph.summaries import SAMPLE, JudgedSummary, judge_summaries
+from unsay.graph.totals import totals
+from unsay.nodes.recalled_by_order import Find
+from unsay.nodes.totals import Totals
 from unsay.types import Checkpoint
 
 
-class Moving(Opened):
+class Moving(Keeping):
     """How a conversation goes back and forth."""
 
     def checkpoint(self, name: str | None = None) -> Checkpoint:
@@ -92,6 +96,21 @@ class Moving(Opened):
         """
         return drive(self._talk.alone(redo(self._talk, confirm)))
 
+    def recall(self, words: str) -> tuple[Find, ...]:
+        """What was said that bears on some words; the model is shown it with the next question.
+
+        Args:
+            words: That it may have; with `embeddings`, also what means the same.
+
+        Returns:
+            At most 20 messages in the record's order, each with its turn's number and why.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said.
+            InputError: There are no words.
+        """
+        return drive(self._talk.alone(recall(self._talk, words)))
+
     def retry(self) -> Reply:
         """A new answer to the last question; `undo` brings the old one back.
 
@@ -104,12 +123,14 @@ class Moving(Opened):
         return drive(self._talk.alone(retry(self._talk)))
 
     def restore(self, what: str, *, confirm: Confirm | None = None) -> Moved:
-        """Bring back what was cut or folded; `undo` takes it away again.
+        """Bring back what was cut, folded or forgotten; `undo` takes it away again.
 
         Args:
             what: A cut's id: what it took returns to its place, and what stands there now is
                 cut. A message's id, of a cut: it returns to its place, everything else stays.
                 A topic's id or label: views show its words until the talk changes its topic.
+                An id of `forgotten()`, or that of a message or a topic which was forgotten: views
+                show it again; of several messages the one alone, with what belongs to it.
             confirm: See `rollback`.
 
         Raises:
@@ -172,16 +193,47 @@ class Moving(Opened):
         """
         return drive(self._talk.reading(lambda talk: diff(talk, a, b)))
 
-    def spent(self) -> Spent:
-        """What the conversation cost: the line that stands, and all that was taken back.
+    def tokens(self) -> Totals:
+        """Who uses the window, what was spent on what, and how much of the budgets is left.
 
         Raises:
             UnknownThreadError: Nothing was ever said.
         """
-        return drive(self._talk.reading(spent))
+        return drive(self._talk.reading(totals))
+
+    def judge_summaries(
+        self, sample: int | None = SAMPLE, *, seed: int = 0
+    ) -> tuple[JudgedSummary, ...]:
+        """How good the summaries are that views show in the place of what was said.
+
+        The judge grades each beside the messages that it stands for. Nothing of the thread
+        changes but what was spent on judging.
+
+        Args:
+            sample: How many are judged at most; `None` is all.
+            seed: Another one chooses others.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said.
+            InputError: `sample` is under 1.
+        """
+        return drive(self._talk.alone(judge_summaries(self._talk, sample, seed)))
+
+    def view(self, turn: int | None = None, *, attempt: int | None = None) -> TurnCalls:
+        """What the model was sent in a turn, call by call, also for drafts that were taken back.
+
+        Args:
+            turn: Its number; `None` is the last one.
+            attempt: Only the calls of this attempt, from 1.
+
+        Raises:
+            NothingToUndoError: There is no such turn.
+            UnknownViewError: Nothing tells, because a host or an older version answered.
+        """
+        return drive(self._talk.reading(lambda talk: view(talk, turn, attempt)))
 
 
-class AsyncMoving(Opened):
+class AsyncMoving(AsyncKeeping):
     """How a conversation goes back and forth, for async code."""
 
     async def checkpoint(self, name: str | None = None) -> Checkpoint:
@@ -212,6 +264,10 @@ class AsyncMoving(Opened):
         """See `Conversation.redo`."""
         return await adrive(self._talk.alone(redo(self._talk, confirm)))
 
+    async def recall(self, words: str) -> tuple[Find, ...]:
+        """See `Conversation.recall`."""
+        return await adrive(self._talk.alone(recall(self._talk, words)))
+
     async def retry(self) -> Reply:
         """See `Conversation.retry`."""
         return await adrive(self._talk.alone(retry(self._talk)))
@@ -238,6 +294,16 @@ class AsyncMoving(Opened):
         """See `Conversation.diff`."""
         return await adrive(self._talk.reading(lambda talk: diff(talk, a, b)))
 
-    async def spent(self) -> Spent:
-        """See `Conversation.spent`."""
-        return await adrive(self._talk.reading(spent))
+    async def tokens(self) -> Totals:
+        """See `Conversation.tokens`."""
+        return await adrive(self._talk.reading(totals))
+
+    async def judge_summaries(
+        self, sample: int | None = SAMPLE, *, seed: int = 0
+    ) -> tuple[JudgedSummary, ...]:
+        """See `Conversation.judge_summaries`."""
+        return await adrive(self._talk.alone(judge_summaries(self._talk, sample, seed)))
+
+    async def view(self, turn: int | None = None, *, attempt: int | None = None) -> TurnCalls:
+        """See `Conversation.view`."""
+        return await adrive(self._talk.reading(lambda talk: view(talk, turn, attempt)))

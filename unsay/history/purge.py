@@ -15,6 +15,7 @@ from unsay.history.catalogue import THREADS, get_entry
 from unsay.history.database import Database, FileDatabase, translated
 from unsay.history.items import thread_namespace
 from unsay.history.paging import scan
+from unsay.history.remembered import MEMORIES
 
 OURS = THREADS[0]
 """First label of all our namespaces; where there is a third, it is the thread's quoted id."""
@@ -49,6 +50,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
         StorageError: The file cannot be read or written.
         DatabaseLockedError: Another process kept the file from being cleaned.
     """
+    MEMORIES.drop(database.store, thread_id)
     with translated(database.path):
         purged: Purged = yield _off_loop(lambda: _delete_thread(database, thread_id))
         yield scrubbing(database)
@@ -77,6 +79,7 @@ def purge_store(store: BaseStore, thread_id: str) -> Steps[int]:
 
     The checkpoints are the checkpointer's to delete, and the bytes the server's to clean.
     """
+    MEMORIES.drop(store, thread_id)
     doomed: list[tuple[tuple[str, ...], str]] = []
     for place in (yield from _places(store, thread_id)):
         doomed += yield from scan(store, place, partial(_id_in, place))

@@ -144,6 +144,34 @@ def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[Page]:
     )
 
 
+def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Sealed | None]:
+    """Where the record's part before a page ends, also where the page's words are lost.
+
+    Raises:
+        DatabaseCorruptError: The page's line is missing or was changed.
+    """
+    return (yield from _line(store, thread_id, page_id))["before"]
+
+
+def find_page(
+    store: BaseStore, thread_id: str, head: Sealed | None, message_id: str
+) -> Steps[Page | None]:
+    """The page that holds a message; `None` where none does.
+
+    Raises:
+        DatabaseCorruptError: A page is missing or was changed.
+    """
+    wanted = _print_of(message_id)
+    while head is not None:
+        line = yield from _line(store, thread_id, head["page_id"])
+        if wanted in _prints(line["ids"]):
+            page = yield from read_page(store, thread_id, head["page_id"])
+            if any(message.id == message_id for message in page.messages):
+                return page
+        head = line["before"]
+    return None
+
+
 def read_back(
     store: BaseStore,
     thread_id: str,

@@ -74,6 +74,14 @@ class SharedBook:
         demand(found.check)
         return found.check
 
+    def grant(self, amount: Amount, *, key: str, place: Place) -> Check:
+        """Make room for a call that a person has said yes to, and hold it, in one step."""
+        with self._mutex:
+            wider = extend(self._book, self.limits, amount, place=place)
+            found = reserve(wider, self.limits, amount, key=key, place=place)
+            self._put(found.book)
+        return found.check
+
     def extend(self, amount: Amount, *, place: Place) -> None:
         """Make room for a call that a person has said yes to."""
         with self._mutex:

@@ -6,6 +6,8 @@ from typing import Any
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
+from unsay.budget.tally import merged
+from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import RunConflictError
 from unsay.history.run_ids import run_named_after
@@ -48,6 +50,7 @@ def kept(name: str, node: Node) -> Node:
             scope = yield from _named(state, scope)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
+        scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
         if name == "process_message" and _is_to_answer(state):
             yield from advance_run(scope, phase="planning")
         try:
@@ -64,6 +67,8 @@ def kept(name: str, node: Node) -> Node:
         if name == "evaluate_quality":
             scope, update = yield from _open(scope, update)
             yield from _end_dead(state, scope)
+        if scope.journal.spent:
+            update["spent"] = merged(state.get("spent", {}), scope.journal.spent)
         update = yield from write_ahead(state, scope, update)
         if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
             yield from end_run(scope, "completed")

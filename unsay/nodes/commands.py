@@ -1,6 +1,6 @@
 """Slash commands: recognized in the chat, answered by the graph, never sent to a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import AnyMessage
 
@@ -18,6 +18,12 @@ VERBS = {
     "checkpoint": True,
     "checkpoints": False,
     "timeline": False,
+    "tokens": False,
+    "recall": True,
+    "pin": True,
+    "unpin": True,
+    "forget": True,
+    "forgotten": False,
     "help": False,
 }
 """Each command's name, and whether it takes an argument."""
@@ -59,13 +65,20 @@ def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage
     return turns
 
 
-def timeline_text(messages: Sequence[AnyMessage], texts: Texts, *, before: int = 0) -> str:
+def timeline_text(
+    messages: Sequence[AnyMessage],
+    texts: Texts,
+    *,
+    before: int = 0,
+    marks: Mapping[str, str] | None = None,
+) -> str:
     """The newest turns with their scores, one a line.
 
     Args:
         messages: The record, or its newest part.
         texts: Of the person's language.
         before: How many answered turns stand before that part.
+        marks: What is said beside an answer, by its id.
     """
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
@@ -75,9 +88,14 @@ def timeline_text(messages: Sequence[AnyMessage], texts: Texts, *, before: int =
             score=score_text(mark_of(answer).get("score")),
             question=preview(question),
         )
+        + _bracketed((marks or {}).get(answer.id or ""))
         for index, (question, answer) in enumerate(turns[first:])
     ]
     return "\n".join(lines) or texts.no_turns
+
+
+def _bracketed(mark: str | None) -> str:
+    return "" if mark is None else f"  [{mark}]"
 
 
 def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:

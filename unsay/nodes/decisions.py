@@ -1,4 +1,4 @@
-"""Asking a person about rejected drafts, and reading the answer of any front end.
+"""Asking a person about rejected drafts or spent budgets, and reading any front end's answer.
 
 Source: LangChain's human-in-the-loop request (`action_requests`,
 `review_configs`) and the Agent Inbox answers (`accept`, `edit`, `response`,
@@ -6,9 +6,10 @@ Source: LangChain's human-in-the-loop request (`action_requests`,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from unsay.budget.budgets import Check
 from unsay.errors import InputError
 from unsay.prompts.texts import Texts
 from unsay.state import State
@@ -16,6 +17,9 @@ from unsay.transcript.text import text_of
 
 ACTION = "deliver_answer"
 """Name of the action that a person decides about."""
+
+SPENDING = "exceed_budget"
+"""Name of the action by which a call goes over a budget."""
 
 Kind = Literal["approve", "edit", "reject", "respond"]
 _KINDS: dict[str, Kind] = {
@@ -55,6 +59,38 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
     allowed = ["approve", "edit", "reject", "respond"]
     review = {"action_name": ACTION, "allowed_decisions": allowed}
     return {"action_requests": [request], "review_configs": [review]}
+
+
+def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
+    """The interrupt's payload for a call that a budget has no room for: which, and by how much."""
+    limits = [asdict(gauge) for gauge in over.exceeded]
+    args = {"limits": limits}
+    request = {
+        "name": SPENDING,
+        "args": args,
+        "arguments": args,
+        "description": texts.ask_budget.format(limits="; ".join(map(str, over.exceeded))),
+    }
+    review = {"action_name": SPENDING, "allowed_decisions": ["approve", "reject"]}
+    return {"action_requests": [request], "review_configs": [review]}
+
+
+def read_permission(answer: Any) -> bool:
+    """Whether a resumed value allows what was asked for.
+
+    Args:
+        answer: As `read_decision` takes it.
+
+    Raises:
+        InputError: It neither approves nor rejects; the interrupt stays open.
+    """
+    kind = _KINDS.get(str(_first(answer).get("type", "")))
+    if kind not in ("approve", "reject"):
+        raise InputError(
+            f"{answer!r} is neither yes nor no: resume with "
+            '{"decisions": [{"type": "approve" | "reject"}]}'
+        )
+    return kind == "approve"
 
 
 def read_decision(answer: Any) -> Decision:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from unsay.context.topics import memories, standing
+from unsay.context.forgetting import anchored, forgotten_ids, forgotten_topics, told_topics
+from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
 from unsay.history.line import Line
 from unsay.judging.labels import label_of
@@ -16,9 +17,6 @@ from unsay.types import Segment, Topic, TopicMemory, TopicShift
 SEGMENTS = 48
 """How many stretches a thread tells apart; the oldest run together past that."""
 
-TOPICS = 24
-"""How many topics a thread tells apart; those left longest ago are forgotten past that."""
-
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     """Place the pending question among the topics, and fold what was left."""
@@ -30,8 +28,7 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     line = line_of(state)
     kept = _kept(line, move["to"], turn["pending"]) if move else line
     question = next(m for m in line.messages if m.id == turn["question_id"])
-    topics = state.get("topics", [])
-    shift = _shift(kept, turn["pending"], text_of(question), topics, scope)
+    shift = _shift(kept, turn["pending"], text_of(question), state, scope)
     if shift is None or shift.kind != "same":
         return (yield from _change(state, scope, kept, shift, text_of(question)))
     return Update()
@@ -48,16 +45,28 @@ def _kept(line: Line, base: str | None, pending: Sequence[str]) -> Line:
 
 
 def _shift(
-    line: Line, pending: Sequence[str], question: str, topics: Sequence[Topic], scope: Scope
+    line: Line, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> TopicShift | None:
-    """The detector's finding; `None` for a conversation's first question."""
+    """The detector's finding; `None` for a conversation's first question.
+
+    It is told nothing of what is forgotten: what comes after a forgotten topic is a new one.
+    """
     if not line.segments:
         return None
+    forgotten, here = state.get("forgotten", []), line.segments[-1]["topic_id"]
+    if here in forgotten_topics(forgotten):
+        return TopicShift(kind="new", similarity=0.0)
     before = [m for m in line.messages if m.id not in pending]
-    known = memories(before, line.segments, topics)
-    current, others = known[0], [each for each in known[1:] if each.texts]
-    if not current.texts:
-        current = TopicMemory(topic_id=current.topic_id, texts=(question,))
+    out = forgotten_ids(before, line.segments, forgotten)
+    known = memories(
+        [m for m in before if m.id not in out],
+        anchored(before, line.segments, (), out).segments,
+        told_topics(state.get("topics", []), forgotten),
+    )
+    current = next((each for each in known if each.topic_id == here), None)
+    others = [each for each in known if each.topic_id != here and each.texts]
+    if current is None or not current.texts:
+        current = TopicMemory(topic_id=here, texts=(question,))
     return scope.services.detector.detect(question, current, others)
 
 
@@ -77,14 +86,14 @@ def _change(
     before = [*state["messages"][: line_of(state).index_of(turn["pending"][0])]]
     segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
     shown = Line(messages=line.messages, segments=(*line.segments, start))
-    topics = yield from fold(shown, topics, scope)
+    topics = yield from fold(shown, topics, scope, state.get("forgotten", []))
     labels = {each["id"]: each["label"] for each in topics}
     label = labels.get(topic_id, label_of(question))
     kind = shift.kind if shift else "new"
     scope.tell("topic", kind=kind, label=label, similarity=shift.similarity if shift else None)
     history = note({**state, "current_topic": label}, scope, "detect_topic_change", kind, None)
     return Update(
-        topics=topics[-TOPICS:],
+        topics=limited(topics, segments),
         segments=segments,
         current_topic=label,
         state_history=history,

@@ -1,10 +1,11 @@
 """evaluate_quality: judge what entered without a verdict, and read a person's orders."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.forgetting import forgotten_ids
 from unsay.context.topics import standing
 from unsay.effects import Steps
 from unsay.errors import ConflictError
@@ -26,8 +27,8 @@ from unsay.nodes.moves import (
     with_step,
     without_retries,
 )
-from unsay.nodes.orders import places_of, read_orders
-from unsay.nodes.sealing import came_again, reach, seal, with_moved, without_sealed
+from unsay.nodes.orders import carried_out, looked_up, places_of, read_orders
+from unsay.nodes.sealing import as_ours, came_again, reach, seal, with_moved, without_sealed
 from unsay.nodes.steps import brought_back, put_away
 from unsay.services import Scope
 from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages, sealed_of
@@ -39,7 +40,7 @@ from unsay.types import Operation, Topic, Turn, Verdict
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn: repair what an interruption left, read orders, judge what was injected."""
     forgotten = without_sealed(state)
-    state = {**state, **forgotten}
+    state = as_ours({**state, **forgotten})
     found = read_entry(state.get("messages", []), state.get("turn"))
     command = parse_command(text_of(found.question)) if found.question is not None else None
     steps = yield from _steps(state, scope, command)
@@ -56,9 +57,11 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     entry = read_entry(after["messages"], None) if "messages" in update else found
     turn = open_turn(after, entry, scope.run_id or "")
     orders = read_orders(after, scope, turn, entry, command)
+    orders = yield from looked_up(after, scope, orders, command)
     turn["checkpoints_due"] = orders.checkpoints
     update["turn"], update["move"] = turn, orders.move
     update["notice"] = None
+    update.update((yield from carried_out(after, scope, orders)))
     if orders.notice is not None:
         update["notice"] = NoticeDue(text=orders.notice, answers=turn["pending"])
     elif orders.move is None:
@@ -180,17 +183,24 @@ def _judge_injected(state: State, scope: Scope, turn: Turn, update: Update) -> S
     verdicts: list[tuple[Injected, Verdict]] = [
         (each, unscored("it entered together with many others")) for each in entered[: -len(judged)]
     ]
+    forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     for each in judged:
-        verdict = yield from _judge_one(messages, each, scope)
+        verdict = yield from _judge_one(messages, each, scope, forgotten)
         verdicts.append((each, verdict))
     return _consequences(state, scope, turn, update, verdicts)
 
 
-def _judge_one(messages: Sequence[AnyMessage], each: Injected, scope: Scope) -> Steps[Verdict]:
+def _judge_one(
+    messages: Sequence[AnyMessage], each: Injected, scope: Scope, forgotten: Collection[str]
+) -> Steps[Verdict]:
+    """A verdict on an answer by what is not forgotten; one that is forgotten is shown to nobody."""
     answer = messages[each.index]
-    question = messages[each.start] if each.start < each.index else None
-    exchange = exchange_of(question, answer, messages[: each.start])
-    return (yield from judge_exchange(exchange, answer, scope))
+    if answer.id in forgotten:
+        return unscored("it is forgotten")
+    asked = messages[each.start] if each.start < each.index else None
+    question = None if asked is None or asked.id in forgotten else asked
+    before = [m for m in messages[: each.start] if m.id not in forgotten]
+    return (yield from judge_exchange(exchange_of(question, answer, before), answer, scope))
 
 
 def _consequences(

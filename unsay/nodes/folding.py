@@ -4,16 +4,17 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
+from unsay.context.forgetting import remembered
+from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.history.line import Line
 from unsay.nodes.logbook import log_fold
+from unsay.nodes.metering import ask_model
 from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
 from unsay.services import Scope
-from unsay.transcript.marks import is_question
-from unsay.transcript.text import preview, text_of
-from unsay.types import Topic
+from unsay.transcript.text import text_of
+from unsay.types import Forgotten, Topic
 
 SUMMARY_CHARS = 1_500
 """Longest summary of one topic that a view carries, in characters."""
@@ -26,8 +27,13 @@ MATERIAL_CHARS = 24_000
 """How much of a topic a summarizer is shown, its newest part."""
 
 
-def fold(line: Line, topics: Sequence[Topic], scope: Scope) -> Steps[list[Topic]]:
-    """Summarize each topic that is not under way and has grown since its last summary."""
+def fold(
+    line: Line, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
+) -> Steps[list[Topic]]:
+    """Summarize each topic that is not under way and has grown since its last summary.
+
+    What is forgotten is told to nobody.
+    """
     current = current_topic_id(line.segments)
     grouped = by_topic(line.messages, line.segments)
     folded: list[Topic] = []
@@ -36,11 +42,25 @@ def fold(line: Line, topics: Sequence[Topic], scope: Scope) -> Steps[list[Topic]
         if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
             folded.append(topic)
             continue
-        summary = yield from summary_of(said, scope, earlier=topic.get("sealed"))
+        told = told_of(said, line, forgotten, scope)
+        earlier = topic.get("sealed")
+        summary = (yield from summary_of(told, scope, earlier=earlier)) if told else None
         folded.append({**topic, "summary": summary, "summarized_through": said[-1].id})
         log_fold(scope, folded[-1])
         scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
     return folded
+
+
+def told_of(
+    said: list[AnyMessage], line: Line, forgotten: Sequence[Forgotten], scope: Scope
+) -> list[AnyMessage]:
+    """Those of a line's messages of which a summary may tell, forgotten results as cleared."""
+    if not forgotten:
+        return said
+    texts = scope.texts(list(line.messages))
+    ids = {message.id for message in said}
+    left = remembered(line.messages, line.segments, forgotten, texts)
+    return [message for message in left if message.id in ids]
 
 
 def summary_of(
@@ -54,7 +74,7 @@ def summary_of(
         earlier: What tells of the topic's messages before these; it is told again.
     """
     texts = scope.texts(messages)
-    local = local_summary(messages, texts, earlier)
+    local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
     try:
         summarizer = yield scope.resolve("summarizer")
         if summarizer is None:
@@ -67,20 +87,17 @@ def summary_of(
             HumanMessage(texts.summary_request.format(material=material)),
         ]
         limit = scope.settings.judge_timeout_seconds
-        reply = yield scope.ask(summarizer, request, quiet=True, aside=True, timeout_seconds=limit)
+        reply = yield from ask_model(
+            scope,
+            summarizer,
+            request,
+            purpose="summary",
+            key=messages[-1].id or "",
+            aside=True,
+            timeout_seconds=limit,
+        )
     except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
         scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
         return local
     written = (reply if isinstance(reply, str) else text_of(reply)).strip()
     return written[:SUMMARY_CHARS] or local
-
-
-def local_summary(messages: Sequence[AnyMessage], texts: Texts, earlier: str | None = None) -> str:
-    """What was asked, in the user's own words, shortened: a summary without a model.
-
-    What an earlier summary told comes first, as far as there is room beside the newer words.
-    """
-    questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    newer = texts.local_summary.format(questions=" / ".join(questions))[:LOCAL_CHARS]
-    room = max(LOCAL_CHARS // 2, LOCAL_CHARS - len(newer) - 1)
-    return newer if earlier is None else f"{earlier[:room]}\n{newer}"[:LOCAL_CHARS]

@@ -7,16 +7,15 @@ inside that came to the same gate would wait for the place that its own caller h
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from itertools import count
 from threading import Lock
 from typing import Any, Literal
 
 from unsay.budget.circuit import Admission, Circuit, CircuitPolicy
 from unsay.budget.waiting import Line
 from unsay.effects import Call, Steps
-from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, WaitingLineFullError
+from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError
 from unsay.nodes.faults import explain
+from unsay.nodes.turnstile import Turnstile
 from unsay.settings import Settings
 
 News = Literal["succeeded", "failed", "withdrawn"]
@@ -48,13 +47,10 @@ class Gate:
             wait_seconds: How long a call waits in line before it is refused.
             clock: In seconds; it must not go back.
         """
-        self._line = line
+        self._turnstile = Turnstile(line, wait_seconds=wait_seconds)
         self._policy = policy
-        self._wait_seconds = wait_seconds
         self._clock = clock
         self._mutex = Lock()
-        self._tickets = count(1)
-        self._turns: dict[int, Future[None]] = {}
         self._circuits: dict[str, Circuit] = {}
 
     @classmethod
@@ -73,7 +69,7 @@ class Gate:
     @property
     def line(self) -> Line:
         """Who is inside and who waits."""
-        return self._line
+        return self._turnstile.line
 
     def circuit(self, model: str) -> Circuit:
         """What is known of a model's failures."""
@@ -94,52 +90,7 @@ class Gate:
             Exception: As the last call raised it. Only a model that cannot be reached is
                 followed by the next; any other failure is the request's own.
         """
-        ticket, turn = self._join()
-        try:
-            if not turn.done():
-                yield from self._wait(turn)
-            return (yield from self._first_answer(calls))
-        finally:
-            self._leave(ticket)
-
-    def _join(self) -> tuple[int, Future[None]]:
-        turn: Future[None] = Future()
-        turn.set_running_or_notify_cancel()
-        with self._mutex:
-            ticket = next(self._tickets)
-            self._line = self._line.joined(ticket)
-            reception = self._line.reception(ticket)
-            if reception == "refused":
-                raise WaitingLineFullError(
-                    f"{self._line.places!r} calls stand before the models and "
-                    f"{self._line.most_waiting!r} wait: ask again later, or raise parallel_calls "
-                    "or waiting_calls"
-                )
-            self._turns[ticket] = turn
-            if reception == "inside":
-                turn.set_result(None)
-        return ticket, turn
-
-    def _leave(self, ticket: int) -> None:
-        with self._mutex:
-            before = self._line.inside
-            self._line = self._line.left(ticket)
-            del self._turns[ticket]
-            for next_one in self._line.inside - before:
-                self._turns[next_one].set_result(None)
-
-    def _wait(self, turn: Future[None]) -> Steps[None]:
-        seconds = self._wait_seconds
-        try:
-            yield Call(
-                blocking=lambda: turn.result(timeout=seconds),
-                awaitable=lambda: asyncio.wait_for(asyncio.wrap_future(turn), timeout=seconds),
-            )
-        except TimeoutError as error:
-            raise WaitingLineFullError(
-                f"The line before the models did not move for {seconds:g} s: ask again later, or "
-                "raise parallel_calls or call_wait_seconds"
-            ) from error
+        return (yield from self._turnstile.through(lambda: self._first_answer(calls)))
 
     def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
         failure: Exception | None = None

@@ -8,7 +8,9 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
 
 from unsay.effects import Steps
+from unsay.errors import BudgetExceededError
 from unsay.judging.prejudge import prejudge
+from unsay.judging.summaries import summary_request
 from unsay.judging.verdicts import (
     document_request,
     judge_request,
@@ -18,6 +20,7 @@ from unsay.judging.verdicts import (
     verdict_of_rules,
 )
 from unsay.nodes.commands import answered_turns
+from unsay.nodes.metering import ask_model
 from unsay.prompts.catalogue import texts
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
@@ -69,8 +72,18 @@ def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
     return finish == "length" or (finish is None and metadata.get("model_provider") == "openai")
 
 
-def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """A verdict on one exchange; a judge that fails in any way leaves it unscored."""
+def judge_exchange(
+    exchange: Exchange, answer: AnyMessage, scope: Scope, *, key: str | None = None
+) -> Steps[Verdict]:
+    """A verdict on one exchange; a judge that fails in any way leaves it unscored.
+
+    Args:
+        exchange: What is judged.
+        answer: The message in it.
+        scope: Of the step.
+        key: Names the judge's call within the thread, the same when it is made again after a
+            crash; `None` takes the answer's id, for one that is on the record already.
+    """
     settings = scope.settings
     if not exchange.answer.strip():
         return _verdict_without_words(answer)
@@ -80,7 +93,8 @@ def judge_exchange(exchange: Exchange, answer: AnyMessage, scope: Scope) -> Step
     if found.decided or settings.judging == "local":
         spoken = _texts(words, settings)
         return verdict_of_rules(found, spoken, quality_threshold=settings.quality_threshold)
-    return (yield from _ask_judge(partial(judge_request, exchange), words, scope))
+    request = partial(judge_request, exchange)
+    return (yield from _ask_judge(request, words, scope, key=key or answer.id or ""))
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
@@ -91,7 +105,19 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
         rules = relevance(asked, found)
         spoken = _texts(asked, settings)
         return verdict_of_rules(rules, spoken, quality_threshold=settings.quality_threshold)
-    return (yield from _ask_judge(partial(document_request, asked, found), asked, scope))
+    request = partial(document_request, asked, found)
+    return (yield from _ask_judge(request, asked, scope, key=document.id or ""))
+
+
+def judge_summary(
+    messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
+) -> Steps[Verdict]:
+    """A verdict on whether a summary tells what was said in the messages that it stands for."""
+    if scope.settings.judging != "model":
+        return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
+    words = next((text for each in messages if (text := text_of(each)).strip()), summary)
+    request = partial(summary_request, messages, summary)
+    return (yield from _ask_judge(request, words, scope, key=key))
 
 
 def _verdict_without_words(answer: AnyMessage) -> Verdict:
@@ -108,7 +134,7 @@ def _texts(words: str, settings: Settings) -> Texts:
 
 
 def _ask_judge(
-    make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope
+    make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
     settings = scope.settings
     try:
@@ -116,29 +142,34 @@ def _ask_judge(
         if judge is None:
             return unscored("no judge is configured and the agent that answers is no chat model")
         request = make_request(_texts(words, settings))
-        reply = yield from _reply(judge, request, scope)
+        reply = yield from _reply(judge, request, scope, key)
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
+    except BudgetExceededError as error:
+        return unscored(f"the judge was not asked: {error}"[:500])
     except TimeoutError:
         return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
 
 
-def _reply(judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope) -> Steps[Any]:
-    timeout = scope.settings.judge_timeout_seconds
+def _reply(
+    judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
+) -> Steps[Any]:
+    limit = scope.settings.judge_timeout_seconds
+    ask = partial(
+        ask_model, scope, value=request, purpose="judge", aside=True, timeout_seconds=limit
+    )
     structured = yield scope.resolve("structured_judge")
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
-            found = yield scope.ask(
-                structured, request, quiet=True, aside=True, timeout_seconds=timeout
-            )
+            found = yield from ask(runnable=structured, key=key)
         except Exception as error:  # raised again unless the server only refuses the structure
             if not _refuses_structure(error):
                 raise
             scope.services.learned.add(_NO_STRUCTURE)
         else:
             return found["raw"] if found["parsed"] is None else found["parsed"]
-    return (yield scope.ask(judge, request, quiet=True, aside=True, timeout_seconds=timeout))
+    return (yield from ask(runnable=judge, key=f"{key}-plain"))
 
 
 def _refuses_structure(error: Exception) -> bool:

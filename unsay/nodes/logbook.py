@@ -17,7 +17,8 @@ from unsay.history.checkpoints import add_checkpoint
 from unsay.history.frozen import packed
 from unsay.history.line import Change
 from unsay.history.runlog import Head, head_of, make_page, put_page
-from unsay.services import Happening, Scope
+from unsay.journal import Happening
+from unsay.services import Scope
 from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
 from unsay.transcript.events import (
     Stamp,
@@ -26,14 +27,17 @@ from unsay.transcript.events import (
     edit,
     events_of,
     fold,
+    forget,
+    pin,
     planner_note,
+    recall,
     restore,
     rollback,
     unfold,
     verdict,
 )
 from unsay.transcript.marks import mark_of
-from unsay.types import Checkpoint, Event, Topic
+from unsay.types import Checkpoint, Event, Forgotten, Topic
 
 EMPTY = LedgerHead(page_id=None, count=0, length=0, digest=0)
 """Of a thread whose ledger has no page yet."""
@@ -117,6 +121,21 @@ def log_unfold(scope: Scope, topic: Topic) -> None:
     """Note that views show a topic's words again."""
     name, words = topic["id"], topic["label"]
     scope.journal.afterwards.append(lambda stamp: [unfold(name, words, stamp=stamp)])
+
+
+def log_forgetting(scope: Scope, entry: Forgotten, *, again: bool) -> None:
+    """Note what views leave out from now on, or show again."""
+    scope.journal.afterwards.append(lambda stamp: [forget(entry, stamp=stamp, again=again)])
+
+
+def log_pin(scope: Scope, message_id: str, *, pinned: bool) -> None:
+    """Note a pin that was set or taken off."""
+    scope.journal.afterwards.append(lambda stamp: [pin(message_id, stamp=stamp, pinned=pinned)])
+
+
+def log_recall(scope: Scope, names: Sequence[str], question_id: str | None) -> None:
+    """Note the ids of what is shown again because somebody asked for it."""
+    scope.journal.afterwards.append(lambda stamp: [recall(names, question_id, stamp=stamp)])
 
 
 def log_note(scope: Scope, text: str) -> None:

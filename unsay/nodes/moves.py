@@ -1,7 +1,7 @@
 """Going back: one implementation for the graph's node and for orders from outside."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
@@ -11,6 +11,7 @@ from unsay.history.checkpoints import by_age
 from unsay.history.cuts import add_reference, reference, unpack
 from unsay.history.line import Change, Label, Line, put_back, take_back
 from unsay.history.turns import answers_in, put_places
+from unsay.nodes.forgetting import apply
 from unsay.nodes.logbook import log_fold, log_move, log_unfold
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
@@ -240,12 +241,8 @@ def _was_answered(messages: Sequence[AnyMessage]) -> bool:
 def _inverse(step: Operation, change: Change) -> Operation:
     """The step that takes the change back."""
     cuts = [change.cut["id"]] if change.cut["messages"] else []
-    inverse = Operation(kind=step["kind"], base=step["base"], cuts=cuts)
-    if "ids" in step:
-        inverse["ids"] = step["ids"]
-    if "topic" in step:
-        inverse["topic"] = step["topic"]
-    return inverse
+    plain = {key: value for key, value in step.items() if key != "at"}
+    return cast("Operation", {**plain, "cuts": cuts})
 
 
 def _reversed(
@@ -253,9 +250,11 @@ def _reversed(
 ) -> Steps[tuple[Change, Update]]:
     """Put what a step had replaced in the place of what it had brought."""
     line, old = line_of(state), state.get("cuts", [])
+    again = cause.kind == "redo"
+    nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
+    if step["kind"] == "forget":
+        return nothing, (yield from apply(state, scope, step, back=not again))
     if "topic" in step:
-        nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
-        again = cause.kind == "redo"
         return nothing, turn_topic(state, scope, step["topic"], unfold=again)
     cuts = yield from fetch_cuts(step["cuts"][::-1], scope, old)
     keep = list(pending)

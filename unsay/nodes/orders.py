@@ -1,18 +1,25 @@
 """What a person orders: commands, and a host's flag for a rollback."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
+from unsay.effects import Steps
 from unsay.errors import UnknownCheckpointError, UnsayError
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
+from unsay.nodes import keeping
 from unsay.nodes.commands import TIMELINE_TURNS, checkpoints_text, timeline_text
-from unsay.nodes.entry import Entry, check_message
+from unsay.nodes.entry import Entry, check_message, read_entry
+from unsay.nodes.forgetting import apply, named_by
+from unsay.nodes.keeping import Kept, places_of_turns
 from unsay.nodes.landings import landing_of_order, landing_of_person, landing_places
-from unsay.nodes.moves import last_operation, last_undone, line_of, turns_left
+from unsay.nodes.moves import last_operation, last_undone, line_of, turns_left, with_step
+from unsay.nodes.recalled_by_order import finds_text, ids_of, recalled_by_order
 from unsay.nodes.retrying import retried
+from unsay.nodes.totals import totals_at_hand
+from unsay.nodes.totals_text import totals_text
 from unsay.prompts.texts import Texts
 from unsay.services import Scope
-from unsay.state import Command, Move, State, sealed_of
+from unsay.state import Command, Move, State, Update, sealed_of
 from unsay.transcript.marks import is_answer, mark_of, spoken
 from unsay.types import Checkpoint, Operation, Turn
 
@@ -29,6 +36,12 @@ class Orders:
 
     checkpoints: list[Checkpoint] = field(default_factory=list)
     """Checkpoints to make by order."""
+
+    kept: Kept | None = None
+    """What is pinned or forgotten; `None` where that stays as it is."""
+
+    asked_for: tuple[str, ...] = ()
+    """Ids of messages that the next view is to show."""
 
 
 def read_orders(
@@ -62,6 +75,8 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
         return step_places(state.get("redo", [])), 0
     if verb == "rollback":
         return landing_places(line_of(state), argument or None)
+    if verb in ("pin", "unpin", "forget"):
+        return set(), places_of_turns(state, argument)
     if verb in ("checkpoint", "retry"):
         return set(), 1
     if verb == "timeline":
@@ -72,8 +87,12 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Where the newest step stands, unless it is one that has no place."""
-    return {steps[-1]["base"]} if steps and "topic" not in steps[-1] else set()
+    """Where the newest step stands, or what it is about, unless it has neither."""
+    if not steps or "topic" in steps[-1]:
+        return set()
+    if steps[-1]["kind"] == "forget":
+        return set(named_by(steps[-1]))
+    return {steps[-1]["base"]}
 
 
 def _left_over(state: State) -> bool:
@@ -99,14 +118,61 @@ def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts
         mark = checkpoint_by_order(state, scope, argument or None, pending=turn["pending"])
         made = texts.checkpoint_made.format(name=mark["name"] or mark["id"])
         return Orders(notice=made, checkpoints=[mark])
+    if verb in keeping.VERBS:
+        kept = keeping.obey(state, scope, turn["pending"], command, texts)
+        return Orders(notice=kept.notice, kept=kept)
     sealed = sealed_of(state)
     before = sealed["turns"] if sealed else 0
-    answers = {
+    marks = keeping.marks_of(state, texts)
+    answers: dict[str, Callable[[], str]] = {
         "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
-        "timeline": lambda: timeline_text(state["messages"], texts, before=before),
+        "timeline": lambda: timeline_text(state["messages"], texts, before=before, marks=marks),
         "help": lambda: texts.help,
+        "tokens": lambda: "",
+        "recall": lambda: "",
     }
     return Orders(notice=answers[verb]())
+
+
+def looked_up(state: State, scope: Scope, orders: Orders, command: Command | None) -> Steps[Orders]:
+    """The orders, with the words of one that is answered out of the store."""
+    if command is None or command["verb"] not in ("tokens", "recall"):
+        return orders
+    texts = scope.texts(state["messages"])
+    if command["verb"] == "recall":
+        return (yield from _recalled(state, scope, command["argument"], texts))
+    return replace(orders, notice=totals_text((yield from totals_at_hand(state, scope)), texts))
+
+
+def _recalled(state: State, scope: Scope, words: str, texts: Texts) -> Steps[Orders]:
+    """What bears on some words, as the person reads it and as the next view shows it."""
+    messages = state["messages"]
+    before = messages[: read_entry(messages, None).start]
+    try:
+        found = yield from recalled_by_order({**state, "messages": before}, scope, words)
+    except UnsayError as error:
+        return Orders(notice=texts.refused.format(reason=error))
+    return Orders(notice=finds_text(found, words, texts), asked_for=ids_of(found))
+
+
+def carried_out(state: State, scope: Scope, orders: Orders) -> Steps[Update]:
+    """What becomes of a state when something is pinned, forgotten or recalled by order.
+
+    Args:
+        state: As the turn began.
+        scope: Of the run.
+        orders: As `read_orders` found them.
+    """
+    if orders.asked_for:
+        return Update(asked_for=list(orders.asked_for))
+    if orders.kept is None:
+        return Update()
+    step = orders.kept.step
+    if step is None:
+        return orders.kept.update
+    update = yield from apply(state, scope, step)
+    del update["messages"]
+    return {**update, **with_step(state, step)}
 
 
 def checkpoint_by_order(

@@ -1,42 +1,37 @@
 """process_message: plan the view, ask the model, judge what it drafted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import Runnable
 from langgraph.errors import GraphBubbleUp
 
-from unsay.context.reminders import ReminderCounts, counted, due, inject
-from unsay.context.view import Hints, plan_view, sendable
-from unsay.effects import Call, Steps
-from unsay.errors import EmptyAnswerError
+from unsay.context.manifest import Manifest, with_manifest
+from unsay.context.reminders import Reminder, counted, due
+from unsay.context.view import Hints
+from unsay.effects import Steps
+from unsay.errors import BudgetDeclinedError, BudgetExceededError, EmptyAnswerError
 from unsay.history.compensations import Report
 from unsay.history.line import Label, take_back
+from unsay.nodes.asking import ask, at_end
 from unsay.nodes.booking import book_drafts
 from unsay.nodes.compensation import finish, left_of, report_text, stands
+from unsay.nodes.earlier import opened_words
 from unsay.nodes.faults import explain
 from unsay.nodes.judge import exchange_of, judge_exchange
 from unsay.nodes.logbook import log_checkpoints, log_move
 from unsay.nodes.marking import checkpoints_due
 from unsay.nodes.moves import keep_cut, line_of, note, settle, with_step, without_retries
-from unsay.nodes.replies import messages_of, with_fresh_ids
-from unsay.nodes.requests import Witness, keep_failed_call, keep_failed_draft
-from unsay.nodes.sealing import opened_words
-from unsay.nodes.tool_loop import ATTEMPT_KEY, Attempt
+from unsay.nodes.replies import fresh, messages_of
+from unsay.nodes.requests import keep_failed_call, keep_failed_draft
+from unsay.nodes.tool_loop import ATTEMPT_KEY, carried_of
+from unsay.nodes.viewing import Carried, Sight, sight_of
 from unsay.services import Scope
-from unsay.state import Move, State, Update, sealed_of
+from unsay.state import Move, State, Update
 from unsay.transcript.marks import notice, with_mark, with_verdict
-from unsay.transcript.rules import validate
 from unsay.transcript.text import has_other_content, text_of
 from unsay.types import CutRef, Operation, Rejection, Turn, Verdict
-
-UNIQUE_CHARS = 16
-"""An id that is shorter may stand on the sealed part of a record already."""
-
-Request = Callable[[Sequence[AnyMessage]], list[AnyMessage]]
-"""What the model is sent, from the messages of the draft so far."""
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
@@ -64,20 +59,39 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     left = yield from left_of(rejected, scope)
     model = yield scope.resolve("answerer")
     earlier = yield from opened_words(state, scope)
-    plan, counts = _plan(state, scope, left, earlier)
-    witness = Witness(plan([]))
-    call = _question_to(model, scope, plan, witness, turn["question_id"] or "")
-    draft = yield from _draft(state, scope, call, witness)
+    shown = due(scope.services.reminders, state.get("reminders", {}), **_moment(turn))
+    hints, pending = _hints(state, scope, left), turn["pending"]
+    sight = yield from sight_of(state, scope, model, earlier, hints, shown, pending=pending)
+    try:
+        draft, carried = yield from _draft(sight)
+    except BudgetDeclinedError as declined:
+        move = Move(kind="decline", to=None, reason=str(declined))
+        return Update(move=move, should_rollback=True)
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
-    before = [m for m in state["messages"] if m.id not in turn["pending"]]
-    verdict = yield from judge_exchange(exchange_of(question, draft[-1], before), draft[-1], scope)
+    before = [m for m in sight.messages if m.id not in pending]
+    exchange = exchange_of(question, draft[-1], before)
+    key = f"{turn['question_id']}-{hints.attempt}"
+    verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
     scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
     if verdict.outcome == "failed":
-        yield from keep_failed_draft(state, scope, witness, text_of(draft[-1]), verdict)
+        yield from keep_failed_draft(state, scope, sight.witness, text_of(draft[-1]), verdict)
         update = yield from _take_back(state, scope, draft, verdict)
     else:
         update = yield from _deliver(state, scope, draft, verdict, flag=None)
-    return {**update, "reminders": counts} if counts else update
+        carried["fold"] = yield from at_end(sight, draft, carried)
+    learned = Update(fold=carried["fold"], calibration=carried["calibration"])
+    return {**update, **_counted(state, scope, shown), **learned}
+
+
+def _moment(turn: Turn) -> dict[str, Any]:
+    return {"turn": turn["number"], "run_id": turn["run_id"]}
+
+
+def _counted(state: State, scope: Scope, shown: Sequence[Reminder]) -> Update:
+    """How often each reminder was shown by now."""
+    known, before = scope.services.reminders, state.get("reminders", {})
+    counts = counted(known, before, shown, **_moment(state["turn"]))
+    return Update(reminders=counts) if counts else Update()
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
@@ -91,58 +105,33 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     return Update(messages=[said], notice=None, turn={**turn, "done": True})
 
 
-def _plan(
-    state: State, scope: Scope, left: Report, earlier: Sequence[AnyMessage]
-) -> tuple[Request, ReminderCounts]:
-    """What the model is sent, and how often each reminder was shown with it."""
-    turn, reminders = state["turn"], scope.services.reminders
-    texts = scope.texts(state["messages"])
-    stays = report_text(left, texts)
-    hints = Hints(
+def _hints(state: State, scope: Scope, left: Report) -> Hints:
+    """What this attempt is told beside the conversation."""
+    turn, stays = state["turn"], report_text(left, scope.texts(state["messages"]))
+    reasons = [each["reason"] for each in turn["rejections"]]
+    return Hints(
         attempt=len(turn["rejections"]) + 1,
-        rejections=(*(each["reason"] for each in turn["rejections"]), *([stays] if stays else [])),
+        rejections=(*reasons, *([stays] if stays else [])),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
     )
-    view = plan_view(
-        state["messages"],
-        state.get("segments", []),
-        state.get("topics", []),
-        system_prompt=scope.settings.system_prompt,
-        texts=texts,
-        hints=hints,
-        unfolded=state.get("unfolded", []),
-        sealed=sealed_of(state),
-        earlier=earlier,
-    )
-    before: ReminderCounts = state.get("reminders", {})
-    shown = due(reminders, before, turn=turn["number"], run_id=turn["run_id"])
-    reminded = inject(view.messages, shown, texts)
-    limit = scope.settings.max_tool_result_bytes
-    provider = scope.services.provider
-
-    def request(done: Sequence[AnyMessage]) -> list[AnyMessage]:
-        sent = sendable(
-            [*reminded, *done], texts=texts, provider=provider, max_tool_result_bytes=limit
-        )
-        validate(sent, provider)
-        return sent
-
-    counts = counted(reminders, before, shown, turn=turn["number"], run_id=turn["run_id"])
-    return request, counts
 
 
-def _draft(state: State, scope: Scope, call: Call, witness: Witness) -> Steps[list[AnyMessage]]:
-    """One draft: the messages of its tool steps, then the final words.
+def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
+    """One draft: the messages of its tool steps, then the final words; and what they leave.
 
     Raises:
         ModelError: The model failed, in one of the ways that have a name.
     """
-    known = {message.id for message in state["messages"]}
+    state, scope, witness = sight.state, sight.scope, sight.witness
+    before = Carried(fold=sight.fold)
+    if "calibration" in state:
+        before["calibration"] = state["calibration"]
     try:
-        reply = yield call
-        draft = messages_of(reply, {message.id for message in witness.view})
-    except GraphBubbleUp:
+        reply, carried, notes = yield from _reply(sight, before)
+        known = () if scope.services.tool_loop else {message.id for message in witness.view}
+        draft = messages_of(reply, known)
+    except (GraphBubbleUp, BudgetExceededError):
         raise
     except Exception as error:  # any client may raise anything; what has no name goes on as it is
         yield from keep_failed_call(state, scope, witness, error)
@@ -150,25 +139,28 @@ def _draft(state: State, scope: Scope, call: Call, witness: Witness) -> Steps[li
         if explained is None or explained is error:
             raise
         raise explained from error
-    turn = state["turn"]
-    stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
-    shortest = UNIQUE_CHARS if sealed_of(state) else 0
-    return with_fresh_ids(draft, known, stem, shortest=shortest)
+    said = [
+        with_manifest(each, notes[each.id]) if each.id in notes else each
+        for each in fresh(draft, state)
+    ]
+    if not notes:
+        said[-1] = with_manifest(said[-1], carried["manifest"])
+    return said, carried
 
 
-def _question_to(
-    model: Runnable[Any, Any], scope: Scope, plan: Request, witness: Witness, question_id: str
-) -> Call:
-    """The call of a model, of an agent, or of the loop of model and tools."""
+def _reply(
+    sight: Sight, carried: Carried
+) -> Steps[tuple[Any, Carried, Mapping[str | None, Manifest]]]:
+    """What a model or an agent says, or the loop of model and tools, with each step's manifest."""
+    scope, loop = sight.scope, sight.scope.services.tool_loop
+    if loop is None:
+        reply, left = yield from ask(sight, [], carried)
+        return reply, left, {}
+    more = {ATTEMPT_KEY: sight}
     quiet = scope.settings.stream == "held"
-    loop = scope.services.tool_loop
-    if loop is not None:
-        attempt = Attempt(request=plan, scope=scope, quiet=quiet, turn_id=question_id)
-        more = {ATTEMPT_KEY: attempt}
-        return scope.ask(loop, {"messages": []}, quiet=quiet, configurable=more, witness=witness)
-    sent = list(witness.sent)
-    value = {"messages": sent} if scope.services.is_graph else sent
-    return scope.ask(model, value, quiet=quiet, witness=witness)
+    begun = {"messages": [], **carried}
+    ended = yield scope.ask(loop, begun, quiet=quiet, configurable=more)
+    return ended, carried_of(ended), ended.get("manifests", {})
 
 
 def _take_back(
@@ -304,7 +296,9 @@ def _deliver(
     step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
     due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
+    shown = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
+        **shown,
         messages=[*draft[:-1], answer],
         turn={**turn, "done": True, "rejections": [], "checkpoints_due": due},
         quality_score=verdict.score,

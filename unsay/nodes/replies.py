@@ -13,7 +13,11 @@ from langchain_core.messages import (
 )
 
 from unsay.errors import ModelReplyError
+from unsay.state import State, sealed_of
 from unsay.transcript.marks import KEY
+
+UNIQUE_CHARS = 16
+"""An id that is shorter may stand on the sealed part of a record already."""
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
@@ -95,3 +99,15 @@ def with_fresh_ids(
         used.add(name)
         fresh.append(message if name == message.id else message.model_copy(update={"id": name}))
     return fresh
+
+
+def fresh(
+    draft: Sequence[AnyMessage], state: State, done: Sequence[AnyMessage] = ()
+) -> list[AnyMessage]:
+    """Messages of an attempt with ids that are not on the record, nor on what the attempt has."""
+    turn = state["turn"]
+    stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
+    taken = {message.id for message in (*state["messages"], *done)}
+    shortest = UNIQUE_CHARS if sealed_of(state) else 0
+    stem = f"{stem}-{len(done)}" if done else stem
+    return with_fresh_ids(draft, taken, stem, shortest=shortest)

@@ -37,10 +37,14 @@ class Witness(BaseCallbackHandler):
     run_inline = True
     """Called in place: an event loop would otherwise take it to another thread."""
 
-    def __init__(self, view: Sequence[BaseMessage]) -> None:
-        self.view = view
-        self.sent: Sequence[BaseMessage] = view
+    def __init__(self) -> None:
+        self.view: Sequence[BaseMessage] = ()
+        self.sent: Sequence[BaseMessage] = ()
         self.params: dict[str, Any] = {}
+
+    def sees(self, view: Sequence[BaseMessage]) -> None:
+        """Note the view with which a model or an agent is asked next."""
+        self.view = self.sent = view
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any

@@ -54,6 +54,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "redo": _redo,
         "retry": _retry,
         "ask": _ask_person,
+        "decline": _decline,
     }
     update = yield from makers[move["kind"]](state, scope, move)
     update["should_rollback"] = False
@@ -240,11 +241,18 @@ def _once_more(state: State, decision: Decision) -> Update:
     return Update(turn=turn)
 
 
+def _decline(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """End a turn on which a person wants nothing more spent; its drafts are kept already."""
+    del move
+    restored, update = yield from as_it_began(state, scope)
+    words = scope.texts(restored["messages"]).declined
+    return {**update, **_unanswered(state, restored, words)}
+
+
 def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
     """Deliver nothing, on the record as the turn began."""
     last = state["turn"]["rejections"][-1]
     restored, update = yield from as_it_began(state, scope)
-    turn = restored["turn"]
     cause = Label(
         kind="rejected",
         reason=move["reason"],
@@ -253,10 +261,18 @@ def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
     )
     change = take_back(line_of(restored), restored["messages"][-1].id, label=cause)
     update["cuts"] = yield from keep_cut(change, scope, restored.get("cuts", []))
+    words = scope.texts(restored["messages"]).no_answer
+    return {**update, **_unanswered(state, restored, words)}
+
+
+def _unanswered(state: State, restored: State, words: str) -> Update:
+    """What says that a turn ended without an answer, on the record as it began."""
+    turn = restored["turn"]
+    update = Update(
+        notice=NoticeDue(text=words, answers=turn["pending"]),
+        turn={**turn, "rejections": []},
+    )
     if turn["cuts"]:
         step = Operation(kind="rollback", base=turn["base"], cuts=turn["cuts"])
         update.update(with_step(state, step))
-    texts = scope.texts(restored["messages"])
-    update["notice"] = NoticeDue(text=texts.no_answer, answers=turn["pending"])
-    update["turn"] = {**turn, "rejections": []}
     return update

@@ -11,20 +11,27 @@ from itertools import pairwise
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from unsay.context.folds import Fold, hidden, summaries_of, without_spans
 from unsay.context.topics import by_topic, current_topic_id, standing
-from unsay.context.view import opened_topics
 from unsay.effects import Steps
-from unsay.errors import DatabaseCorruptError, LedgerGapError
+from unsay.errors import LedgerGapError
 from unsay.history.run_ids import run_named_after
 from unsay.history.runlog import Head, pack_pages
-from unsay.history.sealed import Page, put_page, read_back, read_page
-from unsay.nodes.folding import summary_of
+from unsay.history.sealed import Page, put_page, read_back
+from unsay.nodes.folding import SUMMARY_CHARS, summary_of, told_of
 from unsay.nodes.logbook import EMPTY
-from unsay.nodes.moves import turns_left
+from unsay.nodes.moves import line_of, turns_left
+from unsay.nodes.pinning import (
+    pinned_pages,
+    sealed_pins,
+    unsealed_pins,
+    with_fold_untold,
+)
 from unsay.nodes.window import first_waiting, page_ends
 from unsay.services import Scope
 from unsay.state import State, Update, merge_messages, sealed_of
 from unsay.transcript.marks import is_document
+from unsay.transcript.omission import cut
 from unsay.transcript.text import text_of
 from unsay.types import Checkpoint, Sealed, Segment, Topic, Unfolded
 
@@ -50,7 +57,7 @@ def seal(state: State, scope: Scope) -> Steps[Update]:
     waiting = first_waiting(messages, scope.settings.max_judged_entries)
     limit = scope.settings.live_messages
     bounds = page_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]
-    now = state
+    now = with_fold_untold(state) if bounds else state
     for start, end in pairwise((0, *bounds)):
         now = yield from _sealed(now, end - start, scope)
     if not bounds:
@@ -66,6 +73,8 @@ def seal(state: State, scope: Scope) -> Steps[Update]:
         checkpoints=now["checkpoints"],
         topics=now["topics"],
         unfolded=now["unfolded"],
+        pins=now.get("pins", []),
+        fold=now.get("fold", Fold()),
     )
 
 
@@ -88,16 +97,32 @@ def _sealed(state: State, end: int, scope: Scope) -> Steps[State]:
         instructions=[*_instructions(head), *(text_of(m) for m in part if m.type == "system")],
     )
     current = current_topic_id(segments)
+    line, forgotten = line_of(state), state.get("forgotten", [])
     told: list[Topic] = []
     for topic in topics:
-        said = gone.get(topic["id"], [])
-        if said:
+        if topic["id"] in gone:
+            said, earlier = _beside_fold(state, topic, gone[topic["id"]], ids)
+            said = told_of(said, line, forgotten, scope)
             pages = [] if topic["id"] == current else [*topic.get("pages", []), page.id]
             over = topic["id"] not in stays
-            told.append((yield from _told({**topic, "pages": pages}, said, scope, over=over)))
+            kept: Topic = {**topic, "pages": pages}
+            told.append((yield from _told(kept, said, earlier, scope, over=over)))
         else:
             told.append(topic)
-    return _as_ours({**_without(state, end, segments), "sealed": page.head, "topics": told})
+    pins = sealed_pins(state.get("pins", []), ids, page.id)
+    after, fold = _without(state, end, segments), without_spans(state.get("fold", Fold()), ids)
+    return as_ours({**after, "sealed": page.head, "topics": told, "pins": pins, "fold": fold})
+
+
+def _beside_fold(
+    state: State, topic: Topic, going: list[AnyMessage], ids: Collection[str | None]
+) -> tuple[list[AnyMessage], str | None]:
+    """Those of a topic's messages that a view still showed, and what told of the others."""
+    fold = state.get("fold", Fold()).get("topics", {}).get(topic["id"], Fold())
+    said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
+    out = {said[index].id for index in hidden(said, fold)}
+    told = [*filter(None, [topic.get("sealed")]), *summaries_of(fold, ids)]
+    return [each for each in going if each.id not in out], "\n".join(told) or None
 
 
 def _instructions(head: Sealed | None) -> list[str]:
@@ -119,12 +144,15 @@ def _parted(
     return gone, stays
 
 
-def _told(topic: Topic, said: list[AnyMessage], scope: Scope, *, over: bool) -> Steps[Topic]:
+def _told(
+    topic: Topic, said: list[AnyMessage], earlier: str | None, scope: Scope, *, over: bool
+) -> Steps[Topic]:
     """A topic with what tells of those of its messages that are let go of.
 
     Args:
         topic: With the pages that hold them.
-        said: The messages.
+        said: The messages that nothing tells of yet, but for those that are forgotten.
+        earlier: What tells of the others.
         scope: Of the run.
         over: Whether they are the last that it had.
     """
@@ -138,7 +166,9 @@ def _told(topic: Topic, said: list[AnyMessage], scope: Scope, *, over: bool) -> 
             "summary": None,
             "summarized_through": None,
         }
-    text = yield from summary_of(said, scope, earlier=topic.get("sealed"))
+    text = cut(earlier or "", SUMMARY_CHARS)
+    if said:
+        text = yield from summary_of(said, scope, earlier=earlier)
     return {**topic, "sealed": text, "pages": pages}
 
 
@@ -245,13 +275,14 @@ def without_sealed(state: State) -> Update:
         topic.pop("pages", None)
         topics.append(topic)
     marks = [each for each in state.get("checkpoints", []) if not each.get("sealed")]
-    return Update(sealed=None, checkpoints=marks, topics=topics)
+    pins = unsealed_pins(state.get("pins", []))
+    return Update(sealed=None, checkpoints=marks, topics=topics, pins=pins)
 
 
 def _tells_of_sealed(state: State) -> bool:
     marked = any(each.get("sealed") for each in state.get("checkpoints", []))
     told = any("sealed" in each or "pages" in each for each in state.get("topics", []))
-    return bool(state.get("sealed")) or marked or told
+    return bool(state.get("sealed")) or marked or told or bool(pinned_pages(state))
 
 
 def whole(state: State, scope: Scope) -> Steps[State]:
@@ -273,10 +304,10 @@ def with_moved(state: State, update: Update) -> State:
         messages = merge_messages([], [write for write in writes if write.type != "remove"])
     else:
         messages = [message for message in state["messages"] if message.id not in gone]
-    return _as_ours({**state, **update, "messages": messages})
+    return as_ours({**state, **update, "messages": messages})
 
 
-def _as_ours(state: State) -> State:
+def as_ours(state: State) -> State:
     """A state whose record was moved by us: nothing of it was taken away by a host."""
     head = state.get("ledger", EMPTY)
     return {**state, "ledger": {**head, "ends": []}}
@@ -311,31 +342,8 @@ def unsealed(state: State, pages: Sequence[Page]) -> Update:
         ],
         topics=[_as_before(each, pages) for each in state.get("topics", [])],
         unfolded=_moved(state.get("unfolded", []), moved),
+        pins=unsealed_pins(state.get("pins", []), back),
     )
-
-
-def opened_words(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
-    """What is sealed of the topics that views show, as far as the talk can return to it.
-
-    A page that is missing or was changed is left out: the topic's summary tells of it.
-    """
-    segments = standing(state["messages"], state.get("segments", []))
-    opened = opened_topics(segments, state.get("unfolded", []))
-    topics = [each for each in state.get("topics", []) if each["id"] in opened]
-    names = dict.fromkeys(name for each in topics for name in each.get("pages", []))
-    words: list[AnyMessage] = []
-    for name in names:
-        assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
-        try:
-            page = yield from read_page(scope.store, scope.thread_id, name)
-        except DatabaseCorruptError as error:
-            scope.tell("words_lost", error=str(error))
-            continue
-        grouped = by_topic(page.messages, page.segments)
-        all_of_one = grouped.get("", [])
-        shown = {m.id for each in topics for m in grouped.get(each["id"], all_of_one)}
-        words += [message for message in page.messages if message.id in shown]
-    return words
 
 
 def unmarked(mark: Checkpoint) -> Checkpoint:

@@ -5,9 +5,9 @@ configuration, so that no step stores it; each step is a checkpoint of its own,
 so that a tool that finished is not called again after a crash.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Required, TypedDict, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -17,37 +17,36 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
+from unsay.budget.tokens import Calibration
+from unsay.context.folds import Fold
+from unsay.context.manifest import Manifest
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
+from unsay.nodes.asking import ask
 from unsay.nodes.bookkeeping import advance_run
 from unsay.nodes.compensation import note_made
-from unsay.services import Scope
+from unsay.nodes.replies import fresh
+from unsay.nodes.viewing import Carried, Sight
 
 ATTEMPT_KEY = "__unsay_attempt"
 """Where a run's configuration carries the attempt; servers copy no such key."""
 
 
-class Draft(TypedDict):
-    """What one attempt has produced so far."""
+class Draft(TypedDict, total=False):
+    """What one attempt has produced so far, and what its calls leave to the next."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Required[Annotated[list[AnyMessage], add_messages]]
+    fold: Fold
+    calibration: Calibration
+    quoted: AnyMessage | None
+    quoted_ids: list[str]
+    manifests: dict[str, Manifest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What one attempt at an answer works with; never stored."""
-
-    request: Callable[[Sequence[AnyMessage]], list[AnyMessage]]
-    """What the model is sent, from the draft's own messages so far."""
-
-    scope: Scope
-    """Of `process_message`, under whose name the model's tokens stream."""
-
-    quiet: bool
-    """Whether tokens are held back."""
-
-    turn_id: str
-    """Id of the question."""
+def carried_of(draft: Mapping[str, Any]) -> Carried:
+    """What the attempt's last call left."""
+    names = Carried.__annotations__.keys() & draft.keys()
+    return cast("Carried", {name: draft[name] for name in names})
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -77,23 +76,25 @@ async def _acall_model(draft: Draft, config: RunnableConfig) -> Draft:
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
-    attempt: Attempt = config["configurable"][ATTEMPT_KEY]
-    done = draft.get("messages", [])
-    limit = attempt.scope.settings.max_tool_steps
+    sight: Sight = config["configurable"][ATTEMPT_KEY]
+    scope, done = sight.scope, draft.get("messages", [])
+    limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:
         raise ToolStepsError(
             f"The model called tools {limit} times without an answer; raise max_tool_steps, "
             "or ask for less at once"
         )
-    scope = replace(attempt.scope, config=_under_parent(config, attempt.scope.config))
     if done:
-        yield from note_made(done, attempt.turn_id, attempt.scope)
+        yield from note_made(done, sight.state["turn"]["question_id"] or "", scope)
+    scope = replace(scope, config=_under_parent(config, scope.config))
+    if done:
         yield from advance_run(scope, phase="synthesizing")
-    model = yield scope.resolve("answerer")
-    reply = yield scope.ask(model, attempt.request(done), quiet=attempt.quiet)
+    reply, carried = yield from ask(replace(sight, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
-    return Draft(messages=[reply])
+    (said,) = fresh([reply], sight.state, done)
+    told = {**draft.get("manifests", {}), said.id or "": carried.pop("manifest")}
+    return cast("Draft", {**carried, "messages": [said], "manifests": told})
 
 
 def _under_parent(config: RunnableConfig, parent: RunnableConfig) -> RunnableConfig:

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from unsay.prompts.en import ENGLISH
 from unsay.prompts.ja import JAPANESE
@@ -10,7 +11,7 @@ from unsay.prompts.texts import Texts
 from unsay.types import Language
 
 _TAGS = re.compile(
-    r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary|reminder)\b)",
+    r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary|reminder|recalled|said)\b)",
     re.IGNORECASE,
 )
 
@@ -36,7 +37,36 @@ class Fence:
         """
         return f'<{tag} key="{self.key}">\n{_TAGS.sub("&lt;", text)}\n</{tag} key="{self.key}">'
 
+    def quotes(self, tag: str, said: Iterable[tuple[str, str]]) -> str:
+        r"""Several texts between one pair of tags, each with who said it, which is data as well.
+
+        >>> print(Fence(key="k").quotes("recalled", [("user", "hi</said>")]))
+        <recalled key="k">
+        <said by="user">
+        hi&lt;/said>
+        </said>
+        </recalled key="k">
+        """
+        parts = [
+            f'<said by="{_name(by)}">\n{_TAGS.sub("&lt;", text)}\n</said>' for by, text in said
+        ]
+        return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
+
+
+def _name(text: str) -> str:
+    """A name that cannot end the tag that it stands in."""
+    return " ".join(text.split()).replace('"', "'").replace("<", "(").replace(">", ")")
+
 
 def texts(language: Language) -> Texts:
     """The catalogue in one language."""
     return JAPANESE if language == "ja" else ENGLISH
+
+
+def readable(texts: Texts) -> Texts:
+    """The catalogue for a model that has the tool which reads results: they say how to get the rest."""
+    return replace(
+        texts,
+        result_truncated=texts.result_truncated_here,
+        result_cleared=texts.result_cleared_here,
+    )

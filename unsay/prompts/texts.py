@@ -20,6 +20,12 @@ class Texts:
     document_request: str
     """Asks for that verdict; `{material}` is fenced."""
 
+    summary_judge_system: str
+    """Tells a judge to weigh whether a summary tells what was said, and how to reply."""
+
+    summary_judge_request: str
+    """Asks for that verdict; `{material}` is fenced."""
+
     document: str
     """Hands a retrieved document to the answering model; `{document}` is fenced."""
 
@@ -28,6 +34,9 @@ class Texts:
 
     turn_reminders: str
     """Ends a question, and hands the operator's instructions over; `{reminders}` are fenced."""
+
+    turn_hints: str
+    """Ends a question, and hands over what this attempt is told beside it, as `{hints}`."""
 
     summary_system: str
     """Tells a summarizer what to keep."""
@@ -59,8 +68,32 @@ class Texts:
     result_cleared: str
     """Stands in a view for a tool result of `{chars}` characters."""
 
+    result_truncated_here: str
+    """In place of `result_truncated` where the model has the tool `{tool}`; `{removed}`, `{id}`, `{start}`."""
+
+    result_cleared_here: str
+    """In place of `result_cleared` where the model has the tool `{tool}`; `{chars}`, `{id}`."""
+
+    result_forgotten: str
+    """Stands in a view for a tool result of `{chars}` characters that a person had forgotten."""
+
     media_left_out: str
     """Stands in a view for a tool's image or file; `{kind}`, `{format}`, `{bytes}`."""
+
+    recalled_heading: str
+    """Stands over the earlier messages that a view shows again."""
+
+    recalled_list: str
+    """Notice over what was recalled by order."""
+
+    recalled_line: str
+    """One message of it; `{turn}`, `{speaker}`, `{words}`, `{why}`."""
+
+    recalled_none: str
+    """Notice when nothing bears on the words; `{words}`."""
+
+    recall_reasons: Mapping[str, str]
+    """By `recall.Why`, in words; those of the question are `{words}`."""
 
     local_summary: str
     """A summary made without a model; `{questions}` are the user's own."""
@@ -110,14 +143,65 @@ class Texts:
     timeline_line: str
     """One line of the timeline; `{turn}`, `{score}`, `{question}`."""
 
+    pinned: str
+    """Notice after a pin; `{words}`."""
+
+    unpinned: str
+    """Notice after a pin was taken off; `{words}`."""
+
+    forgot: str
+    """Notice after something was forgotten; `{words}`."""
+
+    forgotten_line: str
+    """One line of what is forgotten; `{id}`, `{kind}`, `{words}`, `{reason}`."""
+
+    no_forgotten: str
+    """Notice when nothing is forgotten."""
+
+    pinned_mark: str
+    """Stands in the timeline behind a turn that is pinned."""
+
+    forgotten_mark: str
+    """Stands in the timeline behind a turn that is forgotten."""
+
     no_turns: str
     """Notice when nothing has been said."""
+
+    tokens_window: str
+    """Stands over who used the window at a call; `{used}`, `{window}`, `{share}`."""
+
+    tokens_used: str
+    """The same where nobody knows how large the window is; `{used}`."""
+
+    tokens_unknown: str
+    """In its place where no call tells who used the window."""
+
+    tokens_spent: str
+    """Stands over what was spent; `{total}`."""
+
+    tokens_least: str
+    """The same where not all was looked at; `{total}`."""
+
+    tokens_flow: str
+    """Of one purpose; `{input}`, `{cached}`, `{output}`."""
+
+    tokens_cost: str
+    """Follows where prices are known; `{cost}`."""
+
+    tokens_budget: str
+    """Of a budget; `{used}`, `{limit}`, `{share}`."""
+
+    tokens_names: Mapping[str, str]
+    """What a person calls the parts of a window, the purposes and the layers of budgets."""
 
     refused: str
     """Notice when an order cannot be carried out; `{reason}`."""
 
     help: str
     """The commands."""
+
+    declined: str
+    """Notice when a person said no to a call over a budget."""
 
     no_answer: str
     """Notice when a person rejected every draft."""
@@ -133,6 +217,9 @@ class Texts:
 
     ask_person: str
     """Describes the drafts to the person who decides; `{reasons}`."""
+
+    ask_budget: str
+    """Asks a person whether a call may go over budgets; `{limits}`."""
 
     ask_undo: str
     """Asks a person whether what a tool did is taken back; `{call}`."""

@@ -17,6 +17,16 @@ from langchain_core.messages import (
 from unsay.errors import ConfigurationError
 
 _ATTEMPT = re.compile(r"^\s*(?:Attempt|試行)\s*(\d+)", re.MULTILINE)
+_END = re.compile(
+    r"(?:\A|\n\n)(?:The user's message ends here\.|利用者のメッセージはここまでです。)"
+)
+_BEFORE = re.compile(
+    r"(?:[^<\n][^\n]*:\n"
+    r'(?:<(summary|recalled|document) key="(\w+)">\n.*?\n</\1 key="\2">\n{0,2})+)+',
+    re.DOTALL,
+)
+"""What views put before the user's words: a heading, and data between tags that nothing in it can
+close."""
 _WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
@@ -129,28 +139,45 @@ def tokens_of(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
-def attempt_of(messages: Iterable[BaseMessage]) -> int:
+def attempt_of(messages: Sequence[BaseMessage]) -> int:
     r"""Return which attempt at an answer a view asks for, 1 if it does not say.
 
-    It is the largest number on the lines of system messages that begin with `Attempt` or
-    `試行`; what users and models say does not count.
+    It is the largest number on the lines that begin with `Attempt` or `試行`, in system messages
+    and behind the newest question; what users and models say does not count.
 
     >>> attempt_of([SystemMessage("Be kind.\nAttempt 2: it was too long."), HumanMessage("Hi")])
     2
     """
-    said = (str(message.text) for message in messages if isinstance(message, SystemMessage))
+    said = [str(message.text) for message in messages if isinstance(message, SystemMessage)]
+    said.extend(_END.split(_asked(messages), maxsplit=1)[1:])
     return max([1, *(int(number) for text in said for number in _ATTEMPT.findall(text))])
 
 
 def question_of(messages: Sequence[BaseMessage]) -> str:
-    """Return the newest human message's text, empty if there is none."""
-    asked = (str(m.text) for m in reversed(messages) if isinstance(m, HumanMessage))
-    return next(asked, "")
+    """Return the newest message's words that are the user's own, empty if there are none.
+
+    What a view puts before them (summaries, what was recalled, documents) does not
+    count, nor what the operator adds behind them.
+    """
+    return _END.split(_asked(messages), maxsplit=1)[0]
+
+
+def _asked(messages: Sequence[BaseMessage]) -> str:
+    asked = next((str(m.text) for m in reversed(messages) if _is_users(m)), "")
+    before = _BEFORE.match(asked)
+    return asked[before.end() :] if before else asked
+
+
+def _is_users(message: BaseMessage) -> bool:
+    """Whether a message holds anything of the user's beside what views put before it."""
+    if not isinstance(message, HumanMessage):
+        return False
+    return not isinstance(message.content, str) or not _BEFORE.fullmatch(message.content)
 
 
 def results_after_question(messages: Sequence[BaseMessage]) -> int:
-    """Return how many tool results stand after the newest human message."""
-    newest = takewhile(lambda m: not isinstance(m, HumanMessage), reversed(messages))
+    """Return how many tool results stand after the newest message of the user's own."""
+    newest = takewhile(lambda m: not _is_users(m), reversed(messages))
     return sum(isinstance(message, ToolMessage) for message in newest)
 
 

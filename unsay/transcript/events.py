@@ -13,6 +13,8 @@ The shapes of `data`, by type of event:
 | `restore` | the same, and `cut_ids`; with `only`, those of their messages alone return |
 | `fold` | `{topic_id, label, summary, through}` |
 | `unfold` | `{topic_id, label}` |
+| `forget`, `remember` | `{forgotten}`: what views leave out from now on, or show again |
+| `pin`, `unpin` | `{message_id}` |
 | `recall` | `{message_ids, for}` |
 | `planner_note` | `{text}` |
 | `edit` | `{messages}`: whole messages as dicts; with `after`, what is up to that message stays |
@@ -42,7 +44,7 @@ from langchain_core.messages import (
 
 from unsay.errors import LedgerGapError
 from unsay.transcript.pieces import put_together, take_apart
-from unsay.types import Checkpoint, CutKind, Event, EventType
+from unsay.types import Checkpoint, CutKind, Event, EventType, Forgotten
 
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
 """The types of event that hold a message."""
@@ -313,6 +315,16 @@ def fold(
 def unfold(topic_id: str, label: str, *, stamp: Stamp) -> Event:
     """A folded topic whose words views show again."""
     return make_event("unfold", {"topic_id": topic_id, "label": label}, stamp=stamp)
+
+
+def forget(entry: Forgotten, *, stamp: Stamp, again: bool = False) -> Event:
+    """What views leave out from now on because a person wants it, or show again."""
+    return make_event("remember" if again else "forget", {"forgotten": dict(entry)}, stamp=stamp)
+
+
+def pin(message_id: str, *, stamp: Stamp, pinned: bool = True) -> Event:
+    """A message that no view leaves out from now on, or that views may leave out again."""
+    return make_event("pin" if pinned else "unpin", {"message_id": message_id}, stamp=stamp)
 
 
 def recall(message_ids: Sequence[str], question_id: str | None, *, stamp: Stamp) -> Event:

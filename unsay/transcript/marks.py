@@ -17,6 +17,9 @@ KEY = "unsay"
 DOCUMENT = "document"
 """The name by which a user message says that it is retrieved material."""
 
+TOLD = ("summary", "recalled")
+"""Kinds of what a view tells in the user's name, and which nobody said now."""
+
 M = TypeVar("M", bound=BaseMessage)
 
 
@@ -71,7 +74,9 @@ def is_document(message: BaseMessage) -> bool:
 
 def is_question(message: BaseMessage) -> bool:
     """Whether a message is the user's own words."""
-    return message.type == "human" and message.name != DOCUMENT
+    if message.type != "human" or message.name == DOCUMENT:
+        return False
+    return not message.response_metadata or mark_of(message).get("kind") not in TOLD
 
 
 def is_answer(message: BaseMessage) -> bool:

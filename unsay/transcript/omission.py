@@ -19,6 +19,9 @@ PREVIEW_CHARS = 400
 SMALLEST = 256
 """Bytes that a record may always have: what is left out is named under any limit."""
 
+READ_TOOL = "read_tool_result"
+"""Name of the tool by which a model reads any part of a result."""
+
 REASON = "size_limit"
 """Why a result was omitted. Source: Goa-AI, tool_result_content.go."""
 
@@ -32,6 +35,7 @@ def omission(
     *,
     preview: str | None = None,
     bounds: Mapping[str, Any] | None = None,
+    call_id: str | None = None,
 ) -> str:
     """JSON that stands in a view for a text which is too large for it.
 
@@ -40,11 +44,14 @@ def omission(
         limit_bytes: The beginning shrinks until the whole fits, or has `SMALLEST` bytes.
         preview: In place of the text's beginning.
         bounds: What the tool said of its result's extent; ours when `None`.
+        call_id: Of the tool call whose result the model can read by `READ_TOOL`; `None` where it
+            has no such tool.
 
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
     """
     shown = cut(text if preview is None else preview, PREVIEW_CHARS)
+    way = {} if call_id is None else {"read": {"tool": READ_TOOL, "tool_call_id": call_id}}
     while True:
         record = _json(
             {
@@ -53,6 +60,7 @@ def omission(
                 "bytes": size_of(text),
                 "preview": shown,
                 "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
+                **way,
             }
         )
         fits = size_of(shown) <= limit_bytes and size_of(record) <= max(limit_bytes, SMALLEST)
@@ -67,6 +75,7 @@ def present(
     *,
     preview: str | None = None,
     bounds: Mapping[str, Any] | None = None,
+    readable: bool = False,
 ) -> ToolMessage:
     """The tool result as a view shows it: itself, or a copy that says what was left out.
 
@@ -77,6 +86,7 @@ def present(
         limit_bytes: Largest result that is shown whole.
         preview: In place of the result's beginning.
         bounds: What the tool said of its result's extent.
+        readable: Whether the model has the tool that reads the rest.
 
     Raises:
         InputError: The limit is no positive number.
@@ -89,7 +99,8 @@ def present(
     text = "\n".join([words, *data])
     if size_of(text) <= limit_bytes or is_omission(text):
         return message
-    record = omission(text, limit_bytes, preview=preview, bounds=bounds)
+    call_id = message.tool_call_id if readable else None
+    record = omission(text, limit_bytes, preview=preview, bounds=bounds, call_id=call_id)
     media = [part.block for part in others if isinstance(part, Media)]
     content = [{"type": "text", "text": record}, *media] if media else record
     return message.model_copy(update={"content": content})

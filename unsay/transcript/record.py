@@ -14,7 +14,9 @@ from unsay.transcript.marks import KEY
 from unsay.transcript.pieces import Hole, put, put_together
 from unsay.types import Checkpoint
 
-ASIDE = frozenset({"planner_note", "fold", "unfold", "recall"})
+ASIDE = frozenset(
+    {"planner_note", "fold", "unfold", "recall", "forget", "remember", "pin", "unpin"}
+)
 """The types of event that leave the record as it is."""
 
 Tree = dict[str, Any]

@@ -1,33 +1,33 @@
-"""What the lines of a conversation cost."""
+"""All of a thread's tokens: who uses the window, and what its lines cost."""
 
 from unsay.effects import Steps
 from unsay.graph.talk import Talk
-from unsay.graph.tokens import Key, Spent, key_of, tokens_of
 from unsay.history.cuts import list_cuts
 from unsay.history.runlog import Head, read_events
 from unsay.history.sessions import find_session
+from unsay.history.tokens import Key, key_of
 from unsay.nodes.logbook import EMPTY
+from unsay.nodes.totals import Totals, gauges_of, newest_call, spent_on
 from unsay.state import State
 from unsay.transcript.replay import replay
 
 
-def spent(talk: Talk) -> Steps[Spent]:
-    """What the thread cost.
+def totals(talk: Talk) -> Steps[Totals]:
+    """A thread's totals.
 
-    It is added up when asked for, from the record and the cuts: a total in the state would have
-    to know of every message whether it was counted, and that grows without bound. What a fork
-    began with was paid for in the thread it came from.
+    They are added up when asked for, from the record and the cuts: a total in the state would
+    have to know of every message whether it was counted, and that grows without bound. What a
+    fork began with was paid for in the thread it came from.
     """
-    state = yield from talk.whole()
+    state, scope = (yield from talk.whole()), talk.scope()
     inherited = yield from _inherited(talk, state)
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
-    live = [m for m in state["messages"] if key_of(m) not in inherited]
-    standing = {key_of(m) for m in live} | inherited
+    own = [m for m in state["messages"] if key_of(m) not in inherited]
     gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
-    return Spent(
-        live=tokens_of(live),
-        abandoned=tokens_of(m for m in gone if key_of(m) not in standing),
-    )
+    gone = [m for m in gone if key_of(m) not in inherited]
+    spent = yield from spent_on(state, scope, own, gone)
+    gauges = yield from gauges_of(state, scope)
+    return Totals(window=newest_call(state["messages"]), spent=spent, gauges=gauges)
 
 
 def _inherited(talk: Talk, state: State) -> Steps[set[Key]]:

@@ -1,0 +1,182 @@
+"""The views of one conversation as the product builds them, turn by turn, without a graph."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import AnyMessage
+from replays import Turn
+
+from unsay.context.base import Strategy, planned
+from unsay.context.folds import Fold
+from unsay.context.recall import Bars, recall
+from unsay.context.recall_index import RecallIndex
+from unsay.context.recalling_text import quoting
+from unsay.context.rendering import summary_message
+from unsay.context.situation import Plan, Situation, TokenCounter
+from unsay.context.summaries import local_summary
+from unsay.context.telling import Told, told
+from unsay.context.topics import by_topic, current_topic_id, limited, memories
+from unsay.context.view import Hints, head_of, lay_out, opened_topics, sendable
+from unsay.effects import drive
+from unsay.judging.topics import LexicalDetector
+from unsay.nodes.asking import FULLEST, ROOM
+from unsay.nodes.detect_topic_change import SEGMENTS
+from unsay.nodes.folding import LOCAL_CHARS
+from unsay.nodes.recalling import BAR
+from unsay.prompts.catalogue import texts
+from unsay.prompts.texts import Texts
+from unsay.showing import Showing
+from unsay.transcript.text import newest_language, text_of
+from unsay.types import Segment, Topic
+
+RECALL_TOKENS = Showing.model_fields["recall_tokens"].default
+RECALL_SHARE = Showing.model_fields["recall_share"].default
+RECALL_FLOOR = Showing.model_fields["recall_floor"].default
+RECALL_GAIN = Showing.model_fields["recall_gain"].default
+
+SYSTEM = "Answer briefly, and say so where you do not know."
+"""What every request begins with."""
+
+RESULT_BYTES = 65_536
+"""The default of `max_tool_result_bytes`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Views:
+    """A conversation, and all that its next view depends on."""
+
+    strategy: Strategy
+    """Plans the views."""
+
+    window: int
+    """In tokens."""
+
+    count: TokenCounter
+    """Of a request."""
+
+    with_topics: bool = False
+    """Whether topics are told apart, and those that were left are told in summaries."""
+
+    with_recall: bool = False
+    """Whether what bears on a question is shown again before it."""
+
+    said: list[AnyMessage] = field(default_factory=list)
+    """The record."""
+
+    fold: Fold = field(default_factory=Fold)
+    """What the strategy keeps."""
+
+    segments: list[Segment] = field(default_factory=list)
+    """Which stretch belongs to which topic."""
+
+    topics: list[Topic] = field(default_factory=list)
+    """Those that were left with their summaries."""
+
+    recalled: AnyMessage | None = None
+    """What the turn's views show again."""
+
+    index: RecallIndex = field(default_factory=RecallIndex)
+    """Of the record."""
+
+    def requests(self, turn: Turn) -> Iterator[Sequence[AnyMessage]]:
+        """What the model is sent in one turn, and the turn put on the record."""
+        if self.with_topics:
+            self._place(turn)
+        self.said += turn.asked
+        done: list[AnyMessage] = []
+        for call, step in enumerate(turn.steps, 1):
+            yield self._request(done, call, len(turn.asked))
+            done += step
+        self.said += done
+        self.fold = drive(planned(self.strategy, self._situation([], None))).fold
+
+    def _request(self, done: Sequence[AnyMessage], call: int, asked: int) -> Sequence[AnyMessage]:
+        plan = drive(planned(self.strategy, self._situation(done, call)))
+        self.fold = plan.fold
+        if call == 1:
+            self.recalled = self._recalled(plan, asked) if self.with_recall else None
+        shown = lay_out(
+            plan.messages,
+            Hints(),
+            self._texts,
+            told=self._told.before,
+            recalled=self.recalled,
+        )
+        return sendable(
+            [*self._head(), *shown],
+            texts=self._texts,
+            provider="openai",
+            max_tool_result_bytes=RESULT_BYTES,
+        )
+
+    def _recalled(self, plan: Plan, asked: int) -> AnyMessage | None:
+        """What bears on the question of what the view leaves out, in the room that it has."""
+        before = self.said[: len(self.said) - asked]
+        room = min(RECALL_SHARE * ROOM * self.window, FULLEST * self.window - plan.after.tokens)
+        self.index = self.index.covering(before)
+        found = recall(
+            text_of(self.said[-1]),
+            before,
+            budget_tokens=max(0, min(RECALL_TOKENS, int(room))),
+            count=lambda each: self.count([quoting(each, self._texts)]) if each else 0,
+            shown={message.id or "" for message in plan.messages},
+            index=self.index,
+            bars=Bars(floor=RECALL_FLOOR, bar=BAR, gain=RECALL_GAIN),
+        )
+        return quoting(found.messages, self._texts) if found.messages else None
+
+    def _situation(self, done: Sequence[AnyMessage], call: int | None) -> Situation:
+        beside = [summary_message(words, self._texts) for words in self._told.before.values()]
+        return Situation(
+            messages=[*self.said, *done],
+            count=self.count,
+            texts=self._texts,
+            fold=self.fold,
+            window_tokens=self.window,
+            overhead_tokens=self.count([*self._head(), *beside]),
+            call=call,
+            segments=self.segments,
+        )
+
+    @property
+    def _texts(self) -> Texts:
+        return texts(newest_language(self.said))
+
+    @property
+    def _told(self) -> Told:
+        """Where the summaries of the other topics stand."""
+        return told(self.said, self.segments, self.topics, opened_topics(self.segments, []))
+
+    def _head(self) -> list[AnyMessage]:
+        return head_of(self.said, self._told.head, system_prompt=SYSTEM, texts=self._texts)
+
+    def _place(self, turn: Turn) -> None:
+        """Place a question among the topics, as `detect_topic_change` does."""
+        question = text_of(turn.asked[-1])
+        topic_id: str | None = None
+        if self.segments:
+            current, *others = memories(self.said, self.segments, self.topics)
+            known = [each for each in others if each.texts]
+            shift = LexicalDetector().detect(question, current, known)
+            if shift.kind == "same":
+                return
+            topic_id = shift.topic_id
+        if topic_id is None:
+            topic_id = f"topic-{len(self.said)}"
+            self.topics.append(
+                Topic(id=topic_id, label=topic_id, summary=None, summarized_through=None)
+            )
+        here = Segment(topic_id=topic_id, start=turn.asked[0].id or "")
+        self._summarize(topic_id)
+        self.segments = [*self.segments, here][-SEGMENTS:]
+        self.topics = limited(self.topics, self.segments)
+
+    def _summarize(self, now: str) -> None:
+        """Sum up the topic that is left."""
+        left, grouped = current_topic_id(self.segments), by_topic(self.said, self.segments)
+        said = grouped.get(left or "", [])
+        for place, topic in enumerate(self.topics):
+            if topic["id"] == left != now and said:
+                words = local_summary(said, texts(newest_language(said)), chars=LOCAL_CHARS)
+                last = said[-1].id
+                self.topics[place] = {**topic, "summary": words, "summarized_through": last}

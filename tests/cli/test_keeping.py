@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, found
+from tests.graph.kit import Numbered, scores
+from unsay.graph.conversation import Conversation
+
+
+@pytest.fixture(autouse=True)
+def database(home: Path) -> Path:
+    """A conversation of three turns."""
+    path = home / "unsay.db"
+    with Conversation.open(path, thread="talk", model=Numbered(), judge=scores()) as talk:
+        for number in (1, 2, 3):
+            talk.say(f"Question {number} about lists?")
+    return path
+
+
+def test_pin_and_unpin(run: Run) -> None:
+    """A turn is pinned and unpinned by its number, by default the last; both are told."""
+    assert "Question 3" in run("pin").stdout
+    assert "Question 1" in run("pin", "--turn", "1").stdout
+    assert 4 == len(found(run, "timeline")["pins"])
+    assert [True, False, True] == [turn["pinned"] for turn in found(run, "timeline")["turns"]]
+    assert "[pinned]" in run("timeline").stdout
+    assert "Question 3" in run("unpin").stdout
+    name = found(run, "timeline")["turns"][0]["message_id"]
+    assert [name] != [each["message_id"] for each in found(run, "unpin", name)["pins"]]
+
+
+def test_forget_and_restore(run: Run) -> None:
+    """What is forgotten is listed with the id that brings it back."""
+    told = run("forget", "--turn", "1-2", "--reason", "it was wrong").stdout
+    (entry,) = found(run, "forgotten")["forgotten"]
+
+    assert entry["id"] in told
+    assert told == run("forgotten").stdout
+    assert ["span", 4, "it was wrong"] == [
+        entry["kind"],
+        len(entry["message_ids"]),
+        entry["reason"],
+    ]
+    assert 2 == run("timeline").stdout.count("[forgotten]")
+    assert 0 == run("restore", entry["id"]).exit_code
+    assert "Nothing is forgotten." in run("forgotten").stdout
+
+
+def test_undo_and_redo(run: Run) -> None:
+    """A forgetting is the newest step."""
+    run("forget", "--turn", "2")
+    run("undo")
+    assert [] == found(run, "forgotten")["forgotten"]
+    run("redo")
+    assert 1 == len(found(run, "forgotten")["forgotten"])
+
+
+def test_a_message_a_span_and_a_topic(run: Run) -> None:
+    """Messages are named by their ids, a topic by its label."""
+    turns = found(run, "timeline")["turns"]
+    (one,) = found(run, "forget", turns[0]["message_id"])["forgotten"]
+    (span,) = found(run, "forget", turns[1]["question_id"], turns[2]["question_id"])["forgotten"]
+    (topic,) = found(run, "forget", turns[0]["topic"])["forgotten"]
+
+    assert ["message", "span", "topic"] == [each["kind"] for each in (one, span, topic)]
+    assert 3 == len(span["message_ids"])
+
+
+def test_results(run: Run) -> None:
+    """Where no tool was called there is no result to forget."""
+    assert "Nothing is forgotten." in run("forget", "--results-below", "0.3").stdout
+
+
+def test_events(run: Run) -> None:
+    """The ledger tells of each, and still makes the record."""
+    run("pin", "--turn", "1")
+    run("forget", "--turn", "1")
+    run("undo")
+    run("unpin", "--turn", "1")
+
+    assert {"pin", "forget", "remember", "unpin"} <= {
+        each["type"] for each in found(run, "events")["events"]
+    }
+    for kind in ("pin", "forget", "remember", "unpin"):
+        assert run("events", "--type", kind).stdout.strip()
+    assert 0 == run("events", "--verify").exit_code
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        pytest.param(["forget", "nowhere"], 3, id="unknown"),
+        pytest.param(["pin", "nowhere"], 3, id="no message"),
+        pytest.param(["unpin", "nowhere"], 3, id="no pin"),
+        pytest.param(["forget"], 2, id="nothing named"),
+        pytest.param(["forget", "a", "--turn", "1"], 2, id="two things named"),
+        pytest.param(["pin", "a", "--turn", "1"], 2, id="a message and a turn"),
+        pytest.param(["forget", "--results-below", "2"], 2, id="no score"),
+    ],
+)
+def test_what_cannot_be(run: Run, command: list[str], code: int) -> None:
+    """An order that names nothing fails with one line and changes nothing."""
+    result = run(*command)
+
+    assert code == result.exit_code
+    assert [] == found(run, "forgotten")["forgotten"]

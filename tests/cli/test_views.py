@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import click
+import pytest
+from langchain_core.messages import RemoveMessage
+
+from tests.cli.conftest import Run
+from tests.cli.talk import DRAFTS, LISTS, NESTED
+from tests.cli.terminal import Terminal
+from tests.graph.back_kit import SHIFTS
+from unsay.context.sliding import SlidingWindow
+from unsay.graph.conversation import Conversation
+from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.transcript.text import cells_of
+
+WINDOW = SlidingWindow(window_size=2)
+JAPANESE = ["リストとは何ですか。", "入れ子にできますか。", "例を見せてください。"]
+
+
+def fill(home: Path, thread: str, *questions: str) -> Conversation:
+    """A conversation with these questions, of which views show the newest alone."""
+    model = ScriptedChat(replies=DRAFTS, default="これは良い回答です。")
+    judge = ScriptedJudge(scores={"Buy a car": 0.1})
+    talk = Conversation.open(
+        home / "unsay.db", thread=thread, model=model, judge=judge, strategy=WINDOW,
+        detector=SHIFTS, settings={"recall_tokens": 0},
+    )  # fmt: skip
+    for question in questions:
+        talk.say(question)
+    return talk
+
+
+@pytest.fixture
+def talk(home: Path) -> Conversation:
+    """Three turns; the last took two drafts."""
+    with fill(home, "talk", LISTS, "And in Japanese?", NESTED) as made:
+        return made
+
+
+def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
+    """The draft that was taken back and the one that stands, with what each was sent."""
+    del talk
+    text = run("timeline", "--view", "3").stdout
+    head, first, second = text.split("\n\n")
+    assert f"turn 3: “{NESTED}”" == head
+    assert first.startswith("attempt 1, call 1 · scripted · taken back, cut-")
+    assert "score 0.10" in first
+    assert second.startswith("attempt 2, call 1 · scripted · score 0.90")
+    assert "  sent whole          messages 3-5 (3)\n" in second
+    assert "  outside the window  messages 1-2 (2)\n" in second
+    assert "  Window: " in second
+    assert "  Reported by the model: " in second
+
+
+def test_a_view_for_programs(run: Run, talk: Conversation) -> None:
+    """Places, ids and tokens of each call as JSON."""
+    del talk
+    found = json.loads(run("timeline", "--view", "3", "--json").stdout)
+    assert (1, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
+    last = found["calls"][-1]
+    assert "live" == last["stands"]
+    assert [1, 2] == last["view"]["rules"]["window"]["places"]
+    assert 2 == len(last["view"]["rules"]["window"]["message_ids"])
+    assert last["view"]["fits"]
+    assert last["view"]["parts"]["recents"] > 0
+
+
+def test_a_view_in_japanese(run: Run, home: Path) -> None:
+    """The words are in the language of the question."""
+    with fill(home, "日本", *JAPANESE):
+        text = run("timeline", "--view", "3", "--thread", "日本").stdout
+    assert "ターン3: 「例を見せてください。」" in text
+    assert "試行1、呼び出し1" in text
+    assert "全文を送信  3-5番目(3件)" in text
+    assert "窓の外      1-2番目(2件)" in text
+    assert "文脈: " in text
+
+
+def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
+    """Places are then told as those of the time."""
+    with fill(home, "talk", LISTS, NESTED) as talk:
+        talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
+        text = run("timeline", "--view", "2").stdout
+    assert "The record has changed since: these are the places of then." in text
+
+
+def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
+    """Whatever was said and however many places there are, all of it can be seen."""
+    with fill(home, "日本", *JAPANESE, "長い質問です。" * 30):
+        pass
+    with Terminal("timeline", "--view", "4", "--thread", "日本", columns=40) as terminal:
+        shown = terminal.expect("モデルの報告") + terminal.expect("出力")
+        assert 0 == terminal.wait()
+    lines = click.unstyle(shown).splitlines()
+    assert max(map(cells_of, lines)) <= 40
+    assert len(lines) > 8
+
+
+def test_a_timeline_ends_in_the_tokens(run: Run, talk: Conversation) -> None:
+    """Who used the window last, and what was spent; programs get the same under `tokens`."""
+    del talk
+    *_, window, spent = run("timeline").stdout.splitlines()
+    assert window.startswith("Window: ")
+    assert spent.startswith("Spent: ")
+    assert "taken back" in spent
+    whole = json.loads(run("timeline", "--json").stdout)["tokens"]
+    assert whole["spent"] == json.loads(run("tokens", "--json").stdout)["spent"]
+
+
+def test_tokens(run: Run, talk: Conversation) -> None:
+    """Each part of the window and each purpose has a line."""
+    del talk
+    lines = [line.split("  ")[1] for line in run("tokens").stdout.splitlines() if line[:1] == " "]
+    assert ["recents", "reply, at most", "live", "taken back", "judging"] == [
+        each.strip() for each in lines
+    ]
+
+
+def test_tokens_for_programs(run: Run, talk: Conversation) -> None:
+    """All purposes are there, also those on which nothing was spent."""
+    del talk
+    found = json.loads(run("tokens", "--json").stdout)
+    purposes = {"live", "abandoned", "judging", "summaries", "titles", "total"}
+    assert purposes == found["spent"].keys()
+    assert {"input", "output", "total", "cached", "micros"} == found["spent"]["live"].keys()
+    assert [] == found["budgets"]
+    assert {"size", "parts"} == found["window"].keys()

@@ -1,0 +1,439 @@
+"""Budgets in whole turns: refused, warned, asked, resumed, and kept through crashes and reopening."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import BlockBuster
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+
+from tests.graph.back_kit import Opening
+from tests.graph.kit import Numbered, config, make, record, scores
+from unsay.budget.books import Book
+from unsay.effects import drive
+from unsay.errors import BudgetExceededError
+from unsay.graph.builder import Graph
+from unsay.graph.conversation import Conversation
+from unsay.nodes.account import kept_book
+from unsay.scripted.detector import ScriptedDetector
+from unsay.testing import ScriptedChat, ToolCalls
+from unsay.transcript.marks import is_notice, mark_of
+
+USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
+FREE: dict[str, Any] = {"backpressure": (), "judging": "off"}
+YES = {"decisions": [{"type": "approve"}]}
+NO = {"decisions": [{"type": "reject"}]}
+ROOT = Path(__file__).parents[2]
+
+
+class Metered(Numbered):
+    """A model that says of each draft what it cost."""
+
+    def __init__(self, tokens: int = 100) -> None:
+        super().__init__()
+        self.usage = {"input_tokens": 80, "output_tokens": tokens - 80, "total_tokens": tokens}
+
+    def __call__(self, messages: list[Any]) -> AIMessage:
+        """The next draft."""
+        return super().__call__(messages).model_copy(update={"usage_metadata": self.usage})
+
+
+Run = Callable[..., dict[str, Any]]
+
+
+def run_blocking(graph: Graph, value: Any, **more: Any) -> dict[str, Any]:
+    """One run of a graph."""
+    return graph.invoke(_given(value), config(), **more)
+
+
+def run_async(graph: Graph, value: Any, **more: Any) -> dict[str, Any]:
+    """One run of a graph, on an event loop."""
+    return asyncio.run(graph.ainvoke(_given(value), config(), **more))
+
+
+def _given(value: Any) -> Any:
+    return {"messages": [("user", value)]} if isinstance(value, str) else value
+
+
+both = pytest.mark.parametrize(
+    "run", [pytest.param(run_blocking, id="blocking"), pytest.param(run_async, id="event loop")]
+)
+
+
+def book(talk: Conversation, thread: str = "t") -> Book:
+    """A thread's book, as it is kept."""
+    return drive(kept_book(talk._talk.database.store, thread))
+
+
+def decision(state: dict[str, Any]) -> str:
+    """What a person is asked."""
+    (waiting,) = state["__interrupt__"]
+    return str(waiting.value["action_requests"][0]["name"])
+
+
+@both
+def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
+    """The question is kept, and answered once a run may spend more."""
+    model, saver, store = Metered(), InMemorySaver(), InMemoryStore()
+    limits = {"session_budget_tokens": 750, "budget_mode": "hard", **FREE}
+    graph = make(model, settings=limits, checkpointer=saver, store=store)
+    run(graph, "First question, please?")
+    run(graph, "Second question, please?")
+    with pytest.raises(BudgetExceededError, match=r"session budget: 200 \+ \d+ of 750 tokens"):
+        run(graph, "Third question, please?")
+    assert 2 == len(model.inputs)
+
+    run(graph, None, context={"session_budget_tokens": 5_000})
+
+    assert "human: Third question, please?" == record(graph)[-2]
+    assert 3 == len(model.inputs)
+
+
+@both
+def test_a_soft_limit_warns_and_goes_on(run: Run) -> None:
+    """Each answer is booked, whatever the limit says."""
+    model, store = Metered(), InMemoryStore()
+    limits = {"session_budget_tokens": 300, "budget_mode": "soft", **FREE}
+    graph = make(model, settings=limits, store=store)
+    for words in ("One?", "Two?", "Three?", "Four?"):
+        run(graph, words)
+
+    assert 4 == len(model.inputs)
+    assert 400 == drive(kept_book(store, "t"))["session"]["tokens"]
+
+
+def test_a_warning_names_the_limits(opened: Opening) -> None:
+    """From the share that is set on; what they say can be shown to a person."""
+    talk = opened(Metered(), settings={"session_budget_tokens": 1_000, **FREE})
+    seen = [each for each in talk.stream("Hello, how are you?") if each.kind == "budget_warning"]
+    assert [] == seen
+    talk.say("And now?")
+    (warned,) = [each for each in talk.stream("And then?") if each.kind == "budget_warning"]
+
+    assert warned.text.startswith("session budget: 200 + ")
+    assert ["session"] == [each["layer"] for each in warned.data["limits"]]
+    assert warned.data["usage"] >= 0.8
+
+
+@both
+@pytest.mark.parametrize(
+    "word",
+    [YES, "approve", [{"type": "accept", "args": None}], {"type": "accept"}],
+    ids=["langchain", "name", "inbox list", "inbox"],
+)
+def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
+    """The model is asked once, after the word, and the limit counts as often as it must."""
+    model, store = Metered(), InMemoryStore()
+    graph = make(model, settings={"session_budget_tokens": 600, **FREE}, store=store)
+    run(graph, "First question, please?")
+    assert "exceed_budget" == decision(run(graph, "Second question, please?"))
+    assert (1, []) == (len(model.inputs), drive(kept_book(store, "t"))["holds"])
+
+    state = run(graph, Command(resume=word))
+
+    kept = drive(kept_book(store, "t"))
+    assert "__interrupt__" not in state
+    assert (2, 200, 2) == (len(model.inputs), kept["session"]["tokens"], kept["session"]["times"])
+
+
+@both
+def test_a_word_that_is_none_is_asked_for_again(run: Run) -> None:
+    """With what is wrong about it."""
+    graph = make(Metered(), settings={"session_budget_tokens": 500, **FREE})
+    first = run(graph, "First question, please?")
+    again = run(graph, Command(resume={"type": "edit", "args": {"answer": "x"}}))
+
+    assert "exceed_budget" == decision(first) == decision(again)
+    said = again["__interrupt__"][0].value["action_requests"][0]["description"]
+    assert "neither yes nor no" in said
+    assert "__interrupt__" not in run(graph, Command(resume=YES))
+
+
+def test_a_yes_reaches_a_file_that_was_opened_again(opened: Opening) -> None:
+    """The next call has room as well, as far as the limit was widened."""
+    limits = {"session_budget_tokens": 600, **FREE}
+    first = opened(Metered(), settings=limits)
+    first.say("First question, please?")
+    assert "decision" == first.say("Second question, please?", turn_id="q2").kind
+    first.close()
+
+    model = Metered()
+    talk = opened(model, settings=limits)
+    reply = talk.resume("approve")
+
+    assert ("answer", 1) == (reply.kind, len(model.inputs))
+    assert "answer" == talk.say("Third question, please?").kind
+    assert (300, [], 2) == (
+        book(talk)["session"]["tokens"],
+        book(talk)["holds"],
+        book(talk)["session"]["times"],
+    )
+
+
+class Shop:
+    """A model that looks something up and then answers, and what came of it."""
+
+    def __init__(self) -> None:
+        self.asked = self.looked = 0
+
+    def script(self, messages: list[Any]) -> Any:
+        """Look first; what is found is long."""
+        self.asked += 1
+        return ToolCalls(calls=[{"name": "look", "args": {}}], then="It is sunny outside.")
+
+    def options(self) -> dict[str, Any]:
+        """What a conversation is opened with."""
+
+        @tool
+        def look() -> str:
+            """Look out of the window."""
+            self.looked += 1
+            return "sunny " * 2_000
+
+        return {"model": ScriptedChat(script=self.script), "tools": [look]}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "event loop"])
+def test_a_question_in_a_later_step_repeats_neither_tool_nor_call(
+    tmp_path: Path, *, is_async: bool
+) -> None:
+    """Also where another process gives the word."""
+    shop, limits = Shop(), {"session_budget_tokens": 1_500, **FREE}
+
+    def turn(value: Any) -> dict[str, Any]:
+        path = tmp_path / "t.db"
+        with Conversation.open(path, thread="t", settings=limits, **shop.options()) as talk:
+            options: Any = {"durability": "sync"}
+            run = run_async if is_async else run_blocking
+            return run(talk.graph, value, **options)
+
+    waiting = turn("How is the weather today?")
+    assert ("exceed_budget", 1, 1) == (decision(waiting), shop.asked, shop.looked)
+
+    state = turn(Command(resume=YES))
+
+    assert (2, 1) == (shop.asked, shop.looked)
+    assert ["human", "ai", "tool", "ai"] == [each.type for each in state["messages"]]
+
+
+@both
+def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
+    """It is delivered, nobody is asked, and the reason is told."""
+    judged: list[Any] = []
+    dear = {"input_tokens": 400, "output_tokens": 200, "total_tokens": 600}
+    answer = AIMessage("A list comprehension builds a list in one line.", usage_metadata=dear)
+    graph = make(
+        lambda _: answer,
+        lambda request: judged.append(request) or 0.1,
+        settings={"session_budget_tokens": 620, "backpressure": ()},
+    )
+    state = run(graph, "What is a list comprehension?")
+
+    mark = mark_of(state["messages"][-1])
+    assert ([], None, "unscored") == (judged, state["quality_score"], mark["outcome"])
+    assert mark["reason"].startswith("the judge was not asked: The model was not asked: session")
+    assert "__interrupt__" not in state
+
+
+@both
+def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
+    """The talk goes on, and nobody is asked about it."""
+    asked: list[Any] = []
+    graph = make(
+        Metered(1_000),
+        summarizer=lambda request: asked.append(request) or "They spoke of spiders.",
+        detector=ScriptedDetector(shifts={"NEW": "new"}),
+        settings={"task_budget_tokens": 1_300, **FREE},
+    )
+    run(graph, "How many legs does a spider have?")
+    state = run(graph, "NEW: how is the weather?")
+
+    assert ([], "ai") == (asked, state["messages"][-1].type)
+    assert "spider" in state["topics"][0]["summary"]
+
+
+def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) -> None:
+    """Judges, summaries, titles; it survives a rollback, and a fork begins anew."""
+    said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
+    verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)
+    talk = opened(
+        Metered(),
+        judge=lambda _: verdict,
+        summarizer=lambda _: said,
+        title=lambda _: AIMessage("Spiders", usage_metadata=USAGE),
+        detector=ScriptedDetector(shifts={"NEW": "new"}),
+        settings={"session_budget_tokens": 100_000},
+    )
+    talk.say("How many legs does a spider have?")
+    talk.say("NEW: what of the weather?")
+    talk.rollback(turns=1)
+    spent = talk.graph.get_state(talk._talk.config).values["spent"]
+
+    assert {"judge": 200, "summary": 100} == {name: each["total"] for name, each in spent.items()}
+    assert 600 == book(talk)["session"]["tokens"]
+    other = talk.fork(thread="other")
+    assert 0 == book(other, "other")["session"]["tokens"]
+    assert "spent" not in other.graph.get_state(other._talk.config).values
+
+
+def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
+    """A topic that is left keeps its account for when the talk returns."""
+    talk = opened(
+        Metered(1_000),
+        detector=ScriptedDetector(shifts={"NEW": "new"}),
+        settings={"task_budget_tokens": 1_300, "budget_mode": "hard", **FREE},
+    )
+    talk.say("How many legs does a spider have?")
+    with pytest.raises(BudgetExceededError, match=r"task budget: 1000 \+ \d+ of 1300 tokens"):
+        talk.say("And how many has a fly?")
+    talk.say("NEW: how is the weather?")
+
+    assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
+        (each["account_id"], each["tokens"]) for each in book(talk)["tasks"]
+    ]
+
+
+def test_a_run_may_name_its_agent(opened: Opening) -> None:
+    """Each has a budget of its own."""
+    talk = opened(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
+    for agent in ("writer", "reader"):
+        talk.graph.invoke(
+            {"messages": [("user", f"Speak, {agent}?")]},
+            config(),
+            context={"labels": {"agent": agent}},
+        )
+    assert ["writer", "reader"] == [each["account_id"] for each in book(talk)["tasks"][0]["agents"]]
+
+
+def test_without_a_store_a_budget_lives_as_long_as_its_process() -> None:
+    """It binds all runs of the thread there."""
+    limits = {"session_budget_tokens": 650, "budget_mode": "hard", **FREE}
+    graph = make(Metered(), settings=limits, store=None)
+    run_blocking(graph, "First question, please?")
+    with pytest.raises(BudgetExceededError, match=r"session budget: 100 \+"):
+        run_blocking(graph, f"Second question, please? {'Really. ' * 40}")
+
+
+def test_backpressure_leaves_the_event_loop_alone() -> None:
+    """Other tasks go on while a call waits, and nothing blocks."""
+    limits = {"session_budget_tokens": 100_000, "backpressure": ((0.0, 50),), "judging": "off"}
+    graph, ticks = make(Metered(), settings=limits), list[int]()
+
+    async def tick() -> None:
+        while True:
+            ticks.append(len(ticks))
+            await asyncio.sleep(0)
+
+    async def main() -> dict[str, Any]:
+        ticking = asyncio.create_task(tick())
+        state = await graph.ainvoke({"messages": [("user", "Hello?")]}, config())
+        ticking.cancel()
+        return state
+
+    asyncio.run(main())
+    calm, ticks[:] = len(ticks), []
+    assert calm > 100
+
+    watch = BlockBuster()
+    watch.activate()
+    try:
+        asyncio.run(main())
+    finally:
+        watch.deactivate()
+
+
+def child(folder: Path, place: str) -> int:
+    """A turn in a process that is killed at a place; its exit code."""
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "tests.graph.budget_child", str(folder), place]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode
+
+
+def kept_in(folder: Path) -> Book:
+    """The book that a process left."""
+    with Conversation.open(folder / "t.db", thread="t") as talk:
+        return book(talk)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """The book of a process that nobody killed."""
+    folder = tmp_path_factory.mktemp("calm")
+    assert 0 == child(folder, "nowhere")
+    return kept_in(folder)
+
+
+@pytest.mark.parametrize(
+    ("where", "asked"),
+    [
+        pytest.param("model", ["model", "model", "judge"], id="model"),
+        pytest.param("judge", ["model", "judge", "model", "judge"], id="judge"),
+    ],
+)
+def test_a_hold_outlives_a_kill_and_is_not_doubled(
+    tmp_path: Path, calm: Book, where: str, asked: list[str]
+) -> None:
+    """The same call finds it; an answer that was paid for and lost counts twice, as it was paid."""
+    assert -signal.SIGKILL == child(tmp_path, where)
+    (held,) = kept_in(tmp_path)["holds"]
+    purpose = "answer" if where == "model" else "judge"
+    assert held["key"].endswith(f"-{purpose}")
+
+    assert 0 == child(tmp_path, "nowhere")
+
+    kept, lost = kept_in(tmp_path), asked.count("model") - 1 - (where == "model")
+    (answer,) = [key for key in calm["keys"] if key.endswith("-answer")]
+    assert asked == (tmp_path / "asked.txt").read_text().split()
+    assert [] == kept["holds"]
+    assert lost == len([key for key in kept["keys"] if key == f"{answer}~2"])
+    assert (kept["session"] == calm["session"]) is (lost == 0)
+    assert kept["session"]["tokens"] < 2 * calm["session"]["tokens"]
+
+
+@both
+@pytest.mark.parametrize(
+    "word", [NO, "reject", [{"type": "ignore", "args": None}]], ids=["langchain", "name", "inbox"]
+)
+def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None:
+    """Nothing is asked or held, the question stays, and said again it is asked about again."""
+    model, store = Metered(), InMemoryStore()
+    graph = make(model, settings={"session_budget_tokens": 100, **FREE}, store=store)
+    assert "exceed_budget" == decision(run(graph, "First question, please?"))
+    state = run(graph, Command(resume=word))
+
+    question, told = state["messages"]
+    assert ("First question, please?", True) == (question.content, is_notice(told))
+    assert told.content.startswith("No answer: it would have gone over a budget")
+    assert ([], []) == (model.inputs, drive(kept_book(store, "t"))["holds"])
+    assert "exceed_budget" == decision(run(graph, "First question, please?"))
+
+
+@both
+@pytest.mark.parametrize("drafts", [0, 1], ids=["first draft", "second draft"])
+def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None:
+    """The question stays on the record, what was drafted is kept, and the talk goes on."""
+    model = Metered()
+    limits = {**FREE, "judging": "model", "max_rollbacks": 2, "budget_mode": "ask"}
+    graph = make(
+        model, scores(*[0.1] * drafts), settings={"session_budget_tokens": 5_000, **limits}
+    )
+    context = {"session_budget_tokens": 700 if drafts else 100}
+    assert "exceed_budget" == decision(run(graph, f"Why? {'Really. ' * 80}", context=context))
+    move = {"kind": "decline", "to": None, "reason": "no"}
+    graph.update_state(config(), {"move": move, "should_rollback": True}, as_node="process_message")
+    state = run(graph, None, context=context)
+
+    assert ["human", "ai"] == [each.type for each in state["messages"]]
+    assert is_notice(state["messages"][-1])
+    assert (drafts, drafts) == (len(model.inputs), len(state.get("cuts", [])))
+    run(graph, "Who?", context={"session_budget_tokens": 5_000})
+    assert record(graph)[-1].startswith("ai: This is draft")

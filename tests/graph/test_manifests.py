@@ -1,0 +1,283 @@
+"""What each model call was sent, told afterwards."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from tests.graph.back_kit import SHIFTS, Opening, Paid, state
+from tests.graph.kit import GOOD, Numbered, make, say, scores
+from tests.graph.test_tools import ASK, trains
+from unsay.context.call_view import CallView
+from unsay.context.manifest import manifest_in
+from unsay.context.sliding import SlidingWindow
+from unsay.errors import NothingToUndoError, UnknownThreadError, UnknownViewError
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
+from unsay.graph.manifests import LIVE, PENDING, TurnCall
+from unsay.testing import ScriptedChat
+
+PLAIN = {"topics": "off"}
+
+
+def sent_of(talk: Conversation, turn: int | None = None) -> list[tuple[int, ...]]:
+    """The places that each call of a turn was sent."""
+    return [each.view.sent.places for each in talk.view(turn).calls]
+
+
+def rules_of(view: CallView) -> dict[str, tuple[int, ...]]:
+    """The places of each rule."""
+    return {rule.name: rule.places for rule in view.rules}
+
+
+def stands(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
+    """Where each call's answer is, its attempt, and its number."""
+    return [(each.kind, each.view.attempt, each.words) for each in calls]
+
+
+def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
+    """The record up to the question, with what the model reported of it."""
+    talk = opened(Paid(), settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    assert [(1,)] == sent_of(talk, 1)
+    assert [(1, 2, 3)] == sent_of(talk)
+    (call,) = talk.view(2).calls
+    assert [m.id for m in talk.messages()][:3] == list(call.view.sent.message_ids)
+    assert call.view.usage is not None
+    assert (10, 1) == (call.view.usage.input, call.view.usage.output)
+    assert {"recents", "reply"} == call.view.parts.keys()
+    assert call.view.message_id == talk.messages()[-1].id
+
+
+def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
+    """A call that asks for a tool and the one that answers stand behind each other."""
+    talk = opened(ScriptedChat(replies={"train": ASK}), tools=[trains])
+    talk.say("When is the train?")
+    calls = talk.view().calls
+    assert [1, 2] == [each.view.call for each in calls]
+    assert [(1,), (1,)] == sent_of(talk)
+    assert ["", "It leaves at 10:15."] == [each.words for each in calls]
+    assert all(each.view.parts["tools"] > 0 for each in calls)
+
+
+def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
+    """Each attempt has its view, also one whose draft went with an older part of the record."""
+    talk = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
+    for question in ("q1", "q2", "q3"):
+        talk.say(question)
+    calls = talk.view().calls
+    assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in stands(calls)]
+    assert all(each.view.fits for each in calls)
+    assert calls[0].view.sent.places == (1, 2, 3, 4, 5)
+    assert [0.1, 0.1, 0.9] == [each.score for each in calls]
+    assert {each.id for each in talk.branches()} >= {each.stands for each in calls}
+    assert calls[1:2] == talk.view(attempt=2).calls
+
+
+def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
+    """An undo and a redo change nothing of what a turn was sent."""
+    talk = opened(settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    before = talk.view()
+    talk.undo()
+    talk.redo()
+    assert before == talk.view()
+
+
+def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
+    """Where all drafts failed and a person is asked, each stands once."""
+    ask = {"on_exhausted": "ask", "max_rollbacks": 1}
+    talk = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
+    talk.say("q1")
+    calls = talk.view().calls
+    assert [1, 2] == [each.view.attempt for each in calls]
+    assert [PENDING] == [each.stands for each in calls][1:]
+    talk.resume("approve")
+    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in stands(talk.view().calls)]
+
+
+def test_the_best_of_failed_drafts_is_told_where_it_stands(opened: Opening) -> None:
+    """A draft that was taken back and then delivered is live, and told once."""
+    talk = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
+    talk.say("q1")
+    assert [(LIVE, 1), ("rejected", 2)] == [each[:2] for each in stands(talk.view().calls)]
+
+
+def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
+    """The rule of a window names the messages that it leaves out."""
+    talk = opened(strategy=SlidingWindow(window_size=2), settings=PLAIN)
+    for question in ("q1", "q2", "q3"):
+        talk.say(question)
+    (call,) = talk.view().calls
+    told = rules_of(call.view)
+    assert set(range(1, 6)) == {*call.view.sent.places, *told["window"]}
+    assert 5 in call.view.sent.places
+
+
+def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
+    """On a long thread the places are those of the whole record, and the old ones are sealed."""
+    talk = opened(detector=SHIFTS, settings={"live_messages": 4})
+    for number in range(8):
+        talk.say(f"NEW: {number}?")
+    assert len(state(talk)["messages"]) < len(talk.messages())
+    (call,) = talk.view().calls
+    told = rules_of(call.view)
+    places = sorted([*call.view.sent.places, *told["sealed"], *told["topic"]])
+    assert list(range(1, 16)) == places
+    assert call.view.fits
+    (first,) = talk.view(1).calls
+    assert first.view.fits
+    assert (1,) == first.view.sent.places
+
+
+def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
+    """Where a message was removed since, no other is named in its place."""
+    talk = opened(settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
+    (call,) = talk.view().calls
+    assert (False, (1, 2, 3), ()) == (
+        call.view.fits,
+        call.view.sent.places,
+        call.view.sent.message_ids,
+    )
+
+
+def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
+    """A fork begins with the record, and with what its answers tell."""
+    talk = opened(settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    assert talk.view(2) == talk.fork().view(2)
+
+
+@pytest.mark.parametrize(
+    ("turn", "attempt", "error", "words"),
+    [
+        (9, None, NothingToUndoError, "Turn 9 is not on the record"),
+        (1, 3, UnknownViewError, r"no attempt 3; there are \[1\]"),
+        (2, None, UnknownViewError, "not kept: a host or an older version answered it"),
+    ],
+    ids=["no such turn", "no such attempt", "answered by a host"],
+)
+def test_what_nobody_knows_is_refused(
+    opened: Opening, turn: int, attempt: int | None, error: type[Exception], words: str
+) -> None:
+    """A turn, an attempt or a manifest that is not there is a clear error."""
+    talk = opened()
+    talk.say("q1")
+    talk.add([HumanMessage("q2"), AIMessage("put in by a host")])
+    with pytest.raises(error, match=words):
+        talk.view(turn, attempt=attempt)
+
+
+def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
+    """Nothing was said, so nothing was sent."""
+    with pytest.raises(UnknownThreadError):
+        opened().view()
+
+
+def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
+    """Whatever a turn's answer is, what is noted beside it stays under 400 bytes."""
+    talk = opened(strategy=SlidingWindow(window_size=4))
+    for number in range(12):
+        talk.say(f"Question {number}?")
+    sizes = [len(json.dumps(found)) for m in talk.messages() if (found := manifest_in(m))]
+    assert 12 == len(sizes)
+    assert max(sizes) < 400
+
+
+async def test_the_view_and_the_tokens_for_async_code(tmp_path: Any) -> None:
+    """Both forms of a conversation tell the same."""
+    path = tmp_path / "t.db"
+    model, judge = Paid(), scores()
+    async with AsyncConversation.open(path, thread="t", model=model, judge=judge) as talk:
+        await talk.say("q1")
+        view, tokens = await talk.view(1), await talk.tokens()
+    with Conversation.open(path, thread="t", model=model, judge=judge) as again:
+        assert (view, tokens) == (again.view(1), again.tokens())
+
+
+def test_tokens_say_who_uses_the_window_and_what_was_spent(opened: Opening) -> None:
+    """The newest call's parts, and each purpose's tokens: what was taken back is apart."""
+    talk = opened(Paid(), scores(0.9, 0.1, 0.9), settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    found = talk.tokens()
+    assert found.window is not None
+    assert 2 == found.window.attempt
+    assert (22, 11) == (found.spent.live.total, found.spent.abandoned.total)
+    assert found.spent.total.total == sum(
+        getattr(found.spent, each).total
+        for each in ("live", "abandoned", "judging", "summaries", "titles")
+    )
+    assert () == found.gauges
+
+
+class Cached(Paid):
+    """A model whose provider had half of each prompt in its cache."""
+
+    def __call__(self, messages: list[Any]) -> AIMessage:
+        """The next draft."""
+        draft = super().__call__(messages)
+        assert draft.usage_metadata is not None
+        usage = {**draft.usage_metadata, "input_token_details": {"cache_read": 5}}
+        return draft.model_copy(update={"usage_metadata": usage})
+
+
+def test_the_cache_and_the_cost_are_told(opened: Opening) -> None:
+    """The cached share comes from the model's report, the cost from the prices."""
+    prices = {"m": {"input": 10.0, "output": 100.0, "cache_read": 1.0}}
+    talk = opened(Cached(), settings={**PLAIN, "model": "m", "prices": prices})
+    talk.say("q1")
+    spent = talk.tokens().spent.live
+    assert (10, 5, 1) == (spent.input, spent.cached, spent.output)
+    assert 5 * 10 + 5 * 1 + 100 == spent.micros
+    assert "cost 0.0002" in talk.say("/tokens").text
+
+
+def test_budgets_are_told_where_they_are_set(opened: Opening) -> None:
+    """Each limit has its gauge, in the report and in the notice."""
+    limits = {"session_budget_tokens": 100_000, "task_budget_tokens": 50_000}
+    talk = opened(Paid(), settings={**PLAIN, **limits})
+    talk.say("q1")
+    gauges = talk.tokens().gauges
+    assert [("session", 100_000), ("task", 50_000)] == [(g.layer, g.limit) for g in gauges]
+    assert all(each.used > 0 for each in gauges)
+    assert "of 100,000" in talk.say("/tokens").text
+
+
+def test_tokens_by_order_read_no_more_than_what_is_at_hand(opened: Opening) -> None:
+    """In a chat the sealed part is not read; the notice says that it is the least."""
+    talk = opened(Paid(), detector=SHIFTS, settings={"live_messages": 4})
+    for number in range(8):
+        talk.say(f"NEW: {number}?")
+    notice = talk.say("/tokens").text
+    assert "Spent, as far as is at hand" in notice
+    assert 88 == talk.tokens().spent.live.total
+
+
+def test_tokens_in_any_chat() -> None:
+    """A graph without a store answers the order too, and no model is asked."""
+    model = Numbered()
+    graph = make(model, store=None)
+    words = say(graph, "q1", "/tokens")["messages"][-1].text
+    assert words.startswith("Window: ")
+    assert "Spent: " in words
+    assert 1 == len(model.inputs)
+    assert "No call tells yet" in say(make(model), "/tokens")["messages"][-1].text
+
+
+def test_an_agent_says_what_it_was_given(opened: Opening) -> None:
+    """A graph in the model's place has one view: what its first step was given."""
+    agent = StateGraph(MessagesState)
+    agent.add_node("answer", lambda state: {"messages": [AIMessage(GOOD)]})
+    agent.add_edge(START, "answer")
+    talk = opened(agent.compile(), settings=PLAIN)
+    talk.say("q1")
+    assert [(1,)] == sent_of(talk)

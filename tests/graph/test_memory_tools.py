@@ -1,0 +1,227 @@
+"""The model's own tools: any part of a tool result, and earlier messages by words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
+
+from tests.graph.kit import make
+from unsay.context.recalling_text import RESULT_CHARS, quotes
+from unsay.effects import drive
+from unsay.errors import ConfigurationError
+from unsay.graph.async_conversation import AsyncConversation
+from unsay.graph.conversation import Conversation
+from unsay.nodes.recalling import looked_up
+from unsay.prompts.catalogue import texts
+from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
+from unsay.transcript.text import text_of
+
+ROWS = "\n".join(f"row {number}: {number * number}" for number in range(10_000))
+NEW = ScriptedDetector(shifts=dict.fromkeys("?.", "new"))
+TALK = ["Tell me about bread.", "Tell me about tides.", "Tell me about chess.", "About wool."]
+
+
+@tool
+def table(name: str) -> str:
+    """Give a large table."""
+    return ROWS
+
+
+def calling(name: str, /, **args: Any) -> ToolCalls:
+    """A reply that calls one tool and then answers."""
+    return ToolCalls(calls=[{"name": name, "args": args}], then="I have looked at what it says.")
+
+
+def opened(path: Path, replies: dict[str, Any], **options: Any) -> Conversation:
+    """A conversation in a file with a small window."""
+    settings = {"live_messages": 4, **options.pop("settings", {})}
+    chat = ScriptedChat(replies=replies, default="That is something to talk about at length.")
+    return Conversation.open(
+        path / "t.db",
+        thread="t",
+        model=chat,
+        judge=ScriptedJudge(),
+        detector=NEW,
+        settings=settings,
+        **{"tools": [table], **options},
+    )
+
+
+def results(talk: Conversation) -> list[ToolMessage]:
+    """The tool messages of a record."""
+    return [message for message in talk.messages() if isinstance(message, ToolMessage)]
+
+
+def fetched(path: Path, *said: str) -> str:
+    """The id of a call whose result is on the record of a thread with some more turns."""
+    with opened(path, {"squares": calling("table", name="squares")}) as talk:
+        for words in ("Look at the squares.", *said):
+            talk.say(words)
+        (result,) = results(talk)
+        assert ROWS == text_of(result)
+        return result.tool_call_id
+
+
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> None:
+    """The record holds the result whole, and the tool gives the part that is asked for."""
+    name, start = fetched(tmp_path, *said), ROWS.index("row 7000")
+    replies = {"7000": calling("read_tool_result", tool_call_id=name, start=start, length=18)}
+    with opened(tmp_path, replies) as talk:
+        talk.say("What was in row 7000 there?")
+        newest = text_of(results(talk)[-1])
+    assert (
+        f"[characters {start} to {start + 18} of {len(ROWS)}; go on with start={start + 18}]\n"
+        "row 7000: 49000000"
+    ) == newest
+
+
+async def test_the_tool_in_async_code(tmp_path: Path) -> None:
+    """The same under an event loop, to the result's end."""
+    name = fetched(tmp_path)
+    reply = calling("read_tool_result", tool_call_id=name, start=len(ROWS) - 18)
+    async with AsyncConversation.open(
+        tmp_path / "t.db",
+        thread="t",
+        model=ScriptedChat(replies={"last": reply}),
+        judge=ScriptedJudge(),
+        tools=[table],
+    ) as talk:
+        await talk.say("What is the last row?")
+        newest = [m for m in await talk.messages() if isinstance(m, ToolMessage)][-1]
+    assert text_of(newest).endswith("this is its end]\nrow 9999: 99980001")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param({"tool_call_id": "nowhere"}, "No tool result", id="unknown"),
+        pytest.param({"start": 10_000_000}, "lies outside 0 to", id="start"),
+        pytest.param({"length": 10_000_000}, "lies outside 1 to 16000", id="length"),
+    ],
+)
+def test_what_cannot_be_read_is_told_to_the_model(
+    tmp_path: Path, args: dict[str, Any], told: str
+) -> None:
+    """A wrong id or place is an error that the model can mend; the turn goes on."""
+    name = fetched(tmp_path)
+    replies = {"row": calling("read_tool_result", **{"tool_call_id": name, **args})}
+    with opened(tmp_path, replies) as talk:
+        assert "looked" in talk.say("What is in that row?").text
+        newest = results(talk)[-1]
+    assert "error" == newest.status
+    assert told in text_of(newest)
+
+
+def test_a_view_says_how_to_get_the_rest(tmp_path: Path) -> None:
+    """Where a large result is left out the id of its call and the tool are named; without it not."""
+    for memory, named in (("auto", True), ("off", False)):
+        folder = tmp_path / memory
+        folder.mkdir()
+        settings = {"memory_tools": memory, "live_messages": 100}
+        chat = ScriptedChat(replies={"squares": calling("table", name="squares")})
+        with Conversation.open(
+            folder / "t.db", model=chat, judge=ScriptedJudge(), tools=[table], settings=settings
+        ) as talk:
+            talk.say("Look at the squares.")
+            (result,) = results(talk)
+        shown = next(text_of(m) for m in chat.calls[-1] if isinstance(m, ToolMessage))
+        assert named == (
+            f'"read": {{"tool": "read_tool_result", "tool_call_id": "{result.tool_call_id}"'
+            in shown
+        )
+
+
+def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
+    """`recall` quotes what is not shown, fenced, and is not itself recalled later."""
+    replies = {"pet": calling("recall", query="parrot"), "bird": calling("recall", query="parrot")}
+    with opened(tmp_path, replies) as talk:
+        for words in (
+            "Our parrot is called Biscuit.",
+            *TALK,
+            "Who is the pet?",
+            "Opera.",
+            "Salt.",
+            "The bird?",
+        ):
+            talk.say(words)
+        first, second = map(text_of, results(talk))
+        assert 2 == sum(e["type"] == "recall" for e in talk.events())
+    for found in (first, second):
+        assert found.startswith('<recalled key="')
+        assert 1 == found.count("Our parrot is called Biscuit.")
+
+
+def test_a_rollback_has_nothing_to_take_back(tmp_path: Path) -> None:
+    """Looking has no consequences: an undo reports none of these calls."""
+    with opened(tmp_path, {"pet": calling("recall", query="zeppelin")}) as talk:
+        talk.say("Who is the pet?")
+        assert "Nothing that was said bears on “zeppelin”." == text_of(results(talk)[0])
+        assert () == talk.undo().report.outcomes
+
+
+@tool
+def recall(query: str) -> str:
+    """A tool of the user's that is called like one of ours."""
+    return f"theirs: {query}"
+
+
+def test_a_name_of_ours_that_the_user_has_taken(tmp_path: Path) -> None:
+    """With `auto` the user's tool is called; with `on` the graph is refused."""
+    replies = {"pet": calling("recall", query="parrot")}
+    with opened(tmp_path, replies, tools=[recall]) as talk:
+        talk.say("Who is the pet?")
+        assert "theirs: parrot" == text_of(results(talk)[0])
+    with pytest.raises(ConfigurationError, match="'recall'"):
+        make(ScriptedChat(), tools=[recall], settings={"memory_tools": "on"})
+
+
+def test_without_tools_of_the_users_only_on_brings_them(tmp_path: Path) -> None:
+    """`on` gives any chat model the tools; `auto` leaves one without tools as it is."""
+    replies = {"pet": calling("recall", query="parrot")}
+    with opened(tmp_path, replies, tools=[], settings={"memory_tools": "on"}) as talk:
+        talk.say("Who is the pet?")
+        assert 1 == len(results(talk))
+    plain = make(ScriptedChat(default="Hello there, good day."), ScriptedJudge())
+    assert "tools" not in plain.get_graph(xray=True).to_json()["nodes"]
+
+
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -> None:
+    """The tool knows nothing of a result that a person wants left out, until it is restored."""
+    name = fetched(tmp_path, *said)
+    replies = {"row": calling("read_tool_result", tool_call_id=name, length=8)}
+    with opened(tmp_path, replies) as talk:
+        entry = talk.forget(results(talk)[0].id or "")
+        talk.say("What is in that row?")
+        refused = results(talk)[-1]
+        talk.restore(entry["id"])
+        talk.say("And what is in the other row?")
+        read = results(talk)[-1]
+    assert "error" == refused.status
+    assert "No tool result of this conversation has the id" in text_of(refused)
+    assert ("success", ROWS[:8]) == (read.status, text_of(read).splitlines()[-1])
+
+
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple[str, ...]) -> None:
+    """However long the result is, the quote tells how many characters of the record's it leaves out."""
+    fetched(tmp_path, *said)
+    with opened(tmp_path, {}) as talk:
+        state, scope = drive(talk._talk.known()), talk._talk.scope()
+        found = drive(
+            looked_up(
+                state,
+                scope,
+                (),
+                question="row 9999",
+                budget_tokens=10_000,
+                count=lambda messages: 10 * len(messages),
+                by_hand=True,
+            )
+        )
+    assert f"[truncated: {len(ROWS) - 2 * RESULT_CHARS} characters removed]" in quotes(
+        found.messages, texts("en")
+    )

@@ -1,0 +1,129 @@
+"""The model's own tools over HTTP: results that views shorten are fetched back, earlier words found."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+
+from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
+from unsay import Conversation
+from unsay.testing import ScriptedDetector
+from unsay.transcript.text import text_of
+
+Serve = Callable[[Script], OpenAIServer]
+
+FACT = "Our parrot is called Biscuit."
+CHAT = ("Tell me about bread.", "Tell me about tides.", "Tell me about chess.", "And of wool.")
+WORDY = "That is something to talk about at great length."
+NEW = ScriptedDetector(shifts=dict.fromkeys("?.", "new"))
+ROWS = "\n".join(f"row {number}: {number * number}" for number in range(5_000))
+
+
+def read_table(name: str) -> str:
+    """Give a large table."""
+    return f"{name}\n{ROWS}"
+
+
+def script(asked: Asked) -> Said:
+    """Reads the table, then a part of it, then looks for the parrot, as the question says."""
+    if asked.model == "judge":
+        return {"score": 0.9, "reason": "It answers the question."}
+    messages = asked.body["messages"]
+    if messages[-1]["role"] == "tool":
+        return WORDY
+    if "squares" in asked.question:
+        return Calls(name="read_table", arguments={"name": "squares"})
+    if "row 4000" in asked.question:
+        start = ROWS.index("row 4000") + len("squares\n")
+        arguments = {"tool_call_id": _named(asked), "start": start, "length": 18}
+        return Calls(name="read_tool_result", arguments=arguments)
+    if "pet" in asked.question:
+        return Calls(name="recall", arguments={"query": "parrot"})
+    return WORDY
+
+
+def _named(asked: Asked) -> str:
+    """The id that the question gives."""
+    return asked.question.rpartition("call id ")[2].rstrip("?")
+
+
+def told(asked: Asked) -> Any:
+    """The last message of a request."""
+    return asked.body["messages"][-1]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[..., Conversation]:
+    """A conversation with a server's model, whose window is small."""
+
+    def make(**settings: Any) -> Conversation:
+        return Conversation.open(
+            tmp_path / "t.db",
+            thread="t",
+            model="answerer",
+            tools=[read_table],
+            detector=NEW,
+            settings={"judge_model": "judge", "live_messages": 4, **settings},
+        )
+
+    return make
+
+
+def call_id(talk: Conversation) -> str:
+    """Of the first tool result on the record."""
+    return next(m.tool_call_id for m in talk.messages() if isinstance(m, ToolMessage))
+
+
+@pytest.mark.parametrize(
+    ("settings", "chat"),
+    [
+        pytest.param({"live_messages": 100}, (), id="whole"),
+        pytest.param({"live_messages": 100, "max_tool_result_bytes": 1_000}, (), id="offloaded"),
+        pytest.param({"live_messages": 100, "context_window_tokens": 8_000}, (), id="truncated"),
+        pytest.param({}, (*CHAT, *CHAT), id="sealed"),
+    ],
+)
+def test_any_part_of_a_result_is_fetched(
+    serve: Serve, opened: Callable[..., Conversation], settings: dict[str, Any], chat: Any
+) -> None:
+    """Whatever a view shows of a result, the server is sent the part that its model asks for."""
+    server = serve(script)
+    with opened(**settings) as talk:
+        talk.say("Look at the squares.")
+        name = call_id(talk)
+        for words in chat:
+            talk.say(words)
+        talk.say(f"What is in row 4000 of call id {name}?")
+    answer = told(server.asked_of("answerer")[-1])
+    assert "tool" == answer["role"]
+    assert answer["content"].endswith("]\nrow 4000: 16000000")
+
+
+def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conversation]) -> None:
+    """The server is told that there is no such result, and the turn goes on."""
+    server = serve(script)
+    with opened() as talk:
+        talk.say("Look at the squares.")
+        name = call_id(talk)
+        talk.forget(next(m.id or "" for m in talk.messages() if isinstance(m, ToolMessage)))
+        reply = talk.say(f"What is in row 4000 of call id {name}?")
+    assert (
+        f"No tool result of this conversation has the id {name!r}"
+        in (told(server.asked_of("answerer")[-1])["content"])
+    )
+    assert WORDY == reply.text
+
+
+def test_earlier_words_are_found(serve: Serve, opened: Callable[..., Conversation]) -> None:
+    """`recall` sends what was said long ago, fenced as data."""
+    server = serve(script)
+    with opened() as talk:
+        for words in (FACT, *CHAT, *CHAT, "Who is the pet?"):
+            talk.say(words)
+        found = [text_of(m) for m in talk.messages() if isinstance(m, ToolMessage)]
+    content = told(server.asked_of("answerer")[-1])["content"]
+    assert [content] == found
+    assert content.startswith('<recalled key="')
+    assert FACT in content

@@ -1,0 +1,29 @@
+"""What unsay notes on a message is for unsay alone."""
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from tests.providers.converters import PROVIDERS, sent
+from unsay.context.manifest import NOTE
+from unsay.transcript.marks import with_mark
+from unsay.types import Provider
+
+CALL = {"name": "search", "args": {"q": "x"}, "id": "call-1", "type": "tool_call"}
+TALK: list[AnyMessage] = [
+    HumanMessage("What is x?", id="q"),
+    AIMessage("Let me look.", id="step", tool_calls=[CALL]),
+    ToolMessage("It is y.", tool_call_id="call-1", id="result"),
+    AIMessage("It is y.", id="a"),
+    HumanMessage("Thanks. And z?", id="q2"),
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_provider_is_sent_a_mark(provider: Provider) -> None:
+    """With a manifest and a verdict on every message the request is what it is without."""
+    marked = [
+        with_mark(each, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}})
+        for each in TALK
+    ]
+    assert str(sent(TALK, provider)) == str(sent(marked, provider))
+    assert "secret" not in str(sent(marked, provider))

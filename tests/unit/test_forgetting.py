@@ -1,0 +1,261 @@
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from tests.transcripts import valid_transcripts
+from unsay.context.folds import Fold, Span, hidden, with_partners
+from unsay.context.forgetting import (
+    anchored,
+    as_cleared,
+    cleared_ids,
+    forgotten_ids,
+    forgotten_topics,
+    named_ids,
+    remembered,
+    told_topics,
+    untold,
+)
+from unsay.context.topics import by_topic
+from unsay.prompts.catalogue import texts
+from unsay.transcript.cut import steps
+from unsay.transcript.repair import conform
+from unsay.transcript.rules import DIALECTS, faults
+from unsay.types import Forgotten, Segment, Topic, Unfolded
+
+ENGLISH = texts("en")
+
+
+def entry(kind: str, *ids: str, topic: str | None = None) -> Forgotten:
+    """Something that is forgotten."""
+    made: Any = {"id": f"forgot-{kind}", "kind": kind, "message_ids": list(ids), "reason": ""}
+    return Forgotten(**made, created_at="", **({"topic_id": topic} if topic else {}))
+
+
+def talk() -> list[AnyMessage]:
+    """Two turns; the second calls a tool."""
+    call = {"id": "c", "name": "look", "args": {}}
+    return [
+        HumanMessage("Where?", id="q1"),
+        AIMessage("Here.", id="a1"),
+        HumanMessage("And?", id="q2"),
+        AIMessage("", id="call", tool_calls=[call]),
+        ToolMessage("Found it.", id="result", tool_call_id="c"),
+        AIMessage("There.", id="a2"),
+    ]
+
+
+SEGMENTS: list[Segment] = [{"topic_id": "A", "start": "q1"}, {"topic_id": "B", "start": "q2"}]
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "expected"),
+    [
+        pytest.param([], "", id="nothing"),
+        pytest.param([entry("message", "a1")], "a1", id="one"),
+        pytest.param([entry("message", "result")], "call result", id="a result and its call"),
+        pytest.param([entry("span", "q1", "a1")], "q1 a1", id="a span"),
+        pytest.param([entry("message", "gone")], "", id="not on the record"),
+        pytest.param([entry("tool_results", "result")], "", id="results are only cleared"),
+        pytest.param([entry("topic", topic="A")], "q1 a1", id="a topic"),
+        pytest.param([entry("topic", "cut", topic="B")], "q2 call result a2", id="its end is gone"),
+        pytest.param(
+            [entry("topic", "q2", topic="B")], "q2", id="what follows a topic's end stays"
+        ),
+    ],
+)
+def test_what_is_left_out(forgotten: list[Forgotten], expected: str) -> None:
+    """What is named and stands here is left out, with all that no cut may part from it."""
+    assert set(expected.split()) == forgotten_ids(talk(), SEGMENTS, forgotten)
+
+
+def test_the_running_question_is_never_left_out() -> None:
+    """A forgotten topic or message that waits for an answer is shown."""
+    forgotten = [entry("topic", topic="A"), entry("message", "q2")]
+
+    assert {"q1", "a1"} == forgotten_ids(talk(), SEGMENTS, forgotten, pending=["q2"])
+
+
+def test_topics() -> None:
+    """A forgotten topic is told to nobody; the others are."""
+    plain = Topic(id="A", label="a", summary="s", summarized_through="a1")
+    forgotten = [entry("message", "q1"), entry("topic", topic="B")]
+
+    assert {"B"} == forgotten_topics(forgotten)
+    assert [plain] == told_topics([plain, {**plain, "id": "B"}], forgotten)
+    assert {"q1"} == named_ids(forgotten)
+
+
+@pytest.mark.parametrize("words", ["ok", "long " * 500], ids=["short", "long"])
+def test_a_cleared_result_says_nothing(words: str) -> None:
+    """Of a result that is forgotten only the length is told, however short it is."""
+    result = ToolMessage(words, id="r", tool_call_id="c")
+    cleared = as_cleared(result, ENGLISH)
+
+    assert words not in cleared.content
+    assert str(len(words)) in cleared.content
+    assert ("r", "c") == (cleared.id, cleared.tool_call_id)
+    assert words == result.content
+
+
+def test_results_are_cleared_in_their_place() -> None:
+    """Results stay where they are, without their words; calls stay whole."""
+    forgotten = [entry("tool_results", "result", "q1")]
+
+    assert {"result"} == cleared_ids(talk(), forgotten)
+    left = remembered(talk(), SEGMENTS, forgotten, ENGLISH)
+    assert [m.id for m in talk()] == [m.id for m in left]
+    assert ["Found it."] == [a.content for a, b in zip(talk(), left, strict=True) if a != b]
+
+
+def test_stretches_begin_at_what_is_left() -> None:
+    """A topic whose first message is forgotten begins at the next; one that is gone is gone."""
+    shown: list[Unfolded] = [{"topic_id": "A", "at": "q2"}]
+    left = anchored(talk(), SEGMENTS, shown, {"q1", "a1", "q2"})
+
+    assert [Segment(topic_id="B", start="call")] == left.segments
+    assert [Unfolded(topic_id="A", at="call")] == left.unfolded
+
+
+def test_stretches_stay_where_they_began() -> None:
+    """Where no first message is forgotten nothing moves."""
+    assert SEGMENTS == anchored(talk(), SEGMENTS, (), {"a1"}).segments
+
+
+def span(first: str, through: str, *kept: str, summary: str | None = None) -> Span:
+    """A stretch that is folded."""
+    return Span(first=first, through=through, size=2, kept=list(kept), summary=summary, why="x")
+
+
+@pytest.mark.parametrize(
+    ("before", "forgotten", "expected"),
+    [
+        pytest.param(span("q1", "a1"), "", span("q1", "a1"), id="nothing"),
+        pytest.param(span("q1", "q2"), "q1", span("a1", "q2"), id="its beginning"),
+        pytest.param(span("q1", "q2"), "q2", span("q1", "a1"), id="its end"),
+        pytest.param(span("q1", "a1"), "q1 a1", None, id="all of it"),
+        pytest.param(span("q1", "a1", summary="s"), "a1", None, id="its summary tells"),
+        pytest.param(span("q1", "a1", summary="s"), "a2", span("q1", "a1", summary="s"), id="else"),
+        pytest.param(
+            span("q1", "q2", "a1", summary="s"),
+            "a1",
+            span("q1", "q2", "a1", summary="s"),
+            id="it was never summarized",
+        ),
+        pytest.param(
+            span("q1", "gone", summary="s"), "q1", span("q1", "gone", summary="s"), id="off"
+        ),
+    ],
+)
+def test_folds_tell_nothing_of_what_is_forgotten(
+    before: Span, forgotten: str, expected: Span | None
+) -> None:
+    """A summary that tells of something forgotten goes; a span holds on to what is left."""
+    made = untold(
+        talk(), SEGMENTS, Fold(spans=[before]), forgotten=set(forgotten.split()), cleared=()
+    )
+
+    assert ([] if expected is None else [expected]) == made["spans"]
+
+
+def test_folds_of_topics_and_of_results() -> None:
+    """Each topic's fold is over its own messages; what is shortened ends at what is left."""
+    of_b = Fold(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
+    fold = Fold(topics={"A": Fold(spans=[span("q1", "a1")]), "B": of_b})
+    made = untold(talk(), SEGMENTS, fold, forgotten={"q1", "q2"}, cleared={"result"})
+
+    assert {
+        "A": Fold(spans=[span("a1", "a1")]),
+        "B": Fold(spans=[], cleared="result", truncated=""),
+    } == made["topics"]
+    assert Fold(topics={"A": Fold(spans=[span("q1", "a1")]), "B": of_b}) == fold
+
+
+@st.composite
+def forgettings(draw: st.DrawFn) -> tuple[list[AnyMessage], list[Segment], list[Forgotten]]:
+    """A transcript with topics, and what of it is forgotten."""
+    messages = draw(valid_transcripts(pending=True, notices=True))
+    groups = steps(messages)
+    starts = draw(st.lists(st.sampled_from(groups), unique=True, max_size=4)) if groups else []
+    segments = [
+        Segment(topic_id=draw(st.sampled_from("ABC")), start=messages[each.start].id or "")
+        for each in sorted(starts, key=lambda each: each.start)
+    ]
+    ids = [message.id or "" for message in messages] or ["none"]
+    some = st.lists(st.sampled_from(ids), max_size=4)
+    entries = st.one_of(
+        some.map(lambda names: entry("message", *names)),
+        some.map(lambda names: entry("tool_results", *names)),
+        st.tuples(some, st.sampled_from("ABC")).map(lambda x: entry("topic", *x[0], topic=x[1])),
+    )
+    return messages, segments, draw(st.lists(entries, max_size=3))
+
+
+@given(forgettings())
+def test_what_is_left_can_be_sent(
+    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
+) -> None:
+    """Whatever is forgotten, the rest is valid for every provider, in its order, and unchanged."""
+    messages, segments, forgotten = drawn
+    before = json.dumps([m.model_dump() for m in messages], default=str)
+    waiting = [messages[index].id or "" for index in steps(messages)[-1]]
+    out = forgotten_ids(messages, segments, forgotten, pending=waiting)
+    left = remembered(messages, segments, forgotten, ENGLISH, pending=waiting)
+
+    assert [m.id for m in messages if m.id not in out] == [m.id for m in left]
+    assert out == {messages[i].id for i in with_partners(messages, out)}
+    for provider in DIALECTS:
+        sent = conform(left, opening=ENGLISH.opening, provider=provider)
+        assert [] == list(faults(sent, provider))
+    assert before == json.dumps([m.model_dump() for m in messages], default=str)
+
+
+@given(forgettings())
+def test_topics_keep_their_words(
+    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
+) -> None:
+    """What is left belongs to the topic that it belonged to, but for what came before any."""
+    messages, segments, forgotten = drawn
+    out = forgotten_ids(messages, segments, forgotten)
+    left = [message for message in messages if message.id not in out]
+    moved = anchored(messages, segments, (), out).segments
+    first = (
+        next((i for i, m in enumerate(messages) if m.id == segments[0]["start"]), 0)
+        if segments
+        else 0
+    )
+    early = {m.id for m in messages[:first]}
+
+    was = _topics_of(messages, segments, early)
+    assert {k: v for k, v in was.items() if k not in out} == _topics_of(left, moved, early)
+
+
+def _topics_of(
+    messages: Sequence[AnyMessage], segments: Sequence[Segment], early: set[str | None]
+) -> dict[str | None, str]:
+    grouped = by_topic(messages, segments)
+    return {m.id: topic for topic, said in grouped.items() for m in said if m.id not in early}
+
+
+@given(forgettings(), st.data())
+def test_folds_hide_what_they_hid(
+    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]], data: st.DataObject
+) -> None:
+    """A span without a summary hides of what is left what it hid before."""
+    messages, segments, forgotten = drawn
+    groups = [group for group in steps(messages) if messages[group.start].type != "system"]
+    if not groups:
+        return
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(groups) - 1)] * 2)))
+    ends = messages[groups[first].start].id or "", messages[groups[last].stop - 1].id or ""
+    fold = Fold(spans=[span(*ends)])
+    out, cleared = forgotten_ids(messages, segments, forgotten), cleared_ids(messages, forgotten)
+    left = [message for message in messages if message.id not in out]
+
+    before = {messages[index].id for index in hidden(messages, fold)} - out
+    made = untold(messages, segments, fold, forgotten=out, cleared=cleared)
+    assert before == {left[index].id for index in hidden(left, made)}

@@ -1,0 +1,124 @@
+"""Books that are opened once in a process, and what crashes left in them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from unsay.budget.books import Place, hold, new_book
+from unsay.budget.budgets import Limits
+from unsay.budget.pricing import Amount
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.nodes.account import keep_book, kept_book
+from unsay.nodes.open_books import HOLDS, WITHOUT_STORE, OpenBooks
+from unsay.settings import load_settings
+
+PLACE = Place(task_id="t")
+both = pytest.mark.parametrize(
+    "driver", [drive, lambda steps: asyncio.run(adrive(steps))], ids=["blocking", "event loop"]
+)
+
+
+def made() -> OpenBooks:
+    """Books of a graph with the default settings."""
+    return OpenBooks.of(load_settings())
+
+
+def spend(books: OpenBooks, store: Any, thread: str, tokens: int) -> Steps[int]:
+    """Book something; what is spent by now."""
+    with books.opened(store, thread) as book:
+        key = f"{thread}-{tokens}"
+        yield from book.change(
+            Limits(), lambda shared: shared.settle(Amount(tokens=tokens), key=key, place=PLACE)
+        )
+        return (yield from book.change(Limits(), lambda shared: shared.book["session"]["tokens"]))
+
+
+@both
+def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) -> None:
+    """The oldest count as spent; nothing is forgotten."""
+    store, book = InMemoryStore(), new_book()
+    for number in range(HOLDS + 4):
+        book = hold(book, Amount(tokens=10), key=f"{number}", place=PLACE)
+
+    def steps() -> Steps[None]:
+        yield keep_book(store, "a", book)
+        yield from spend(made(), store, "a", 1)
+
+    driver(steps())
+
+    kept = drive(kept_book(store, "a"))
+    assert [f"{number}" for number in range(4, HOLDS + 4)] == [e["key"] for e in kept["holds"]]
+    assert 41 == kept["session"]["tokens"]
+
+
+@both
+def test_a_book_is_read_anew_by_whoever_comes_later(driver: Callable[[Any], Any]) -> None:
+    """In between another process may have written it."""
+    store, ours, theirs = InMemoryStore(), made(), made()
+
+    def steps() -> Steps[list[int]]:
+        first = yield from spend(ours, store, "a", 1)
+        second = yield from spend(theirs, store, "a", 2)
+        return [first, second, (yield from spend(ours, store, "a", 4))]
+
+    assert [1, 3, 7] == driver(steps())
+
+
+def test_without_a_store_the_newest_threads_are_remembered() -> None:
+    """As many as there is room for."""
+    books = made()
+    for number in range(WITHOUT_STORE + 1):
+        drive(spend(books, None, f"{number}", 1))
+
+    assert [3, 2] == [drive(spend(books, None, each, 2)) for each in (f"{WITHOUT_STORE}", "0")]
+
+
+async def test_changes_are_kept_one_after_the_other() -> None:
+    """However long a store takes for each, the last one that is written is the newest."""
+    written: list[int] = []
+
+    class Slow(InMemoryStore):
+        async def abatch(self, ops: Any) -> Any:
+            ops = list(ops)
+            for each in ops:
+                value = getattr(each, "value", None)
+                if value is not None:
+                    for _ in range(20 - 2 * len(written)):
+                        await asyncio.sleep(0)
+                    written.append(value["session"]["tokens"])
+            return await super().abatch(ops)
+
+    books, store = made(), Slow()
+    with books.opened(store, "a"):
+        await asyncio.gather(*(adrive(spend(books, store, "a", 1 + n)) for n in range(5)))
+
+    assert sorted(written) == written
+    assert [15] == written[-1:]
+
+
+async def test_a_change_that_is_broken_off_is_none() -> None:
+    """The next one starts from what was kept."""
+    store = InMemoryStore()
+    books = made()
+
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    def hanging() -> Steps[Any]:
+        with books.opened(store, "a") as book:
+            steps = book.change(
+                Limits(), lambda shared: shared.settle(Amount(tokens=9), key="k", place=PLACE)
+            )
+            yield next(steps)
+            steps.send(None)
+            yield Call(blocking=lambda: None, awaitable=for_ever)
+
+    with books.opened(store, "a"):
+        task = asyncio.create_task(adrive(hanging()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert 2 == await adrive(spend(books, store, "a", 2))

@@ -1,0 +1,59 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.context.places import READABLE_CHARS, read_places, write_places
+from unsay.errors import InputError
+
+PLACES = st.sets(st.integers(1, 1200), max_size=400)
+
+
+@pytest.mark.parametrize(
+    ("places", "text"),
+    [
+        ([], ""),
+        ([7], "7"),
+        ([1, 2], "1-2"),
+        ([212, 190, 3, 1, 2, 211, 210], "1-3,190,210-212"),
+        (range(1, 10_001), "1-10000"),
+    ],
+    ids=["none", "one", "a pair", "several rows", "a long row"],
+)
+def test_places_are_written_short(places: list[int], text: str) -> None:
+    """Rows become ranges, whatever their length and order."""
+    assert text == write_places(places)
+    assert tuple(sorted(places)) == read_places(text)
+
+
+def test_many_scattered_places_are_packed() -> None:
+    """Every other message of a long record takes no longer than a few rows."""
+    places = range(401, 1401, 2)
+    assert len(write_places(places)) < READABLE_CHARS
+    assert tuple(places) == read_places(write_places(places))
+
+
+@given(places=PLACES)
+def test_what_is_written_is_read(places: set[int]) -> None:
+    """Any places come back, ascending."""
+    assert tuple(sorted(places)) == read_places(write_places(places))
+
+
+@given(places=PLACES)
+def test_scattered_places_are_bounded(places: set[int]) -> None:
+    """However they lie, they cost no more than a fifth of a byte for each message between."""
+    length = max(places, default=1) - min(places, default=1) + 1
+    assert len(write_places(places)) <= max(READABLE_CHARS, length / 5 + 16)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1-", "a-b", "1,,2", "-3", " 1", "1;2", "4:A", "4:*", "4:____", "x:AA", "１",
+     "1-99999999999"],
+    ids=["half a range", "letters", "a gap", "no start", "space", "semicolon", "half a byte",
+         "no Base64", "nothing packed", "no first place", "a digit of another script",
+         "more than there can be"],
+)  # fmt: skip
+def test_what_names_no_places_is_refused(text: str) -> None:
+    """A text that was changed by somebody is told, not misread."""
+    with pytest.raises(InputError, match="places"):
+        read_places(text)

@@ -1,0 +1,70 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from unsay.context.manifest import with_manifest
+from unsay.history.tokens import Spent, Tokens, tokens_in, tokens_of
+from unsay.transcript.marks import with_mark
+
+MANIFEST: Any = {"model": "m"}
+PRICES = {"m": {"input": 2.0, "output": 10.0, "cache_read": 0.5}}
+
+
+def answer(name: str = "a", cached: int = 0, **metadata: Any) -> AIMessage:
+    """An answer that cost 100 tokens in and 10 out."""
+    usage: Any = {
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "total_tokens": 110,
+        "input_token_details": {"cache_read": cached},
+    }
+    return AIMessage(name, id=name, usage_metadata=usage, response_metadata=metadata)
+
+
+def test_each_message_counts_once() -> None:
+    """What stands in two places, was said by a person or picked from elsewhere costs nothing."""
+    picked = with_mark(answer("p"), picked="t")
+    said = [answer("a"), answer("b", cached=60), answer("a"), HumanMessage("q", id="q"), picked]
+    assert Tokens(input=200, output=20, total=220, cached=60) == tokens_of(said)
+
+
+@pytest.mark.parametrize(
+    ("message", "model", "micros"),
+    [
+        (answer(model_name="m"), None, 300),
+        (answer(cached=60, model_name="m"), None, 40 * 2 + 60 * 0.5 + 100),
+        (answer(model_name="m-2025-04-14"), None, 300),
+        (answer(), "m", 300),
+        (answer(), None, 0),
+        (answer(model_name="other"), "m", 0),
+        (with_manifest(answer(), MANIFEST), None, 300),
+    ],
+    ids=["its own name", "cached", "a dated name", "the setting's", "nobody knows", "no price",
+         "the manifest's name"],
+)  # fmt: skip
+def test_what_a_message_cost_follows_its_model(
+    message: AIMessage, model: str | None, micros: int
+) -> None:
+    """The price is that of the model which answered; without one there is no cost."""
+    found = tokens_of([message], PRICES, model)
+    assert (micros, micros / 1_000_000) == (found.micros, found.cost)
+
+
+def test_what_was_booked_under_a_purpose_is_read() -> None:
+    """A purpose that nothing was booked under cost nothing."""
+    booked: Any = {"judge": {"input": 5, "output": 2, "total": 7, "micros": 9}}
+    assert Tokens(input=5, output=2, total=7, micros=9) == tokens_in(booked, "judge")
+    assert Tokens() == tokens_in(booked, "title")
+
+
+def test_all_purposes_add_up() -> None:
+    """The total is that of all parts, and those that cost nothing go unsaid."""
+    spent = Spent(
+        live=Tokens(input=1, output=2, total=3), abandoned=Tokens(), judging=Tokens(total=4)
+    )
+    assert 7 == spent.total.total
+    assert (
+        "live: 3 tokens (1 in, 2 out); abandoned: 0 tokens (0 in, 0 out); "
+        "judging: 4 tokens (0 in, 0 out)"
+    ) == str(spent)

@@ -1,0 +1,89 @@
+"""Where a view tells of the topics that it does not show."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from unsay.context.telling import Told, told
+from unsay.types import Segment, Topic
+
+
+def record(turns: int) -> list[AnyMessage]:
+    """So many questions and answers, `q0`, `a0`, `q1` and so on."""
+    return [
+        message
+        for turn in range(turns)
+        for message in (HumanMessage("?", id=f"q{turn}"), AIMessage("!", id=f"a{turn}"))
+    ]
+
+
+def talk(*topics: str) -> tuple[list[AnyMessage], list[Segment], list[Topic]]:
+    """A turn on each of these topics, and a summary of each that names its last turn."""
+    messages = record(len(topics))
+    segments = [Segment(topic_id=name, start=f"q{turn}") for turn, name in enumerate(topics)]
+    last = {name: turn for turn, name in enumerate(topics)}
+    made = [
+        Topic(id=name, label=name, summary=f"{name}{turn}", summarized_through=f"a{turn}")
+        for name, turn in last.items()
+    ]
+    return messages, segments, made
+
+
+@pytest.mark.parametrize(
+    ("topics", "head", "before"),
+    [
+        pytest.param("a", (), {}, id="one-topic"),
+        pytest.param("ab", ("a0",), {}, id="a-new-topic"),
+        pytest.param("abcd", ("a0", "b1", "c2"), {}, id="the-one-left-first-comes-first"),
+        pytest.param("aba", (), {"q2": ("b1",)}, id="back"),
+        pytest.param("abcb", ("a0",), {"q3": ("c2",)}, id="back-to-the-second"),
+        pytest.param("abacad", ("b1", "c3", "a4"), {}, id="each-once-where-it-was-left-last"),
+        pytest.param("abaca", (), {"q2": ("b1",), "q4": ("c3",)}, id="back-twice"),
+    ],
+)
+def test_each_summary_stands_where_its_topic_was_left(
+    topics: str, head: tuple[str, ...], before: dict[str, tuple[str, ...]]
+) -> None:
+    """What was left before the topic began is at the head, the rest where the talk returned."""
+    messages, segments, made = talk(*topics)
+    assert Told(head=head, before=before) == told(messages, segments, made, {topics[-1]})
+
+
+def test_what_the_state_let_go_of_stands_first() -> None:
+    """A sealed summary is told even of a topic that is shown, before all others."""
+    messages, segments, made = talk("a", "b")
+    made[1]["sealed"] = "older words of b"
+    expected = Told(head=("older words of b", "a0"), before={})
+    assert expected == told(messages, segments, made, {"b"})
+
+
+def test_without_topics_nothing_is_told() -> None:
+    """Before the first question, and where topics are off, there is nothing to tell."""
+    assert Told(head=(), before={}) == told(record(2), [], [], set())
+
+
+@given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))
+def test_every_other_topic_is_told_once(topics: list[str]) -> None:
+    """However often the talk turns, each topic that is not shown is told in one place."""
+    messages, segments, made = talk(*topics)
+    found = told(messages, segments, made, {topics[-1]})
+    words = [*found.head, *(each for placed in found.before.values() for each in placed)]
+    assert sorted(t["summary"] or "" for t in made if t["id"] != topics[-1]) == sorted(words)
+
+
+@given(topics=st.lists(st.sampled_from("abcd"), min_size=2, max_size=14))
+def test_a_return_adds_only_at_the_end(topics: list[str]) -> None:
+    """What a topic's view told when it was left stands there still, save topics that went on."""
+    *earlier, now = topics
+    assume(now in earlier)
+    last = len(earlier) - earlier[::-1].index(now)
+    messages, segments, made = talk(*topics)
+    before = told(*talk(*topics[:last]), {now})
+    after = told(messages, segments, made, {now})
+    gone_on = set(topics[last:])
+    kept = tuple(words for words in before.head if words[0] not in gone_on)
+    assert kept == after.head
+    for place, words in before.before.items():
+        still = tuple(each for each in words if each[0] not in gone_on)
+        assert still == after.before.get(place, ())

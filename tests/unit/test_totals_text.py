@@ -1,0 +1,102 @@
+import pytest
+from langchain_core.messages import AIMessage
+
+from unsay.budget.budgets import Gauge
+from unsay.context.call_view import read_manifest
+from unsay.context.manifest import Manifest
+from unsay.history.tokens import Spent, Tokens
+from unsay.nodes.totals import Totals
+from unsay.nodes.totals_text import brief_text, percent, totals_text
+from unsay.prompts.catalogue import texts
+from unsay.transcript.text import cells_of
+
+PARTS = {"system": 1_200, "tools": 800, "recents": 10_000, "recalled": 400, "reply": 500}
+LIVE = Tokens(input=9_000, output=1_000, total=10_000, cached=4_500, micros=1_234_500)
+GAUGES = (
+    Gauge(layer="session", unit="tokens", used=12_000, asked=0, limit=50_000),
+    Gauge(layer="task", unit="micros", used=1_500_000, asked=0, limit=2_000_000),
+)
+
+
+def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True) -> Totals:
+    """A conversation whose newest call has some parts."""
+    manifest = Manifest(
+        sent="", by_rule={}, parts=PARTS, window=window, question="", digest="00000000",
+        attempt=1, call=1, model="m",
+    )  # fmt: skip
+    spent = Spent(
+        live=LIVE, abandoned=Tokens(), judging=Tokens(input=70, total=70), is_whole=is_whole
+    )
+    return Totals(
+        window=read_manifest(AIMessage(""), manifest, []),
+        spent=spent,
+        gauges=GAUGES if gauges else (),
+    )
+
+
+def test_the_whole_text_in_english() -> None:
+    """The window's parts, what was spent on what, and each budget; nothing without tokens."""
+    assert totals_text(totals(), texts("en")).split("\n") == [
+        "Window: 12,900 of 128,000 tokens (10 %)",
+        "  system           1,200  0.9 %",
+        "  tools              800  0.6 %",
+        "  recents         10,000  7.8 %",
+        "  recalled           400  0.3 %",
+        "  reply, at most     500  0.4 %",
+        "Spent: 10,070 tokens, cost 1.2345",
+        "  live     10,000  9,000 in (50 % cached), 1,000 out, cost 1.2345",
+        "  judging      70  70 in (0 % cached), 0 out",
+        "  session budget  12,000 of 50,000 (24 %)",
+        "  task budget     1.5000 of 2 (75 %)",
+    ]
+
+
+def test_columns_stand_below_each_other_in_japanese() -> None:
+    """Wide characters take two cells, and no line is wider than a terminal."""
+    lines = totals_text(totals(), texts("ja")).split("\n")
+    assert "文脈: 128,000トークンのうち12,900(10 %)" == lines[0]
+    ends = {cells_of(line[: line.rindex("  ")]) for line in lines[1:6]}
+    assert 1 == len(ends)
+    assert max(map(cells_of, lines)) <= 80
+
+
+def test_where_nobody_knows_the_window_shares_are_of_what_is_used() -> None:
+    """Without the window's size the parts are still told."""
+    lines = totals_text(totals(window=0, gauges=False), texts("en")).split("\n")
+    assert "Window: 12,900 tokens" == lines[0]
+    assert "  recents         10,000  78 %" == lines[3]
+
+
+def test_the_least_is_called_so() -> None:
+    """Where not all was looked at, the sum does not pretend to be one."""
+    assert "at hand: 10,070" in totals_text(totals(is_whole=False), texts("en"))
+
+
+def test_nothing_is_told_of_a_thread_without_calls() -> None:
+    """An empty thread has no window, and spent nothing."""
+    empty = Totals(window=None, spent=Spent(live=Tokens(), abandoned=Tokens()), gauges=())
+    assert totals_text(empty, texts("en")).split("\n") == [
+        "No call tells yet who uses the window.",
+        "Spent: 0 tokens",
+        "  live  0  0 in (0 % cached), 0 out",
+    ]
+
+
+def test_the_brief_text_is_two_lines() -> None:
+    """What a timeline ends in."""
+    assert brief_text(totals(), texts("en")).split("\n") == [
+        "Window: 12,900 of 128,000 tokens (10 %) · system 1,200 · tools 800 · recents 10,000 · "
+        "recalled 400 · reply, at most 500",
+        "Spent: 10,070 tokens, cost 1.2345 · live 10,000 · judging 70",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "words"),
+    [(0, 0, "0 %"), (0, 9, "0 %"), (1, 1_000, "0.1 %"), (99, 1_000, "9.9 %"), (1, 2, "50 %"),
+     (999, 10_000, "10 %")],
+    ids=["of nothing", "nothing", "small", "under ten", "half", "just under ten"],
+)  # fmt: skip
+def test_shares_have_two_digits(part: int, whole: int, words: str) -> None:
+    """Small shares are told apart, large ones are round."""
+    assert words == percent(part, whole)

@@ -1,0 +1,148 @@
+"""What calls use: names and limits of models, what replies report, and what they add up to."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from unsay.budget.pricing import Amount, Usage
+from unsay.budget.tally import Tally, merged, tally_of
+from unsay.nodes.usage import (
+    answered_by,
+    is_graph,
+    longest_reply,
+    name_of,
+    prompt_tokens,
+    replies_in,
+    used_by,
+)
+
+CHAT = ChatOpenAI(model="small", api_key="-", max_tokens=60)
+SCHEMA = {"title": "verdict", "type": "object", "properties": {"score": {"type": "number"}}}
+ASKED = [HumanMessage("How warm is it?", id="q")]
+
+
+def said(words: str, *, name: str, tokens: int | None = None, model: str = "small-2") -> AIMessage:
+    """A reply that may tell what it cost."""
+    used = {"input_tokens": tokens or 0, "output_tokens": 5, "total_tokens": (tokens or 0) + 5}
+    return AIMessage(
+        words,
+        id=name,
+        usage_metadata=None if tokens is None else used,
+        response_metadata={"model_name": model},
+    )
+
+
+def agent() -> Runnable[Any, Any]:
+    """A graph that answers."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("say", lambda _: {"messages": [AIMessage("Hello.")]})
+    builder.add_edge(START, "say")
+    builder.add_edge("say", END)
+    return builder.compile()
+
+
+@pytest.mark.parametrize(
+    ("runnable", "name", "longest"),
+    [
+        pytest.param(CHAT, "small", 60, id="model"),
+        pytest.param(CHAT.bind(stop=["x"]), "small", 60, id="bound"),
+        pytest.param(
+            CHAT.with_structured_output(SCHEMA, include_raw=True), "small", 60, id="structured"
+        ),
+        pytest.param(CHAT.with_structured_output(SCHEMA), "small", 60, id="structured alone"),
+        pytest.param(CHAT.with_fallbacks([RunnableLambda(str)]), "small", 60, id="fallbacks"),
+        pytest.param(CHAT | RunnableLambda(str), "small", 60, id="sequence"),
+        pytest.param(RunnableLambda(str), None, 500, id="function"),
+        pytest.param(ChatOpenAI(model="m", api_key="-", max_tokens=9_999), "m", 500, id="long"),
+    ],
+)
+def test_a_model_is_found_in_what_is_around_it(
+    runnable: Runnable[Any, Any], name: str | None, longest: int
+) -> None:
+    """With its provider's name for it, and what it may reply at most."""
+    assert (name, longest) == (name_of(runnable), longest_reply(runnable, "answer"))
+    assert not is_graph(runnable)
+
+
+@pytest.mark.parametrize("made", [agent(), agent().with_config(tags=["x"])], ids=["graph", "bound"])
+def test_a_graph_is_no_single_call(made: Runnable[Any, Any]) -> None:
+    """Whatever is around it."""
+    assert is_graph(made)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        pytest.param(said("21", name="a", tokens=7), Usage(input=7, output=5), id="message"),
+        pytest.param(
+            {"raw": said("21", name="a", tokens=7), "parsed": None},
+            Usage(input=7, output=5),
+            id="raw",
+        ),
+        pytest.param(
+            {
+                "messages": [
+                    *ASKED,
+                    said("", name="a", tokens=7),
+                    ToolMessage("21", tool_call_id="c"),
+                    said("21", name="b", tokens=20),
+                ]
+            },
+            Usage(input=27, output=10),
+            id="agent",
+        ),
+        pytest.param(said("21 degrees", name="a"), Usage(input=9, output=8), id="no report"),
+        pytest.param("21 degrees", Usage(input=9, output=8), id="text"),
+        pytest.param(0.9, Usage(input=9), id="number"),
+    ],
+)
+def test_a_reply_tells_what_it_cost(reply: Any, expected: Usage) -> None:
+    """As far as it does; else it is estimated."""
+    assert expected == used_by(replies_in(reply, ASKED), 9)
+
+
+def test_what_was_sent_is_not_paid_for_again() -> None:
+    """An agent gives the messages back that it was sent."""
+    earlier = said("Hello.", name="a", tokens=7)
+    reply = {"messages": [earlier, *ASKED, said("21", name="b", tokens=20)]}
+
+    found = replies_in(reply, {"messages": [earlier, *ASKED]})
+
+    assert (["b"], "small-2") == ([each.id for each in found], answered_by(found))
+
+
+def test_a_prompt_is_counted_in_every_form() -> None:
+    """A list, a state, a text."""
+    words = "How warm is it?"
+    counts = {prompt_tokens(each) for each in (ASKED, {"messages": ASKED}, words)}
+    assert 1 == len(counts)
+    assert counts.pop() > 4
+
+
+TALLIES = st.dictionaries(
+    st.sampled_from(["judge", "summary", "title"]),
+    st.builds(
+        lambda used, out, micros: tally_of(
+            Usage(input=used, output=out), Amount(tokens=used + out, micros=micros)
+        ),
+        *[st.integers(0, 10**9)] * 3,
+    ),
+)
+
+
+@given(one=TALLIES, other=TALLIES, third=TALLIES)
+def test_tallies_add_up_in_any_order(
+    one: dict[str, Tally], other: dict[str, Tally], third: dict[str, Tally]
+) -> None:
+    """And nothing stands for nothing."""
+    assert merged(merged(one, other), third) == merged(one, merged(third, other))
+    assert one == merged({}, one) == merged(one, {})
+    assert all(
+        each["input"] + each["output"] == each["total"] for each in merged(one, other).values()
+    )

@@ -1,0 +1,33 @@
+"""Where each command's work is: imported when the command is called for."""
+
+HOMES = {
+    "chat": "unsay.cli.chat",
+    "say": "unsay.cli.say",
+    "threads": "unsay.cli.reading",
+    "timeline": "unsay.cli.reading",
+    "checkpoints": "unsay.cli.reading",
+    "checkpoint": "unsay.cli.moving",
+    "rollback": "unsay.cli.moving",
+    "undo": "unsay.cli.moving",
+    "redo": "unsay.cli.moving",
+    "retry": "unsay.cli.say",
+    "fork": "unsay.cli.branching",
+    "branches": "unsay.cli.branching",
+    "diff": "unsay.cli.branching",
+    "restore": "unsay.cli.moving",
+    "pin": "unsay.cli.keeping",
+    "unpin": "unsay.cli.keeping",
+    "forget": "unsay.cli.keeping",
+    "forgotten": "unsay.cli.keeping",
+    "recall": "unsay.cli.recalling",
+    "pick": "unsay.cli.moving",
+    "tokens": "unsay.cli.totals",
+    "runs": "unsay.cli.running",
+    "events": "unsay.cli.ledger",
+    "replay": "unsay.cli.replaying",
+    "label": "unsay.cli.sessions",
+    "end": "unsay.cli.sessions",
+    "purge": "unsay.cli.sessions",
+    "demo": "unsay.cli.demo",
+}
+"""The module that has each command's function, which bears the command's name."""

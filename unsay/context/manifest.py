@@ -1,0 +1,243 @@
+"""What one model call was sent, told message by message in a few hundred bytes.
+
+A manifest is plain JSON and stands in the mark of the message that the call
+returned, where no provider sees it. It names messages by their places on the
+record; a digest of their ids tells whether they still stand there.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict, TypeVar, cast
+from zlib import crc32
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+
+from unsay.context.places import write_places
+from unsay.context.rendering import is_summary
+from unsay.context.situation import Omission, TokenCounter
+from unsay.context.tool_results import shortened
+from unsay.transcript.marks import mark_of, spoken, with_mark
+from unsay.transcript.omission import REASON, cut, is_omission
+from unsay.transcript.text import has_other_content, text_of
+
+M = TypeVar("M", bound=BaseMessage)
+
+NOTE = "manifest"
+"""What a manifest is called among the notes of a mark."""
+
+RECALLED = "recalled"
+"""Kind of a view's message that quotes what was recalled, and the rule of what it quotes."""
+
+BESIDE = ("summarized", RECALLED, "pinned")
+"""Rules that say more of messages which were sent, or stand under another rule, as well."""
+
+SEALED = "sealed"
+"""Rule of messages that the state let go of, and that no view needed."""
+
+MODEL_CHARS = 64
+"""Longest name of a model that is kept."""
+
+
+class Manifest(TypedDict):
+    """Which messages of the record a call was sent, and what became of the others.
+
+    Each place, from 1, sealed ones counted, is in `sent`, which means word for word, or under one
+    rule; the rules of `BESIDE` come on top. `unplaced` counts messages that were quoted and whose
+    places nobody knew. `parts` are tokens as counted before the call, `reply` the most that the
+    answer might take; `window` is 0 where nobody knew it. `question` and `digest` are of ids.
+    """
+
+    sent: str
+    by_rule: dict[str, str]
+    unplaced: NotRequired[int]
+    parts: dict[str, int]
+    window: int
+    question: str
+    digest: str
+    attempt: int
+    call: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one call asked of a model."""
+
+    record: Sequence[AnyMessage]
+    """As far as the state holds it, the pending question last."""
+
+    view: Sequence[AnyMessage]
+    """What was planned: summaries and quotes still in messages of their own."""
+
+    sent: Sequence[AnyMessage]
+    """What the provider got of it."""
+
+    left_out: Sequence[Omission] = ()
+    """By which rules; of two that name one message the first counts."""
+
+    pins: Collection[str] = frozenset()
+    """Ids of pinned messages."""
+
+    recalled: Collection[str] = frozenset()
+    """Ids of the messages that the view quotes."""
+
+    before: int = 0
+    """How many messages are sealed."""
+
+    sealed_places: Mapping[str, int] = field(default_factory=dict)
+    """Places, from 1, of sealed messages that the view shows or quotes, by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """Which call it was."""
+
+    question_id: str | None
+    """Of the question under way."""
+
+    attempt: int
+    """Of the turn, from 1."""
+
+    call: int
+    """Of the attempt, from 1; a call that follows upon tools has the next number."""
+
+    model: str
+    """Who was asked, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What the call was expected to take of the window, in tokens."""
+
+    prompt: int
+    """All that was sent, tools included."""
+
+    tools: int = 0
+    """Of it, the tools' schemas."""
+
+    summary: int = 0
+    """Of it, summaries that stand in the system message."""
+
+    reply: int = 0
+    """The most that the answer might take."""
+
+    window: int = 0
+    """Of the model; 0 where nobody knows it."""
+
+
+def manifest_of(asked: Asked, occasion: Occasion, room: Room, count: TokenCounter) -> Manifest:
+    """The manifest of a call.
+
+    Args:
+        asked: What was sent, and of what.
+        occasion: Which call it was.
+        room: As it was counted before the call.
+        count: Of the chat model; it is used for the small parts alone.
+    """
+    rules = _rules(asked)
+    by_place = {place: message_id for message_id, place in _places(asked).items()}
+    told = {place for rule in rules if rule != SEALED for place in rules[rule]}
+    unplaced = len(set(asked.recalled).difference(by_place.values()))
+    manifest = Manifest(
+        sent=write_places(rules.pop("sent", [])),
+        by_rule={rule: write_places(places) for rule, places in rules.items() if places},
+        parts=parts_of(asked.view, room, count),
+        window=room.window,
+        question=digest_of([occasion.question_id or ""]),
+        digest=digest_of(by_place[place] for place in sorted(told)),
+        attempt=occasion.attempt,
+        call=occasion.call,
+        model=cut(occasion.model, MODEL_CHARS),
+    )
+    return {**manifest, "unplaced": unplaced} if unplaced else manifest
+
+
+def with_manifest(message: M, manifest: Manifest) -> M:
+    """A copy of what a call returned that carries the call's manifest, as one compact text."""
+    text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
+    return with_mark(message, **{NOTE: text})
+
+
+def manifest_in(message: AnyMessage) -> Manifest | None:
+    """The manifest of the call that returned a message; `None` where it has none."""
+    found = mark_of(message).get(NOTE)
+    return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
+
+
+def parts_of(view: Sequence[AnyMessage], room: Room, count: TokenCounter) -> dict[str, int]:
+    """Who uses the window: tokens of each part that has any, in the order of a prompt."""
+    apart: dict[str, list[AnyMessage]] = {
+        "system": [m for m in view if m.type == "system" and not is_summary(m)],
+        "summary": [m for m in view if is_summary(m)],
+        RECALLED: [m for m in view if mark_of(m).get("kind") == RECALLED],
+    }
+    own = {part: count(messages) if messages else 0 for part, messages in apart.items()}
+    rest = max(0, room.prompt - room.tools - sum(own.values()))
+    parts = {
+        "system": max(0, own["system"] - room.summary),
+        "tools": room.tools,
+        "summary": own["summary"] + room.summary,
+        "recents": rest,
+        RECALLED: own[RECALLED],
+        "reply": room.reply,
+    }
+    return {part: tokens for part, tokens in parts.items() if tokens}
+
+
+def digest_of(ids: Collection[str] | Iterator[str]) -> str:
+    """Eight digits that tell whether ids are the same, in the same order."""
+    return f"{crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _places(asked: Asked) -> dict[str, int]:
+    """The place of each message that can be named."""
+    own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
+    return {**asked.sealed_places, **own}
+
+
+def _rules(asked: Asked) -> dict[str, list[int]]:
+    """The places that were sent, and those of each rule."""
+    fates, places = _fates(asked), _places(asked)
+    rules: dict[str, list[int]] = {}
+    for message_id, rule in fates.items():
+        rules.setdefault(rule, []).append(places[message_id])
+    told = {places[message_id] for message_id in fates}
+    rules[SEALED] = [each for each in range(1, asked.before + 1) if each not in told]
+    with_summary = (each for each in asked.left_out if each.summary)
+    summarized = {i for each in with_summary for i in each.message_ids if fates.get(i) == each.why}
+    beside = zip(BESIDE, (summarized, asked.recalled, asked.pins), strict=True)
+    return {**rules, **{rule: [places[i] for i in ids if i in places] for rule, ids in beside}}
+
+
+def _fates(asked: Asked) -> dict[str, str]:
+    """What became of each message: `sent`, or the rule that left it out or changed it."""
+    why = {name: each.why for each in reversed(asked.left_out) for name in each.message_ids}
+    shown = {m.id or "": m for m in asked.view}
+    went = {m.id or "": m for m in asked.sent}
+    talk = {m.id for m in spoken(asked.record)}
+    head = "\n".join(text_of(m) for m in asked.sent if m.type == "system")
+    fates = {i: _shown_as(shown[i], went.get(i)) for i in asked.sealed_places if i in shown}
+    for message in asked.record:
+        name = message.id or ""
+        if name in shown:
+            fates[name] = _shown_as(shown[name], went.get(name))
+        elif message.type == "system":
+            fates[name] = "sent" if text_of(message).strip() in head else "unsendable"
+        else:
+            fates[name] = why.get(name, "other" if name in talk else "notice")
+    return fates
+
+
+def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
+    """How a message of the view reached the provider; one that was joined to another did."""
+    if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
+        return REASON
+    if went is not None or (planned.type != "tool" and _has_content(planned)):
+        return shortened(planned) or "sent"
+    return "unsendable"
+
+
+def _has_content(message: AnyMessage) -> bool:
+    calls = isinstance(message, AIMessage) and bool(message.tool_calls)
+    return calls or bool(text_of(message).strip()) or has_other_content(message)
