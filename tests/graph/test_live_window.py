@@ -28,6 +28,7 @@ from unsay.graph.async_conversation import AsyncConversation
 from unsay.graph.conversation import Conversation
 from unsay.history.items import thread_namespace
 from unsay.history.sealed import WORDS
+from unsay.nodes.logbook import EMPTY
 from unsay.testing import ScriptedDetector
 from unsay.transcript.replay import replay
 
@@ -263,6 +264,19 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
     assert talk.say("And now?").text
     assert ["And now?"] == words(talk)
     assert replay(talk.events()).messages == talk.messages()
+
+
+@pytest.mark.parametrize("ledger", ["kept", "lost"])
+def test_an_emptied_record_names_no_segment(opened: Opening, ledger: str) -> None:
+    """Nothing in the stored state leads back to what a host removed, with or without a ledger."""
+    talk = spoken_to(opened, SMALL)
+    if ledger == "lost":
+        talk.graph.update_state(config(), {"ledger": EMPTY})
+    before = state(talk)["sealed"]
+    talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+    assert before is not None
+    assert state(talk)["sealed"] is None
+    assert [] == talk.messages()
 
 
 def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening) -> None:

@@ -3,8 +3,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.builder import Graph
+from unsay.history.cuts import list_cuts
 from unsay.transcript.marks import mark_of
 
 
@@ -231,6 +233,27 @@ def test_a_host_orders_a_rollback_behind_the_answer() -> None:
     ]
     assert first in last(state)
     assert (state["should_rollback"], state["rollback_checkpoint_id"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param("good", "good", id="with a target"),
+        pytest.param(None, "the host's order", id="without a target"),
+    ],
+)
+def test_a_rollback_behind_the_answer_has_a_reason(target: str | None, expected: str) -> None:
+    """The reason of a host's rollback is its target, or that the host ordered it."""
+    graph = make(Numbered())
+    say(graph, "q1", "/checkpoint good", "q2")
+
+    order = {"should_rollback": True, "rollback_checkpoint_id": target}
+    graph.update_state(config(), order, as_node="process_message")
+    graph.invoke(None, config())
+
+    assert graph.store is not None
+    (cut,) = drive(list_cuts(graph.store, "t"))
+    assert ("person", expected) == (cut["kind"], cut["reason"])
 
 
 def test_a_host_orders_a_rollback_with_a_question() -> None:

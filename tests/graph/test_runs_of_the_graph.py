@@ -246,6 +246,51 @@ def test_another_question_after_a_failure_is_another_run() -> None:
     assert [("failed", "failed", 1), DONE] == lines(runs(graph.store))
 
 
+class Mortal(InMemorySaver):
+    """A checkpointer whose process dies before what opens a turn is stored."""
+
+    dies = False
+
+    def put_writes(self, config: Any, writes: Any, *args: Any, **kwargs: Any) -> None:
+        """Store what a task wrote, unless the process dies first."""
+        if self.dies and any(channel == "turn" for channel, _ in writes):
+            raise SystemExit
+        super().put_writes(config, writes, *args, **kwargs)
+
+
+def test_runs_of_two_dead_processes_are_closed() -> None:
+    """Questions whose processes died before their turns were stored are given up by the next one."""
+    saver = Mortal()
+    graph = make(Numbered(), checkpointer=saver)
+    saver.dies = True
+    for text in ("q1", "q2"):
+        with pytest.raises(SystemExit):
+            graph.invoke(asked(text), config(), durability="sync")
+    saver.dies = False
+    say(graph, "q3")
+
+    found = runs(graph.store)
+    why = "another message was said before it ended"
+    assert ["canceled", "canceled", "completed"] == [run.status for run in found]
+    assert [why, why, None] == [run.error for run in found]
+
+
+@FORMS
+async def test_an_error_of_a_models_own_reaches_the_caller(
+    place: dict[str, Any], form: str
+) -> None:
+    """An error that says nothing about the model's provider is raised as it is, with no cause."""
+    error = KeyError("a bug in the host's model")
+    graph = make(failing(error), **place)
+
+    with pytest.raises(KeyError) as raised:
+        await invoked(form, graph, asked("q1"))
+
+    assert error is raised.value
+    assert raised.value.__cause__ is None
+    assert [("failed", "failed", 1)] == lines(runs(graph.store))
+
+
 @FORMS
 async def test_a_run_waits_for_a_person(place: dict[str, Any], form: str) -> None:
     """It is paused with LangGraph's interrupt, also after a decision that is none."""

@@ -1,5 +1,6 @@
 """What a change owes the world: reversals, the journal, and which calls are due."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -343,6 +344,25 @@ async def test_the_journal_keeps_one_entry_a_call() -> None:
 def iter_of(call: Any) -> Any:
     """A step of one call."""
     yield call
+
+
+async def test_the_journal_is_not_embedded() -> None:
+    """A store that embeds what it keeps is asked to embed nothing of the journal."""
+    embedded: list[str] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        embedded.extend(texts)
+        return [[1.0, 0.0] for _ in texts]
+
+    store = InMemoryStore(index={"dims": 2, "embed": embed, "fields": ["$"]})
+    entry = Entry(compensation=compensation(), status="pending")
+    drive(iter_of(put_entries(store, "t", [entry])))
+    await adrive(iter_of(put_entries(store, "t", [entry.to("done")])))
+
+    assert [] == embedded
+    assert [entry.to("done")] == drive(list_entries(store, "t"))
+    store.put(("host",), "k", {"words": "of the host"})
+    assert 1 == len(embedded)
 
 
 def test_a_report_tells_what_a_person_must_look_after() -> None:

@@ -225,6 +225,103 @@ def test_what_was_not_renewed_is_over(clocked: Callable[[Clock], FileLeases]) ->
     assert 0 < (first.token("t") or 0) < (second.token("t") or 0)
 
 
+class Wait:
+    """A wait for a lease, which looks at the queue only when it is told to."""
+
+    def __init__(self, leases: FileLeases, lease: float = 600.0) -> None:
+        self._steps = leases.hold("t", wait_seconds=600.0, lease_seconds=lease)
+        self._look = next(self._steps)
+
+    def look(self) -> Lease | None:
+        """The lease; `None` while another one is before it."""
+        try:
+            self._steps.send(self._look.blocking())
+            self._look = self._steps.send(None)
+        except StopIteration as ended:
+            found: Lease | None = ended.value
+            return found
+        return None
+
+    def leave(self) -> None:
+        """Break the wait off."""
+        self._steps.close()
+
+
+def test_a_waiter_takes_the_lease_of_an_expired_holder(
+    clocked: Callable[[Clock], FileLeases],
+) -> None:
+    """Whoever waits already gets the lease once the holder's time is over, and not before."""
+    clock = Clock()
+    holder, waiter = clocked(Clock()), clocked(clock)
+    hold(holder, lease=10.0)
+    wait = Wait(waiter)
+    looks = [wait.look(), wait.look()]
+    clock.now += 9.0
+    looks.append(wait.look())
+    clock.now += 1.0
+    lease = wait.look()
+
+    assert [None, None, None] == looks
+    assert lease is not None
+    assert 0 < (holder.token("t") or 0) < (waiter.token("t") or 0)
+
+
+def test_a_waiter_passes_an_expired_waiter(clocked: Callable[[Clock], FileLeases]) -> None:
+    """A waiter whose time is over keeps nobody from the lease that its holder gave up."""
+    clock = Clock()
+    holder, expired, waiter = clocked(clock), clocked(Clock()), clocked(clock)
+    lease = hold(holder)
+    waits = [Wait(expired, lease=10.0), Wait(waiter)]
+    looks = [wait.look() for wait in waits]
+    lease.release()
+    looks.append(waits[1].look())
+    clock.now += 10.0
+    taken = waits[1].look()
+    waits[0].leave()
+
+    assert [None, None, None] == looks
+    assert taken is not None
+    assert waiter.token("t") is not None
+
+
+@linux
+def test_a_waiter_takes_the_lease_of_a_holder_that_died(opened: Opens) -> None:
+    """Whoever waits already gets the lease once the holder's process has ended."""
+    first, second = opened(), opened()
+    hold(first.leases)
+    assert isinstance(second.leases, FileLeases)
+    wait = Wait(second.leases)
+    look = wait.look()
+    before = "UPDATE leases SET owner = ? WHERE token = (SELECT min(token) FROM leases)"
+    first.store.conn.execute(before, (ended_process(),))
+
+    assert look is None
+    assert wait.look() is not None
+
+
+def test_nothing_is_left_of_leases_that_were_given_up(
+    clocked: Callable[[Clock], FileLeases],
+) -> None:
+    """After many turns and waits the leases remember nothing, in memory or in the file."""
+    leases, others = clocked(Clock()), clocked(Clock())
+    before = threading.enumerate()
+    for _ in range(5):
+        lease = hold(leases)
+        wait = Wait(others)
+        assert wait.look() is None
+        lease.release()
+        taken = wait.look()
+        assert taken is not None
+        taken.release()
+    for thread in threading.enumerate():
+        if thread.name == "unsay-lease" and thread not in before:
+            thread.join()
+
+    remembered = [value for each in (leases, others) for value in vars(each).values()]
+    assert [] == [value for value in remembered if isinstance(value, set | dict | list) and value]
+    assert [] == leases._connection.execute("SELECT * FROM leases").fetchall()
+
+
 def test_a_clock_that_was_set_back_delays_and_no_more(
     clocked: Callable[[Clock], FileLeases],
 ) -> None:

@@ -74,6 +74,8 @@ READ = {
     "one score-like number": ("Step 1 holds. Step 2 does not. I'd give 0.7", 0.7),
     "score-like before a count": ("I rate this 0.65 because there were 2 errors", 0.65),
     "label amid words": ("I find that its quality score: 0.7 fits", 0.7),
+    "one word before a label": ("My 評価1", 1.0),
+    "as many words before a label as are read": ("the overall final total 評価1", 1.0),
     "sentence": ("I would give this answer a score of 0.7.", 0.7),
     "last line alone": ("0.2 for form, 0.5 for content\n0.7", 0.7),
 }

@@ -1,0 +1,357 @@
+"""Whose turn it is when a host interferes: a new question, the turn that stopped, or a refusal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.types import Interrupt, StateSnapshot
+
+from tests.graph.back_kit import Opening
+from tests.graph.kit import Numbered, config, scores
+from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
+from unsay.graph.conversation import Conversation
+from unsay.graph.once import Stored
+from unsay.graph.opening import goes_on_with, is_opened
+from unsay.transcript.marks import DOCUMENT, notice
+
+QUESTION = HumanMessage("same", id="q")
+"""The question of the turn under way."""
+
+ANSWER = AIMessage("host", id="host")
+OTHER = HumanMessage("host", id="host")
+NOTICE = notice("host", "host", [])
+FOUND = HumanMessage("host", id="host", name=DOCUMENT)
+CALL = AIMessage("", id="host", tool_calls=[{"name": "search", "args": {}, "id": "1"}])
+
+ENDS = {
+    "question": [QUESTION],
+    "answer": [QUESTION, ANSWER],
+    "other question": [QUESTION, OTHER],
+    "notice": [QUESTION, NOTICE],
+    "document": [QUESTION, FOUND],
+    "tool call": [QUESTION, CALL],
+    "nothing": [],
+}
+"""How a record may end, by its last message."""
+
+SAYS: dict[str, tuple[str | None, Stored | None]] = {
+    "resume": (None, None),
+    "same words": ("same", None),
+    "host's words": ("host", None),
+    "new words": ("new", None),
+    "its id": ("same", Stored(name="q")),
+    "the same words under another id": ("same", Stored(name="another")),
+}
+"""What a person may say: the words, and what is stored under their id."""
+
+NEWEST = {"resume", "same words", "its id"}
+"""What goes on with a turn whose question is the newest one."""
+
+
+UNDER_WAY = pytest.mark.parametrize(
+    "done", [False, True, None], ids=["under way", "done", "no turn"]
+)
+
+
+@pytest.fixture
+def opened() -> Iterator[Opening]:
+    """Opens threads in memory."""
+    talks: list[Conversation] = []
+
+    def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
+        talks.append(Conversation.open(":memory:", model=model, judge=judge, thread="t", **options))
+        return talks[-1]
+
+    yield open_it
+    for talk in talks:
+        talk.close()
+
+
+def state_of(end: str, *, done: bool | None) -> dict[str, Any]:
+    """A state whose record ends like this; without a turn where `done` is `None`."""
+    turn = None if done is None else {"done": done, "question_id": "q"}
+    return {"messages": ENDS[end], "turn": turn}
+
+
+def snapshot_of(
+    values: dict[str, Any], *, is_next: bool = True, is_interrupted: bool = False
+) -> StateSnapshot:
+    """A snapshot of a thread in which a node is next or not, and a decision is due or not."""
+    return StateSnapshot(
+        values=values,
+        next=("process_message",) if is_next else (),
+        config={},
+        metadata=None,
+        created_at=None,
+        parent_config=None,
+        tasks=(),
+        interrupts=(Interrupt(value="decide", id="i"),) if is_interrupted else (),
+    )
+
+
+def going_on(snapshot: StateSnapshot) -> set[str]:
+    """What a person may say to go on with the turn that waits in a thread."""
+    return {name for name, (text, stored) in SAYS.items() if goes_on_with(snapshot, text, stored)}
+
+
+@UNDER_WAY
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("is_next", "is_interrupted"),
+    [
+        pytest.param(False, False, id="nothing is next"),
+        pytest.param(False, True, id="a decision alone"),
+        pytest.param(True, True, id="a decision is due"),
+    ],
+)
+def test_nothing_goes_on_without_a_node_that_waits(
+    end: str, *, is_next: bool, is_interrupted: bool, done: bool | None
+) -> None:
+    """Whatever the record says, a turn goes on only where a node is next and no decision is due."""
+    values = state_of(end, done=done)
+
+    assert set() == going_on(snapshot_of(values, is_next=is_next, is_interrupted=is_interrupted))
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        pytest.param("question", NEWEST, id="question"),
+        pytest.param("answer", set(), id="a host's answer"),
+        pytest.param("other question", {"resume", "host's words"}, id="a host's question"),
+        pytest.param("notice", NEWEST, id="a notice"),
+        pytest.param("document", NEWEST, id="a document"),
+        pytest.param("tool call", NEWEST, id="a tool call"),
+        pytest.param("nothing", {"resume"}, id="an emptied record"),
+    ],
+)
+def test_a_turn_under_way_goes_on_with_its_own_words(end: str, expected: set[str]) -> None:
+    """A turn that stopped goes on with the newest question, unless somebody has answered it."""
+    assert expected == going_on(snapshot_of(state_of(end, done=False)))
+
+
+@pytest.mark.parametrize("done", [True, None], ids=["done", "no turn"])
+def test_our_own_answer_does_not_end_what_waits(*, done: bool | None) -> None:
+    """A turn that stopped behind its answer goes on with its words, and is not asked again."""
+    assert NEWEST == going_on(snapshot_of(state_of("answer", done=done)))
+
+
+@UNDER_WAY
+@pytest.mark.parametrize("end", ENDS)
+def test_a_turn_is_open_while_its_question_is_the_newest(end: str, *, done: bool | None) -> None:
+    """A turn is open until it is done, or until another question comes after its own."""
+    expected = done is False and end not in ("other question", "nothing")
+
+    assert expected == is_opened(state_of(end, done=done))
+
+
+def stopped(talk: Conversation) -> None:
+    """Stop the turn in the model."""
+    with pytest.raises(ModelUnavailableError):
+        talk.say("same")
+
+
+def said(talk: Conversation) -> None:
+    """Let the turn come to its end, or to a person's decision on its drafts."""
+    talk.say("same")
+
+
+def halted(talk: Conversation, *, before: str = "process_message") -> None:
+    """Stop the turn before a node."""
+    asked = HumanMessage("same", id="q")
+    talk.graph.invoke({"messages": [asked]}, config(), interrupt_before=[before])
+
+
+def unmarked(talk: Conversation) -> None:
+    """Stop the turn behind its answer, before it is made a checkpoint."""
+    halted(talk, before="create_checkpoint")
+
+
+BEGINNINGS: dict[str, Callable[[Conversation], None]] = {
+    "stopped": stopped,
+    "halted": halted,
+    "answered": said,
+    "unmarked": unmarked,
+    "undecided": said,
+}
+"""How far the turn has come before the host interferes."""
+
+MESSAGES: dict[str, AnyMessage] = {
+    "answer": ANSWER,
+    "question": OTHER,
+    "notice": NOTICE,
+    "document": FOUND,
+}
+"""What the host writes."""
+
+CONFLICT, NOTHING = ConflictError, NothingToUndoError
+"""What a person's words are refused with."""
+
+Outcome = str | type[UnsayError]
+
+ORDERS = ("same", "new", "resume")
+"""What a person does: says the same words or new ones, or goes on."""
+
+# How far the turn came, how the host wrote, what it wrote; for each order the record after it.
+CASES: list[tuple[str, str, str, Outcome, Outcome, Outcome]] = [
+    ("stopped", "", "", "same one", "new one", "same one"),
+    ("stopped", "update", "answer", "same host same one", "same host new one", NOTHING),
+    ("stopped", "update", "question", "host same one", "host new one", "same host one"),
+    ("stopped", "update", "notice", "same host one", "same host new one", "same host one"),
+    ("stopped", "update", "document", "same host one", "host new one", "same host one"),
+    ("stopped", "input", "answer", "same host same one", "same host new one", NOTHING),
+    ("stopped", "input", "question", "host same one", "host new one", "host one"),
+    ("stopped", "add", "answer", "same host same one", "same host new one", NOTHING),
+    ("stopped", "add", "question", "host same one", "host new one", NOTHING),
+    ("stopped", "add", "notice", "same host same one", "same host new one", NOTHING),
+    ("halted", "", "", "same one", "new one", "same one"),
+    ("halted", "update", "answer", "same host same one", "same host new one", NOTHING),
+    ("halted", "add", "answer", "same host same one", "same host new one", NOTHING),
+    ("answered", "", "", "same one same two", "same one new two", NOTHING),
+    ("answered", "update", "answer", "same one host same two", "same one host new two", NOTHING),
+    ("answered", "add", "question", "same one host same two", "same one host new two", NOTHING),
+    (
+        "answered",
+        "input",
+        "question",
+        "same one host same two",
+        "same one host new two",
+        "same one host two",
+    ),
+    ("unmarked", "", "", "same one", "same one new two", "same one"),
+    ("unmarked", "add", "answer", "same one host same two", "same one host new two", NOTHING),
+    ("undecided", "", "", CONFLICT, CONFLICT, CONFLICT),
+    ("undecided", "update", "answer", "same host same two", "same host new two", NOTHING),
+    ("undecided", "add", "answer", "same host same two", "same host new two", NOTHING),
+]
+"""Whose turn it is, by all that a host and a person may have done before."""
+
+LEFT = {
+    ("stopped", ""): (("process_message",), 0, False),
+    ("stopped", "update"): (("process_message",), 0, False),
+    ("stopped", "input"): (("evaluate_quality",), 0, False),
+    ("stopped", "add"): ((), 0, False),
+    ("halted", ""): (("process_message",), 0, False),
+    ("halted", "update"): (("process_message",), 0, False),
+    ("halted", "add"): ((), 0, False),
+    ("answered", ""): ((), 0, True),
+    ("answered", "update"): ((), 0, True),
+    ("answered", "add"): ((), 0, True),
+    ("answered", "input"): (("evaluate_quality",), 0, True),
+    ("unmarked", ""): (("create_checkpoint",), 0, True),
+    ("unmarked", "add"): ((), 0, True),
+    ("undecided", ""): (("rollback",), 1, False),
+    ("undecided", "update"): (("rollback",), 0, False),
+    ("undecided", "add"): ((), 0, False),
+}
+"""The nodes that are next, the decisions that are due, and whether the turn is done."""
+
+
+def interfered(opened: Opening, beginning: str, way: str, wrote: str) -> Conversation:
+    """A conversation in which the turn came so far, and the host wrote something then."""
+    numbered = Numbered()
+    faults = [ConnectionError("down")] if beginning == "stopped" else []
+
+    def model(messages: list[Any]) -> AIMessage:
+        if faults:
+            raise faults.pop()
+        draft = numbered(messages)
+        return draft.model_copy(update={"content": ("one", "two")[len(numbered.inputs) - 1]})
+
+    judge = scores(0.1) if beginning == "undecided" else scores()
+    talk = opened(model, judge, settings={"on_exhausted": "ask", "max_rollbacks": 0})
+    BEGINNINGS[beginning](talk)
+    if way == "add":
+        talk.add([MESSAGES[wrote]])
+    elif way:
+        node = "__start__" if way == "input" else None
+        talk.graph.update_state(config(), {"messages": [MESSAGES[wrote]]}, as_node=node)
+    return talk
+
+
+def say(talk: Conversation, what: str) -> Outcome:
+    """The words of the record after a person's order, or the error that the order met."""
+    try:
+        talk.resume() if what == "resume" else talk.say(what)
+    except UnsayError as error:
+        return type(error)
+    return " ".join(each.text for each in talk.messages())
+
+
+@pytest.mark.parametrize(
+    ("beginning", "way", "wrote", "what", "expected"),
+    [
+        pytest.param(*case[:3], what, expected, id="-".join(filter(None, [*case[:3], what])))
+        for case in CASES
+        for what, expected in zip(ORDERS, case[3:], strict=True)
+    ],
+)
+def test_whose_turn_it_is_when_a_host_interferes(
+    opened: Opening, beginning: str, way: str, wrote: str, what: str, expected: Outcome
+) -> None:
+    """A person's words go on with the turn that waits, begin another, or are refused."""
+    talk = interfered(opened, beginning, way, wrote)
+    snapshot = talk.graph.get_state(config())
+    left = (snapshot.next, len(snapshot.interrupts), snapshot.values["turn"]["done"])
+
+    assert LEFT[beginning, way] == left
+    assert expected == say(talk, what)
+
+
+@pytest.mark.parametrize("beginning", ["stopped", "halted", "unmarked"])
+def test_the_same_words_set_no_question_aside(opened: Opening, beginning: str) -> None:
+    """The question that waits is answered itself when a person repeats its words."""
+    talk = interfered(opened, beginning, "", "")
+    before = [m.id for m in talk.messages() if m.type == "human"]
+
+    talk.say("same")
+
+    assert before == [m.id for m in talk.messages() if m.type == "human"]
+    assert [] == [each.kind for each in talk.branches() if each.id.startswith("cut-")]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "expected"),
+    [
+        pytest.param("stopped", "host one", id="stopped"),
+        pytest.param("answered", "same one host two", id="answered"),
+    ],
+)
+def test_a_hosts_question_is_not_asked_twice(
+    opened: Opening, beginning: str, expected: str
+) -> None:
+    """A person who says the words that a host has asked already gets the answer to them."""
+    assert expected == say(interfered(opened, beginning, "input", "question"), "host")
+
+
+@pytest.mark.parametrize(("beginning", "way"), LEFT)
+def test_an_order_waits_until_no_node_is_next(opened: Opening, beginning: str, way: str) -> None:
+    """A host's note is taken where the thread rests, and refused while a turn waits to go on."""
+    wrote = next(case[2] for case in CASES if case[:2] == (beginning, way))
+    talk = interfered(opened, beginning, way, wrote)
+    waits = bool(LEFT[beginning, way][0])
+
+    with pytest.raises(ConflictError, match="was stopped") if waits else nullcontext():
+        talk.note("A remark")
+
+
+@pytest.mark.parametrize("way", ["update", "add"])
+def test_a_hosts_answer_takes_the_decision_away(opened: Opening, way: str) -> None:
+    """A decision on drafts is taken while it is due, and refused once a host has answered."""
+    assert "one" == interfered(opened, "undecided", "", "").resume("approve").text
+
+    with pytest.raises(NothingToUndoError, match="No decision is due"):
+        interfered(opened, "undecided", way, "answer").resume("approve")
+
+
+def test_the_same_words_after_a_hosts_answer_are_a_new_question(opened: Opening) -> None:
+    """Words that a host has answered are asked and answered again when a person repeats them."""
+    talk = interfered(opened, "stopped", "update", "answer")
+
+    reply = talk.say("same")
+
+    assert "one" == reply.text
+    assert ["same", "host", "same", "one"] == [m.text for m in talk.messages()]
+    assert 2 == len({m.id for m in talk.messages() if m.type == "human"})
