@@ -1,4 +1,4 @@
-"""Fit `unsay/budget/weights.py`: `python benchmarks/fit_tokens.py CORPUS [NAME…] > weights.py`.
+"""Fit `unsay/tokens/weights.py`: `python benchmarks/fit_tokens.py CORPUS [NAME…] > weights.py`.
 
 CORPUS holds one text a line: `{"group", "weight", "text"}`. Groups count by their weights, however
 much text they have. A group with `"accents": true` is one of Latin letters in a language other than
@@ -29,7 +29,7 @@ import numpy as np
 from kinds import KINDS, Learned, Places, learn, places
 from vocabularies import vocabularies
 
-from unsay.budget.estimate import WIDE, narrowed
+from unsay.tokens.estimate import WIDE, narrowed
 
 LEAST = 20_000
 """A group with fewer tokens counts by as much less."""

@@ -28,7 +28,7 @@ from typing import Any
 
 from report import Figure, Figures, run
 
-from unsay.judging.prejudge import prejudge
+from unsay.judging.heuristics import prejudge
 from unsay.types import Exchange
 
 EARLIER = 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unsay.budget.estimate import REACH
+from unsay.tokens.estimate import REACH
 
 KINDS = 16
 """Kinds of each side."""

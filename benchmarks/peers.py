@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import trim_messages
 
 from unsay.context.summaries import local_summary
-from unsay.prompts.catalogue import texts
+from unsay.prompts.catalog import texts
 
 Count = Callable[[Sequence[AnyMessage]], int]
 

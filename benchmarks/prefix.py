@@ -41,11 +41,9 @@ from replays import Costs, Turn, made_up, read
 from report import Figure, Figures, overall, plain
 from views import SYSTEM, Views
 
-from unsay.context.base import Strategy
-from unsay.context.by_turns import ByTurns
-from unsay.context.null import Null
 from unsay.context.sliding import SlidingWindow
-from unsay.context.summarizing import Summarizing
+from unsay.context.strategy import Null, Strategy
+from unsay.context.summarizing import ByTurns, Summarizing
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from tokens import conversations
 from traffic import WORDS, Speech
 
-from unsay.budget.tokens import REPLY_TOKENS, TokenCounter
+from unsay.tokens.counter import REPLY_TOKENS, TokenCounter
 
 TOOL_EACH = 16
 """Each so many turns of a made-up conversation a tool is called."""

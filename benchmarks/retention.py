@@ -40,14 +40,14 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from report import Figure, Figures, run
 
-from unsay.budget.tokens import TokenCounter
-from unsay.context.recall import recall
-from unsay.context.recall_index import RecallIndex
-from unsay.context.recall_vectors import Vectors, embed
-from unsay.context.situation import Situation
+from unsay.context.plan import Situation
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import drive
-from unsay.prompts.catalogue import texts
+from unsay.prompts.catalog import texts
+from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.selection import recall
+from unsay.retrieval.vectors import Vectors, embed
+from unsay.tokens.counter import TokenCounter
 
 SHARES = {"10": 0.1, "25": 0.25, "37_5": 0.375}
 """Of a conversation's tokens, under the names that the figures have."""

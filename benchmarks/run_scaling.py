@@ -15,9 +15,10 @@ from typing import Any
 
 from traffic import Cast, Exchange, Speech
 
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.graph.conversation import Conversation
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 WARM = 2
 """Turns in every thread before the first that counts: imports, plans and caches are there then."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from traffic import Cast, Exchange, Speech
 
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 
 THREAD = "benchmark"
 ROLES = {"human": "user", "ai": "assistant"}

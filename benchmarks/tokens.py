@@ -30,10 +30,10 @@ from langchain_core.messages.utils import convert_to_messages
 from report import Figure, Figures, run
 from vocabularies import Encoder, encoders
 
-from unsay.budget.estimate import estimate
-from unsay.budget.tokens import TokenCounter, seed_estimate
-from unsay.budget.weights import Vocabulary
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
+from unsay.tokens.counter import TokenCounter, seed_estimate
+from unsay.tokens.estimate import estimate
+from unsay.tokens.weights import Vocabulary
 
 Conversation = Sequence[BaseMessage]
 

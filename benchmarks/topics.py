@@ -24,7 +24,7 @@ from typing import Any
 
 from report import Figure, Figures, run
 
-from unsay.judging.topics import LexicalDetector
+from unsay.judging.topic_detector import LexicalDetector
 from unsay.types import TopicDetector, TopicMemory, TopicShift
 
 KEPT = 8

@@ -6,27 +6,26 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AnyMessage
 from replays import Turn
 
-from unsay.context.base import Strategy, planned
-from unsay.context.folds import Fold
-from unsay.context.recall import Bars, recall
-from unsay.context.recall_index import RecallIndex
-from unsay.context.recalling_text import quoting
+from unsay.context.compaction import Fold
+from unsay.context.plan import Plan, Situation, TokenCounter
 from unsay.context.rendering import summary_message
-from unsay.context.situation import Plan, Situation, TokenCounter
+from unsay.context.strategy import Strategy, planned
 from unsay.context.summaries import local_summary
-from unsay.context.telling import Told, told
-from unsay.context.topics import by_topic, current_topic_id, limited, memories
+from unsay.context.topics import Told, by_topic, current_topic_id, limited, memories, told
 from unsay.context.view import Hints, head_of, lay_out, opened_topics, sendable
 from unsay.effects import drive
-from unsay.judging.topics import LexicalDetector
-from unsay.nodes.asking import FULLEST, ROOM
+from unsay.generation.draft import FULLEST, ROOM
+from unsay.judging.topic_detector import LexicalDetector
+from unsay.messages.content import newest_language, text_of
 from unsay.nodes.detect_topic_change import SEGMENTS
-from unsay.nodes.folding import LOCAL_CHARS
-from unsay.nodes.recalling import BAR
-from unsay.prompts.catalogue import texts
-from unsay.prompts.texts import Texts
-from unsay.showing import Showing
-from unsay.transcript.text import newest_language, text_of
+from unsay.operations.compact import LOCAL_CHARS
+from unsay.operations.recall import BAR
+from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
+from unsay.retrieval.excerpts import quoting
+from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.selection import Bars, recall
+from unsay.settings import Showing
 from unsay.types import Segment, Topic
 
 RECALL_TOKENS = Showing.model_fields["recall_tokens"].default

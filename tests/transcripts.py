@@ -15,7 +15,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from unsay.transcript.marks import DOCUMENT, notice
+from unsay.messages.annotations import DOCUMENT, notice
 
 WORDS = ("hello", "What is a decorator?", "日本の首都は?", "はい、東京です。", "a\n\nb", "👍 fine")
 TOOLS = ("search", "get_weather", "lookup-2")

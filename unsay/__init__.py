@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unsay.context.reminders import Reminder
-    from unsay.graph.async_conversation import AsyncConversation
+    from unsay.conversation.aio import AsyncConversation
+    from unsay.conversation.conversation import Conversation
+    from unsay.conversation.registry import AsyncRegistry, Registry
     from unsay.graph.builder import build_graph
-    from unsay.graph.conversation import Conversation
-    from unsay.graph.registry import AsyncRegistry, Registry
     from unsay.settings import Context, Settings
     from unsay.tools import reversible
 
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncConversation": "unsay.graph.async_conversation",
-    "AsyncRegistry": "unsay.graph.registry",
+    "AsyncConversation": "unsay.conversation.aio",
+    "AsyncRegistry": "unsay.conversation.registry",
     "Context": "unsay.settings",
-    "Conversation": "unsay.graph.conversation",
-    "Registry": "unsay.graph.registry",
+    "Conversation": "unsay.conversation.conversation",
+    "Registry": "unsay.conversation.registry",
     "Reminder": "unsay.context.reminders",
     "Settings": "unsay.settings",
     "build_graph": "unsay.graph.builder",

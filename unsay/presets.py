@@ -15,6 +15,7 @@ from unsay.errors import ConfigurationError
 Values = Mapping[str, Any]
 """Settings by name."""
 
+
 PRESETS: Mapping[str, Values] = MappingProxyType(
     {
         "chat": {
@@ -37,6 +38,7 @@ PRESETS: Mapping[str, Values] = MappingProxyType(
     }
 )
 """Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
+
 
 TYPO = 0.8
 """How alike a name must be to one of ours to be taken for it. One letter lost, doubled, changed or

@@ -25,9 +25,142 @@ from pydantic_settings import (
 
 from unsay.errors import ConfigurationError
 from unsay.presets import Layers, hint, refusal, refuse_misspelt
-from unsay.showing import Showing
-from unsay.spending import BudgetMode, Seconds, Share, Spending
 from unsay.types import CheckpointReason
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+
+
+Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
+
+
+BudgetMode = Literal["hard", "soft", "ask"]
+
+
+BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
+"""Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
+
+
+class Spending(BaseSettings):
+    """The part of the settings that limits what models cost and how hard they are pressed."""
+
+    session_budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Most tokens of a whole conversation; `None` is no limit."""
+
+    task_budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Most tokens of one task; it starts anew with the next. `None` is no limit."""
+
+    agent_budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Most tokens of each agent within a task; `None` is no limit."""
+
+    session_budget_cost: Positive | None = None
+    """Most that a whole conversation costs, in the currency of `prices`; `None` is no limit."""
+
+    task_budget_cost: Positive | None = None
+    """Most that one task costs; `None` is no limit."""
+
+    agent_budget_cost: Positive | None = None
+    """Most that each agent within a task costs; `None` is no limit."""
+
+    budget_mode: BudgetMode = "ask"
+    """What happens to a call that a budget has no room for: `hard` refuses it, `ask` waits for a
+    person's word, `soft` warns. Source: Zhang 2026, chapter 7.9 (approval is its advice)."""
+
+    budget_warning: Share = 0.8
+    """From this share of a budget on a call comes with a warning. Source: Zhang 2026, 7.5."""
+
+    backpressure: tuple[tuple[Share, Annotated[int, Field(ge=0, le=600_000)]], ...] = BACKPRESSURE
+    """From each share of a budget on, how many milliseconds a call waits; empty never waits."""
+
+    prices: dict[str, dict[PriceKind, Price]] = Field(default={})
+    """By model name, what a million tokens cost: `input` and `output`, and where they differ from
+    `input` also `cache_read` and `cache_creation`."""
+
+    fallback_model: str | None = None
+    """Name of the model that answers while the first one's circuit is open; `None` is none."""
+
+    circuit_failures: Annotated[int, Field(ge=1, le=1000)] = 5
+    """After so many failures in a row a model is left alone."""
+
+    circuit_reset_seconds: Seconds = 60.0
+    """For so long; then probes are let through."""
+
+    circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
+    """So many probes must answer before a model serves everybody again."""
+
+    parallel_calls: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """How many calls of one process stand before a model at once; more wait in line."""
+
+    waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
+    """How many may wait in line; more are refused."""
+
+    call_wait_seconds: Seconds = 60.0
+    """How long one waits in line before it is refused."""
+
+    @field_validator("prices")
+    @classmethod
+    def _prices_whole(
+        cls, prices: dict[str, dict[PriceKind, float]]
+    ) -> dict[str, dict[PriceKind, float]]:
+        for model, kinds in prices.items():
+            if not {"input", "output"} <= kinds.keys():
+                raise ValueError(f"{model!r} has {sorted(kinds)}; give its input and its output")
+        return prices
+
+    @model_validator(mode="after")
+    def _costs_have_prices(self) -> Self:
+        costs = (self.session_budget_cost, self.task_budget_cost, self.agent_budget_cost)
+        if any(cost is not None for cost in costs) and not self.prices:
+            raise ValueError("a budget of cost needs prices; give those of the models")
+        return self
+
+
+class Showing(BaseSettings):
+    """The part of the settings that says what views hold and what they leave out."""
+
+    strategy: Literal["three_stage", "summarizing", "sliding", "null"] = "three_stage"
+    """What views leave out, within each topic where `topics` is `fold`: the middle, for which a
+    summary stands; the oldest, for which a summary stands; the oldest; nothing."""
+
+    context_window_tokens: Annotated[int, Field(ge=1_000)] | None = None
+    """What a request and its answer may take together; `None` takes what the model's own profile
+    says, else 200,000. Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
+
+    window_messages: Annotated[int, Field(ge=5, le=200)] = 50
+    """How many of the newest messages a sliding view shows. Source: Shannon, history window."""
+
+    primers: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How many of the first messages no view leaves out. Source: Zhang 2026, chapter 7.4."""
+
+    recents: Annotated[int, Field(ge=0, le=1000)] = 20
+    """How many of the newest messages are never folded. Source: Zhang 2026, chapter 7.4."""
+
+    recall_tokens: Annotated[int, Field(ge=0)] = 1_500
+    """What recalled messages may cost in one view at most; 0 recalls nothing by itself."""
+
+    recall_share: Share = 0.5
+    """Of the room that a fold leaves, the share that recalled messages may take at most."""
+
+    recall_floor: Share = 0.25
+    """A message is recalled that has at least this share of what the best one has in common with
+    the question. Source: own measurement."""
+
+    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.75
+    """A message is recalled unasked that has at least so many times what the best message has in
+    common with the question that is shown anyway; 0 compares with nothing. Source: own measurement."""
+
+    memory_tools: Literal["auto", "on", "off"] = "auto"
+    """Whether the model may fetch tool results and folded messages itself: `on` with every chat
+    model, `auto` where it has tools of the user's anyway."""
+
 
 HOME = "home"
 """`UNSAY_HOME` is where the command line keeps its database; it is no setting."""

@@ -19,10 +19,10 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.budget.tally import Tally
-from unsay.budget.tokens import Calibration
-from unsay.context.folds import Fold
-from unsay.history.runlog import Head
+from unsay.context.compaction import Fold
+from unsay.storage.event_log import Head
+from unsay.tokens.counter import Calibration
+from unsay.tokens.pricing import Tally
 from unsay.types import (
     Checkpoint,
     CutRef,

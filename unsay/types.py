@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 Outcome = Literal["passed", "failed", "unscored"]
+
+
 Judge = Literal["model", "prejudge", "person"]
+
+
 Language = Literal["en", "ja"]
+
+
 ShiftKind = Literal["same", "new", "back"]
+
+
 CutKind = Literal[
     "draft",
     "context",
@@ -25,8 +33,14 @@ CutKind = Literal[
     "interrupted",
     "rejected",
 ]
+
+
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
+
+
 OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold", "forget"]
+
+
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -48,8 +62,14 @@ EventType = Literal[
     "pin",
     "unpin",
 ]
+
+
 ForgottenKind = Literal["message", "span", "topic", "tool_results"]
+
+
 RunStatus = Literal["pending", "running", "completed", "failed", "canceled", "paused"]
+
+
 RunPhase = Literal[
     "prompted",
     "planning",
@@ -59,6 +79,8 @@ RunPhase = Literal[
     "failed",
     "canceled",
 ]
+
+
 Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 

@@ -12,10 +12,10 @@ from tests.cases.strategy_kit import STRATEGY_CLAIMS
 from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
-from unsay.history.catalogue import list_threads
-from unsay.scripted.replies import question_of
-from unsay.transcript.marks import is_answer, mark_of
-from unsay.transcript.text import text_of
+from unsay.history.threads import list_threads
+from unsay.messages.annotations import is_answer, mark_of
+from unsay.messages.content import text_of
+from unsay.testing.scripts import question_of
 
 Claim = dict[str, Any]
 

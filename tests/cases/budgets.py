@@ -10,14 +10,24 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.budget.backpressure import Step, delay_ms, is_active, pressure
-from unsay.budget.books import LAYERS, Book, Place, account_of, new_book, settle
-from unsay.budget.budgets import PRIORITIES, Check, Limit, Limits, allotment, check
-from unsay.budget.circuit import Circuit, CircuitPolicy
-from unsay.budget.pricing import Amount, Prices, Usage, amount_of
+from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, settle
+from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
+from unsay.budget.limits import (
+    PRIORITIES,
+    Check,
+    Limit,
+    Limits,
+    Step,
+    allotment,
+    check,
+    delay_ms,
+    is_active,
+    pressure,
+)
 from unsay.errors import BudgetExceededError
-from unsay.nodes.account import SharedBook
-from unsay.spending import BACKPRESSURE
+from unsay.llm.budget_accounts import SharedBook
+from unsay.settings import BACKPRESSURE
+from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
 PLACE = Place(task_id="task")
 KINDS = {

@@ -11,10 +11,10 @@ from langgraph.store.memory import InMemoryStore
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
-from unsay.history.runlog import EMPTY, append, read_events, select
-from unsay.transcript.events import Stamp, distinct, edit, events_of, make_event
-from unsay.transcript.ledger import Ledger
-from unsay.transcript.replay import replay, replay_run
+from unsay.events.event_builder import Ledger
+from unsay.events.event_types import Stamp, distinct, edit, events_of, make_event
+from unsay.events.replay import replay, replay_run
+from unsay.storage.event_log import EMPTY, append, read_events, select
 from unsay.types import Event
 
 AT = "2026-01-01T00:00:00+00:00"

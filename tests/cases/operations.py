@@ -22,7 +22,7 @@ from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import REJECTED, NotBoundError, World
 from unsay.context.overflow import is_context_overflow
 from unsay.errors import UnknownCheckpointError
-from unsay.judging.scores import parse_score
+from unsay.judging.score_parser import parse_score
 
 
 def judge_parse_score(case: Case, folder: Path) -> Seen:

@@ -13,11 +13,12 @@ from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
 from unsay.errors import RunConflictError, UnsayError
-from unsay.history.database import Database, open_database
 from unsay.history.purge import purge_thread
-from unsay.history.run_states import Run, advance, suspend
+from unsay.history.run import Run, advance, suspend
 from unsay.history.runs import change_run, list_runs, open_run
-from unsay.history.sessions import begin, end, find_session
+from unsay.history.threads import begin, end, find_session
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 from unsay.types import RunStatus
 
 SESSION = "session-1"

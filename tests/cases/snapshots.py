@@ -9,13 +9,13 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.graph.conversation import Conversation
-from unsay.history.cuts import list_cuts
-from unsay.history.paging import are_labels
-from unsay.history.portable import FIELDS, from_dict, load_snapshot, resolve_fields, to_dict
-from unsay.transcript.marks import is_answer
-from unsay.transcript.text import text_of
+from unsay.history.branch import list_cuts
+from unsay.history.export import FIELDS, from_dict, load_snapshot, resolve_fields, to_dict
+from unsay.messages.annotations import is_answer
+from unsay.messages.content import text_of
+from unsay.storage.pagination import are_labels
 
 SOURCE = "source"
 """The thread that a copy was made of."""

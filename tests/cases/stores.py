@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
-from unsay.graph.conversation import Conversation
-from unsay.history.catalogue import list_threads
-from unsay.transcript.replay import replay
-from unsay.transcript.text import text_of
+from unsay.conversation.conversation import Conversation
+from unsay.events.replay import replay
+from unsay.history.threads import list_threads
+from unsay.messages.content import text_of
 
 
 class _Died(BaseException):

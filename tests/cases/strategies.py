@@ -19,11 +19,10 @@ from tests.cases.strategy_kit import (
     seen_of,
     situation_of,
 )
-from unsay.context.base import is_due, reduced
-from unsay.context.folds import Fold, removed
-from unsay.context.null import Null
+from unsay.context.compaction import Fold, removed
 from unsay.context.rendering import render
 from unsay.context.sliding import SlidingWindow
+from unsay.context.strategy import Null, is_due, reduced
 from unsay.context.summaries import Summarizer, summarized
 from unsay.context.summarizing import Summarizing, split_point
 from unsay.context.three_stage import ThreeStage

@@ -10,15 +10,14 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Seen
 from tests.cases.world import NotBoundError
-from unsay.context.base import Strategy, planned, reduced, tried
-from unsay.context.folds import removed
+from unsay.context.compaction import removed
+from unsay.context.plan import Plan, Situation
 from unsay.context.rendering import is_summary
-from unsay.context.situation import Plan, Situation
+from unsay.context.strategy import Strategy, planned, reduced, tried
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
-from unsay.prompts.catalogue import texts
-from unsay.transcript.parts import calls_of
-from unsay.transcript.text import text_of
+from unsay.messages.content import calls_of, text_of
+from unsay.prompts.catalog import texts
 
 TEXTS = texts("en")
 OVERFLOW = "prompt is too long: 205000 tokens > 200000 maximum"

@@ -19,14 +19,12 @@ from tests.cases.strategy_kit import (
     situation_of,
 )
 from tests.cases.world import NotBoundError
-from unsay.context.base import Strategy, planned
-from unsay.context.by_turns import ByTurns
-from unsay.context.composed import Composed
-from unsay.context.folds import Fold
-from unsay.context.null import Null
+from unsay.context.compaction import Fold
 from unsay.context.overflow import ask_with
-from unsay.context.situation import Plan, Situation
-from unsay.context.thresholds import Proactive, Rate, Ratios
+from unsay.context.plan import Plan, Situation
+from unsay.context.strategy import Composed, Null, Strategy, planned
+from unsay.context.summarizing import ByTurns
+from unsay.context.three_stage import Proactive, Rate, Ratios
 from unsay.effects import Call, Steps, drive
 
 
@@ -40,7 +38,7 @@ def should_compress(case: Case, folder: Path) -> Seen:
     told: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = told.append  # type: ignore[method-assign]
-    log = logging.getLogger("unsay.context.thresholds")
+    log = logging.getLogger("unsay.context.three_stage")
     log.addHandler(handler)
     try:
         given = case["given"]["projected_input_tokens"]

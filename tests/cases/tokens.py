@@ -9,7 +9,7 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.budget.tokens import TokenCounter, seed_estimate
+from unsay.tokens.counter import TokenCounter, seed_estimate
 
 SEED_FORMULA = "(sum(chars//4)+5*n)*1.1"
 

@@ -10,11 +10,19 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.transcript.cut import keep_recent, turns
-from unsay.transcript.parts import Media, Text, Thinking, ToolCall, ToolResult, calls_of, parts_of
-from unsay.transcript.repair import repair
-from unsay.transcript.rules import validate
-from unsay.transcript.text import text_of
+from unsay.messages.boundaries import keep_recent, turns
+from unsay.messages.content import (
+    Media,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    parts_of,
+    text_of,
+)
+from unsay.messages.repair import repair
+from unsay.messages.validation import validate
 
 Messages = Sequence[BaseMessage]
 Claim = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from unsay.graph.conversation import Conversation
-from unsay.transcript.marks import is_answer, mark_of
-from unsay.transcript.text import text_of
+from unsay.conversation.conversation import Conversation
+from unsay.messages.annotations import is_answer, mark_of
+from unsay.messages.content import text_of
 from unsay.types import TopicMemory, TopicShift
 
 REJECTED = "The capital of Australia is a kangaroo, and the moon is its mayor."

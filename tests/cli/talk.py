@@ -3,8 +3,8 @@
 from contextlib import closing
 from pathlib import Path
 
-from unsay.history.catalogue import THREADS
-from unsay.history.database import open_database
+from unsay.storage.base import THREADS
+from unsay.storage.sqlite import open_database
 
 LISTS = "What is a list comprehension?"
 NESTED = "Can a list comprehension be nested?"

@@ -9,9 +9,9 @@ from tests.cli.talk import ANSWERS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, 
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import JAPANESE, Paid
 from tests.http.openai_server import Asked
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
+from unsay.messages.content import cells_of
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.transcript.text import cells_of
 
 LAZY = "Is a generator expression lazier?"
 THREE = (LISTS, NESTED, LAZY)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_NESTED
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 READING = ["timeline", "checkpoints", "checkpoint", "rollback", "undo"]
@@ -195,7 +195,7 @@ def test_newer_database(run: Run, talk: Path) -> None:
 
 def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program's lock is named, and goes away with it."""
-    monkeypatch.setattr("unsay.history.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("unsay.storage.base.BUSY_SECONDS", 0.05)
     connection = sqlite3.connect(talk, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     locked = run("undo")

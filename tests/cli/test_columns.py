@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.test_labels import slots
-from unsay.cli.columns import GAP, block, clean, side_by_side
-from unsay.cli.record_labels import RecordLabels, record_labels
-from unsay.transcript.text import cells_of
+from unsay.cli.record_strings import RecordLabels, record_labels
+from unsay.cli.terminal import GAP, block, clean, side_by_side
+from unsay.messages.content import cells_of
 
 WORDS = st.text(st.sampled_from("ab 漢字かな。、「」(),\n\t-é"), max_size=200)
 

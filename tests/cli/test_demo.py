@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from unsay.cli.scenario import scenario
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.types import Language
 
 LANGUAGES: list[Language] = ["en", "ja"]

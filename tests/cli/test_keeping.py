@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.conftest import Run, found
 from tests.graph.kit import Numbered, scores
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,10 @@ from string import Formatter
 
 import pytest
 
-from unsay.cli.labels import ENGLISH, JAPANESE, Labels
 from unsay.cli.output import SCHEMA_VERSION
 from unsay.cli.scenario import scenario
-from unsay.graph import timeline
+from unsay.cli.strings import ENGLISH, JAPANESE, Labels
+from unsay.conversation import timeline
 
 
 def slots(text: str) -> set[str]:

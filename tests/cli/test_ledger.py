@@ -7,12 +7,12 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.cli.conftest import Run
 from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
-from unsay.cli.ledger import words_of
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
-from unsay.history.runlog import EMPTY, head_of, ledger_namespace, make_page, put_page
+from unsay.cli.event_commands import words_of
+from unsay.conversation.conversation import Conversation
+from unsay.events.event_types import Stamp, events_of
+from unsay.storage.event_log import EMPTY, head_of, ledger_namespace, make_page, put_page
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.events import Stamp, events_of
 
 JUDGE = {"Buy a car": {"score": 0.1, "reason": "It speaks of cars."}}
 

@@ -7,7 +7,8 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
-from unsay.cli.main import HOMES, cli
+from unsay.cli.main import cli
+from unsay.cli.options import HOMES
 
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
 PROBE = f"""

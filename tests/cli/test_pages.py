@@ -1,7 +1,7 @@
 import pytest
 
-from unsay.cli.pages import gathered
-from unsay.history.paging import Slice
+from unsay.cli.tables import gathered
+from unsay.storage.pagination import Slice
 
 
 def read(cursor: str | None, limit: int) -> Slice[int]:

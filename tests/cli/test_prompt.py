@@ -8,8 +8,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from unsay.cli.prompt import Commands, checkpoint_names, described_commands, make_reader
-from unsay.graph.conversation import Conversation
-from unsay.nodes.commands import VERBS
+from unsay.conversation.conversation import Conversation
+from unsay.operations.commands import VERBS
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
 

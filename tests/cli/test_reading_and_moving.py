@@ -5,7 +5,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.talk import ANSWERS, LISTS, NESTED, age
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, found
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 FACT = "Our parrot is called Biscuit."

@@ -9,8 +9,8 @@ from tests.cli.conftest import Run
 from tests.cli.talk import CARS, LISTS, NESTED, ON_LISTS, ON_NESTED
 from tests.cli.terminal import Terminal
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
-from unsay.graph.conversation import Conversation
-from unsay.transcript.text import cells_of
+from unsay.conversation.conversation import Conversation
+from unsay.messages.content import cells_of
 
 JAPANESE = "リスト内包表記は入れ子にできますか?"
 ON_JAPANESE = "はい、入れ子にできます。ただし、三重以上の入れ子は読みにくくなるのでお勧めしません。"

@@ -5,11 +5,11 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.talk import ANSWERS, LISTS, NESTED
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
-from unsay.history.runlog import ledger_namespace
 from unsay.history.runs import open_run
+from unsay.storage.event_log import ledger_namespace
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 BROKEN = "What breaks?"

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 
 
 def test_prints_the_answer_alone(run: Run, serve: Serve) -> None:

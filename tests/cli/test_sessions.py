@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, LISTS
 from tests.cli.terminal import Terminal
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 JAPANESE = "リスト内包表記とは何ですか?"

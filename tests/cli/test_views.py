@@ -10,9 +10,9 @@ from tests.cli.talk import DRAFTS, LISTS, NESTED
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import SHIFTS
 from unsay.context.sliding import SlidingWindow
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
+from unsay.messages.content import cells_of
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.text import cells_of
 
 WINDOW = SlidingWindow(window_size=2)
 JAPANESE = ["リストとは何ですか。", "入れ子にできますか。", "例を見せてください。"]

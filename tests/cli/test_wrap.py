@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.cli.wrap import NO_END, NO_START, Wrap, wrapped
-from unsay.transcript.text import cells_of
+from unsay.cli.terminal import NO_END, NO_START, Wrap, wrapped
+from unsay.messages.content import cells_of
 
 TEXTS = st.text(alphabet="ab cd\n、。「」漢字かな.", max_size=80)
 

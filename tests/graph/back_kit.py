@@ -6,12 +6,13 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.graph.kit import Numbered, config
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.graph.conversation import Conversation
-from unsay.history.catalogue import THREADS, entry_of
-from unsay.history.cuts import list_cuts
+from unsay.history.branch import list_cuts
+from unsay.history.threads import entry_of
+from unsay.messages.content import text_of
+from unsay.storage.base import THREADS
 from unsay.testing import ScriptedDetector
-from unsay.transcript.text import text_of
 
 Opening = Callable[..., Conversation]
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 
 FOLDER = Path(sys.argv[1])
 WHERE = sys.argv[2]

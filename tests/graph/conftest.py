@@ -8,7 +8,7 @@ import pytest
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, scores
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 
 collect_ignore = ["budget_child.py", "crash_child.py", "reversible_child.py", "writer_child.py"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.tools import tool
 
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 FOLDER = Path(sys.argv[1])

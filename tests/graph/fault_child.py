@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import Any
 
+from unsay.conversation.conversation import Conversation
 from unsay.errors import UnsayError
-from unsay.graph.conversation import Conversation
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
 
 NOBODY = 65534
 """Id of the user who owns nothing; only root can become it."""

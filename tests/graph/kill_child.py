@@ -18,13 +18,13 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.store.base import PutOp
 
-from unsay.graph.conversation import Conversation
-from unsay.history.database import FileDatabase, open_database
-from unsay.scripted.detector import ScriptedDetector
-from unsay.scripted.replies import attempt_of, question_of
+from unsay.conversation.conversation import Conversation
+from unsay.messages.content import text_of
+from unsay.storage.sqlite import FileDatabase, open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.testing.scripted_models import ScriptedDetector
+from unsay.testing.scripts import attempt_of, question_of
 from unsay.tools import reversible
-from unsay.transcript.text import text_of
 
 Act = tuple[str, ...]
 """A verb and what it is given."""

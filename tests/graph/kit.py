@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from unsay.graph.builder import Graph, build_graph
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
 
 GOOD = "A list comprehension builds a list from an expression and a loop in one line."
 

@@ -29,11 +29,11 @@ from tests.graph.machine_kit import (
     Script,
     told,
 )
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
-from unsay.graph.conversation import Conversation
-from unsay.history.database import Database
-from unsay.transcript.replay import replay
-from unsay.transcript.text import text_of
+from unsay.events.replay import replay
+from unsay.messages.content import text_of
+from unsay.storage.base import Database
 
 MACHINES = settings(max_examples=settings().max_examples // 4, stateful_step_count=15)
 """How much happens; a machine takes as long as a dozen of other examples."""

@@ -8,8 +8,8 @@ from langchain_core.messages import AnyMessage
 from tests.graph.differential import MAX_ROLLBACKS, NOTICE
 from tests.graph.troupe import Troupe
 from unsay.errors import ConflictError, InputError, NotFoundError
-from unsay.transcript.marks import is_notice
-from unsay.transcript.text import text_of
+from unsay.messages.annotations import is_notice
+from unsay.messages.content import text_of
 
 KNOWN = frozenset({"R1", "S4"})
 """Where the graph does otherwise than the model, and shall.

@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph.store.base import PutOp
 
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.tools import reversible
 

@@ -18,6 +18,7 @@ from tests.graph.troupe import ANSWERS, KNOWN, Crash, NamelessError, Troupe, bea
 from tests.graph.verities import Scene, Verities, as_bytes, runs_of, snapshot_of
 from tests.graph.ways import Ways
 from tests.transcripts import wild_transcripts
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
     EventConflictError,
@@ -29,8 +30,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.graph.builder import Graph
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
+from unsay.storage.sqlite import open_database
 
 WORDS = ("How do lists work?", "NEW: the weather?", "BACK to lists", "日本の首都は?", "Go on")
 ORDERS = (

@@ -15,6 +15,7 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, config, scores
 from tests.graph.test_ledger_of_the_graph import checked
 from tests.unit.ledger_kit import as_stored
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
     InputError,
@@ -23,8 +24,7 @@ from unsay.errors import (
     UnknownBranchError,
     UnknownThreadError,
 )
-from unsay.graph.conversation import Conversation
-from unsay.nodes.moves import OPERATIONS
+from unsay.operations.rollback import OPERATIONS
 
 WORDS = ("What is a list?", "NEW: how is the weather?", "京都について教えて", "新しい話題です")
 

@@ -19,6 +19,8 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, config, make, record, said, say, scores
 from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
 from tests.unit.ledger_kit import as_stored
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     InputError,
     MessageTooLongError,
@@ -28,11 +30,9 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownThreadError,
 )
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
+from unsay.events.replay import replay
+from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.replay import replay
-from unsay.transcript.text import text_of
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_ledger_of_the_graph import checked
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
     InvalidNameError,
@@ -25,10 +27,8 @@ from unsay.errors import (
     SessionEndedError,
     UnknownBranchError,
 )
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.history.tokens import Tokens
-from unsay.transcript.text import text_of
+from unsay.history.token_usage import Tokens
+from unsay.messages.content import text_of
 
 
 def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:

@@ -18,15 +18,15 @@ from langgraph.types import Command
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, make, record, scores
-from unsay.budget.books import Book
+from unsay.budget.accounts import Book
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.graph.builder import Graph
-from unsay.graph.conversation import Conversation
-from unsay.nodes.account import kept_book
-from unsay.scripted.detector import ScriptedDetector
+from unsay.llm.budget_accounts import kept_book
+from unsay.messages.annotations import is_notice, mark_of
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.transcript.marks import is_notice, mark_of
+from unsay.testing.scripted_models import ScriptedDetector
 
 USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
 FREE: dict[str, Any] = {"backpressure": (), "judging": "off"}

@@ -5,10 +5,10 @@ import pytest
 from langchain_core.tools import tool
 
 from tests.graph.kit import GOOD, make, said, say, scores
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelUnavailableError
-from unsay.graph.conversation import Conversation
+from unsay.messages.boundaries import is_safe
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.transcript.cut import is_safe
 
 
 @tool

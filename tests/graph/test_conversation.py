@@ -8,6 +8,8 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 from tests.graph.kit import GOOD, Numbered, said, scores
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     AmbiguousCheckpointError,
     CheckpointExistsError,
@@ -21,10 +23,8 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownThreadError,
 )
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.history import database
-from unsay.history.catalogue import list_threads
+from unsay.history.threads import list_threads
+from unsay.storage import sqlite as database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 

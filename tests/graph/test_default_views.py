@@ -9,13 +9,13 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ContextOverflowError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.scripted.replies import question_of, tokens_of
+from unsay.messages.content import text_of
+from unsay.messages.validation import validate
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.transcript.rules import validate
-from unsay.transcript.text import text_of
+from unsay.testing.scripts import question_of, tokens_of
 
 WINDOW = 2_000
 TURNS = 18

@@ -8,7 +8,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.graph.machine import MACHINES, Differential
 from tests.graph.troupe import in_memory
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 
 class InMemory(Differential):

@@ -4,9 +4,9 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
-from unsay.graph.conversation import Conversation
+from unsay.conversation.conversation import Conversation
+from unsay.messages.annotations import mark_of
 from unsay.testing import ScriptedChat
-from unsay.transcript.marks import mark_of
 
 CAPITAL = "Canberra is the capital of Australia and lies inland."
 RECIPE = "Whisk three eggs, add butter and salt, and fry the omelette."

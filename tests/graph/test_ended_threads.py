@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
-from unsay.graph.conversation import Conversation
-from unsay.history.sessions import end, get_session, label
+from unsay.history.threads import end, get_session, label
 
 NOW = "2026-01-01T00:00:00.000+00:00"
 

@@ -6,17 +6,18 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import config, make, record, said
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.results import Reply
+from unsay.conversation.thread import Talk
+from unsay.conversation.turn_lifecycle import open_turn
 from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.graph.reply import Reply
-from unsay.graph.talk import Talk
-from unsay.history.database import open_database
+from unsay.events.replay import replay
 from unsay.history.turns import find_place, put_places
-from unsay.scripted.detector import ScriptedDetector
+from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge
-from unsay.transcript.replay import replay
+from unsay.testing.scripted_models import ScriptedDetector
 
 Opens = Callable[..., Conversation]
 
@@ -56,7 +57,7 @@ def opens(tmp_path: Path, model: Paid) -> Iterator[Opens]:
 
 def half_said(talk: Conversation, text: str, turn_id: str) -> None:
     """Leave a turn as a process leaves it that dies before its first commit."""
-    drive(talk._talk.opening(text, (), turn_id))
+    drive(open_turn(talk._talk, text, (), turn_id))
 
 
 def test_a_turn_that_was_answered_is_answered_from_the_store(opens: Opens, model: Paid) -> None:

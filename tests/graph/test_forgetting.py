@@ -11,15 +11,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownBranchError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.nodes.forgetting import FORGOTTEN, FORGOTTEN_MESSAGES
-from unsay.nodes.pinning import PINS
+from unsay.events.replay import replay
+from unsay.messages.annotations import is_answer
+from unsay.messages.content import text_of
+from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES
+from unsay.operations.pin import PINS
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.transcript.marks import is_answer
-from unsay.transcript.replay import replay
-from unsay.transcript.text import text_of
 from unsay.types import TopicMemory, TopicShift
 
 WINDOW = {"live_messages": 4}

@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage
 from tests.graph.kit import scores
 from unsay import AsyncConversation, Conversation
 from unsay.context.three_stage import ThreeStage
+from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary
 from unsay.errors import InputError, UnknownThreadError
-from unsay.graph.summaries import SAMPLE, JudgedSummary
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 
 SUBJECTS = ("ferry", "trains", "planes", "buses", "trams", "bikes", "taxis", "boats", "horses")

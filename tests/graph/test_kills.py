@@ -14,12 +14,12 @@ import pytest
 
 from tests.graph.kill_child import OTHER, THREAD, Act, Parts, act
 from tests.graph.kit import said
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError
-from unsay.graph.conversation import Conversation
+from unsay.events.replay import replay
+from unsay.history.branch import list_cuts
 from unsay.history.compensations import Entry, list_entries
-from unsay.history.cuts import list_cuts
-from unsay.transcript.replay import replay
 
 ROOT = Path(__file__).parents[2]
 HELLO = ("say", "How do lists work?", "q1")

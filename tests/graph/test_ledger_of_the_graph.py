@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.ledger_kit import as_stored
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import (
     EventConflictError,
@@ -22,12 +23,11 @@ from unsay.errors import (
     UnknownThreadError,
     UnknownToolResultError,
 )
-from unsay.graph.conversation import Conversation
-from unsay.history.runlog import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
+from unsay.events.event_types import Stamp, planner_note
+from unsay.events.replay import replay, replay_run
 from unsay.settings import Context
+from unsay.storage.event_log import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.transcript.events import Stamp, planner_note
-from unsay.transcript.replay import replay, replay_run
 from unsay.types import Event
 
 ROOT = Path(__file__).parents[2]
@@ -422,8 +422,8 @@ def _put(store: Any, page: Any) -> Any:
 
 CRASH = """
 import os, signal, sys
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
+from unsay.conversation.conversation import Conversation
+from unsay.storage.sqlite import open_database
 
 database = open_database(sys.argv[1])
 def dies(*_):

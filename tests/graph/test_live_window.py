@@ -17,6 +17,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from tests.graph.back_kit import SHIFTS, Opening, state, words
 from tests.graph.kit import Numbered, config, said
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
     DatabaseCorruptError,
@@ -24,13 +26,11 @@ from unsay.errors import (
     NothingToUndoError,
     UnsayError,
 )
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.history.items import thread_namespace
-from unsay.history.sealed import WORDS
-from unsay.nodes.logbook import EMPTY
+from unsay.events.replay import replay
+from unsay.operations.record_events import EMPTY
+from unsay.storage.items import thread_namespace
+from unsay.storage.segments import WORDS
 from unsay.testing import ScriptedDetector
-from unsay.transcript.replay import replay
 
 SMALL = {"live_messages": 4}
 """A window so small that every few turns part of the record is let go of."""

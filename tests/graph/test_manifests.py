@@ -10,13 +10,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid, state
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
-from unsay.context.call_view import CallView
 from unsay.context.manifest import manifest_in
+from unsay.context.model_call import CallView
 from unsay.context.sliding import SlidingWindow
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.branching import LIVE
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.model_calls import PENDING, TurnCall
 from unsay.errors import NothingToUndoError, UnknownThreadError, UnknownViewError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.graph.manifests import LIVE, PENDING, TurnCall
 from unsay.testing import ScriptedChat
 
 PLAIN = {"topics": "off"}

@@ -4,10 +4,10 @@ import pytest
 
 from tests.graph.back_kit import Opening, state, words
 from tests.graph.kit import Numbered, config, make, record, say
+from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
-from unsay.graph.conversation import Conversation
-from unsay.history.items import thread_namespace
-from unsay.nodes.steps import MOST, WITHOUT_STORE
+from unsay.operations.rollback import MOST, WITHOUT_STORE
+from unsay.storage.items import thread_namespace
 
 TURNS = 2 * MOST + 5
 

@@ -8,15 +8,15 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
-from unsay.context.recalling_text import RESULT_CHARS, quotes
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.nodes.recalling import looked_up
-from unsay.prompts.catalogue import texts
+from unsay.messages.content import text_of
+from unsay.operations.recall import looked_up
+from unsay.prompts.catalog import texts
+from unsay.retrieval.excerpts import RESULT_CHARS, quotes
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
-from unsay.transcript.text import text_of
 
 ROWS = "\n".join(f"row {number}: {number * number}" for number in range(10_000))
 NEW = ScriptedDetector(shifts=dict.fromkeys("?.", "new"))

@@ -6,8 +6,8 @@ from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, sco
 from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.builder import Graph
-from unsay.history.cuts import list_cuts
-from unsay.transcript.marks import mark_of
+from unsay.history.branch import list_cuts
+from unsay.messages.annotations import mark_of
 
 
 def last(state: dict) -> str:

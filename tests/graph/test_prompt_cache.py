@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.tools import tool
 
 from unsay import Conversation
-from unsay.budget.tokens import TokenCounter
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
+from unsay.tokens.counter import TokenCounter
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SYSTEM = "Answer briefly."

@@ -8,17 +8,17 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered, scores
-from unsay.context.recalling_text import RECALLED_ID
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.history.items import thread_namespace
-from unsay.history.remembered import MEMORIES
-from unsay.history.sealed import WORDS
-from unsay.nodes.recalling import looked_up, recalled
+from unsay.events.replay import replay
+from unsay.history.recall_cache import MEMORIES
+from unsay.operations.recall import looked_up, recalled
+from unsay.retrieval.excerpts import RECALLED_ID
+from unsay.storage.items import thread_namespace
+from unsay.storage.segments import WORDS
 from unsay.testing import ScriptedDetector
-from unsay.transcript.replay import replay
 
 SMALL = {"live_messages": 4}
 NEW = ScriptedDetector(shifts=dict.fromkeys("?.。", "new"))

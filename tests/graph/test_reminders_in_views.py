@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
 from unsay.context.reminders import Reminder
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ConfigurationError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
+from unsay.events.replay import replay
 from unsay.settings import Context
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.transcript.replay import replay
 
 SAFE = Reminder(reminder_id="safe", text="Give no dosage.", tier="safety", max_per_run=1)
 CITE = Reminder(reminder_id="cite", text="Cite a source.")

@@ -16,16 +16,11 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, said, scores
 from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
-from unsay.errors import (
-    ConflictError,
-    InputError,
-    UnknownBranchError,
-    UnknownThreadError,
-)
-from unsay.nodes.moves import UNFOLDED
+from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
+from unsay.messages.content import text_of
+from unsay.messages.validation import faults
+from unsay.operations.rollback import UNFOLDED
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.rules import faults
-from unsay.transcript.text import text_of
 
 
 def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:

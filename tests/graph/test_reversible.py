@@ -14,13 +14,13 @@ from langgraph.types import Command
 
 from tests.graph.kit import GOOD, config, make, record, said, say, scores
 from unsay import reversible
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, ModelUnavailableError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
+from unsay.history.branch import Label
 from unsay.history.compensations import list_entries
-from unsay.history.line import Label
-from unsay.nodes.moves import go_back
+from unsay.operations.rollback import go_back
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 WORLD: list[str] = []

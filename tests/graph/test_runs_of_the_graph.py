@@ -20,15 +20,15 @@ from langgraph.types import Command, interrupt
 
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
 from tests.graph.test_hosts import events, streamed
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
-from unsay.history.run_states import Run
+from unsay.history.run import Run
 from unsay.history.runs import children, list_runs
-from unsay.history.sessions import begin, end
+from unsay.history.threads import begin, end
 from unsay.settings import Context
+from unsay.storage.sqlite import open_database
 from unsay.testing import Delay, ScriptedChat, ScriptedJudge, ToolCalls
 
 CHILD = Path(__file__).with_name("crash_child.py")

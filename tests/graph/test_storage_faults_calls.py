@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from tests.graph.kit import Numbered, said, scores
+from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
-from unsay.graph.conversation import Conversation
-from unsay.history.checked import CheckedSaver, CheckedSerializer, FileStore
-from unsay.history.database import Database, open_database
-from unsay.transcript.replay import replay
+from unsay.events.replay import replay
+from unsay.storage.base import Database
+from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
+from unsay.storage.sqlite import open_database
 
 HOLDER = """
 import sqlite3, sys

@@ -12,9 +12,9 @@ import ormsgpack
 import pytest
 
 from tests.graph.kit import Numbered, scores
+from unsay.conversation.conversation import Conversation
 from unsay.errors import StorageError
-from unsay.graph.conversation import Conversation
-from unsay.history.sums import guard
+from unsay.storage.items import guard
 
 
 def ext(kind: int, *name: Any) -> bytes:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_to_dict
 
 from tests.graph.kit import Numbered, scores
+from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, StorageError
-from unsay.graph.conversation import Conversation
-from unsay.history.catalogue import list_threads
-from unsay.history.database import Database, open_database, translated
+from unsay.history.threads import list_threads
+from unsay.storage.base import Database, translated
+from unsay.storage.sqlite import open_database
 
 THREADS = ("a", "b", "日本")
 PAGE = 4096
@@ -209,7 +210,7 @@ def test_a_large_file_is_looked_through_when_asked(
 
     with pytest.raises(DatabaseCorruptError, match="put a backup in its place"):
         open_database(copy)
-    monkeypatch.setattr("unsay.history.database.LOOK_BYTES", 0)
+    monkeypatch.setattr("unsay.storage.sqlite.LOOK_BYTES", 0)
     database = open_database(copy)
     try:
         with pytest.raises(DatabaseCorruptError, match="put a backup in its place"):

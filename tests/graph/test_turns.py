@@ -9,10 +9,10 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
-from unsay.history.cuts import unpack
-from unsay.scripted.replies import question_of
+from unsay.history.branch import unpack
+from unsay.messages.annotations import mark_of
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.marks import mark_of
+from unsay.testing.scripts import question_of
 
 NODES = {
     "evaluate_quality",

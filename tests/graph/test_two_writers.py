@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from tests.graph.kit import said
 from unsay.cli.main import cli
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.thread import Talk
 from unsay.effects import drive
 from unsay.errors import ThreadBusyError
-from unsay.graph.conversation import Conversation
-from unsay.graph.talk import Talk
-from unsay.history.database import open_database
+from unsay.events.replay import replay
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.transcript.replay import replay
 
 CHILD = "tests.graph.writer_child"
 ROOT = Path(__file__).parents[2]

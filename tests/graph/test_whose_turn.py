@@ -10,11 +10,11 @@ from langgraph.types import Interrupt, StateSnapshot
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.idempotency import Stored
+from unsay.conversation.turn_lifecycle import goes_on_with, is_opened
 from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
-from unsay.graph.conversation import Conversation
-from unsay.graph.once import Stored
-from unsay.graph.opening import goes_on_with, is_opened
-from unsay.transcript.marks import DOCUMENT, notice
+from unsay.messages.annotations import DOCUMENT, notice
 
 QUESTION = HumanMessage("same", id="q")
 """The question of the turn under way."""

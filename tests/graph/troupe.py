@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.transcripts import REDACTED, SIGNED
 from unsay.context.reminders import Reminder
-from unsay.history.database import Database
+from unsay.storage.base import Database
 from unsay.testing import ScriptedChat
 from unsay.types import TopicMemory, TopicShift
 

@@ -9,15 +9,14 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import StateSnapshot
 
 from tests.graph.troupe import KNOWN, Crash
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
-from unsay.graph.conversation import Conversation
-from unsay.history.run_states import Run
-from unsay.models import PROVIDERS
-from unsay.transcript.events import body_of
-from unsay.transcript.parts import calls_of, thinking_of
-from unsay.transcript.replay import Replayed, replay
-from unsay.transcript.rules import DIALECTS, faults
-from unsay.transcript.text import text_of
+from unsay.events.event_types import body_of
+from unsay.events.replay import Replayed, replay
+from unsay.history.run import Run
+from unsay.messages.content import calls_of, text_of, thinking_of
+from unsay.messages.validation import DIALECTS, faults
+from unsay.model_factory import PROVIDERS
 from unsay.types import Provider
 
 TALKS = frozenset({"say", "again", "stream", "spoil", "command"})

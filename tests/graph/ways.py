@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_to_dict
 
 from tests.graph.steps import step
+from unsay.conversation.conversation import Conversation
 from unsay.errors import UnknownBranchError
-from unsay.graph.conversation import Conversation
-from unsay.transcript.replay import replay
+from unsay.events.replay import replay
 
 PLACES = st.integers(0, 9)
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.errors import ThreadBusyError
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.graph.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 FOLDER = Path(sys.argv[1])

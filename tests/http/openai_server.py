@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from langchain_core.messages import HumanMessage
 
-from unsay.scripted.replies import question_of
+from unsay.testing.scripts import question_of
 
 PIECE = 6
 """Characters of a streamed piece."""

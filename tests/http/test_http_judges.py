@@ -12,7 +12,7 @@ from llmock.scenarios import Delay, Fail, Reply
 from tests.http.openai_server import Asked, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, JUDGE, QUESTION, answers, bodies, grades
 from unsay import AsyncConversation, Conversation
-from unsay.graph.reply import Reply as TurnReply
+from unsay.conversation.results import Reply as TurnReply
 
 Serve = Callable[[Script], OpenAIServer]
 OPENAI_WORDS = (

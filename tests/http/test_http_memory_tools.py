@@ -9,8 +9,8 @@ from langchain_core.messages import ToolMessage
 
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from unsay import Conversation
+from unsay.messages.content import text_of
 from unsay.testing import ScriptedDetector
-from unsay.transcript.text import text_of
 
 Serve = Callable[[Script], OpenAIServer]
 

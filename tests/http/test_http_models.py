@@ -11,8 +11,8 @@ from tests.http.replies import ANSWER, QUESTION, answers, bodies, grades
 from tests.http.seed_talk import ENGLISH
 from unsay import AsyncConversation, Conversation
 from unsay.errors import MissingModelError
-from unsay.history.catalogue import list_threads
-from unsay.history.database import open_database
+from unsay.history.threads import list_threads
+from unsay.storage.sqlite import open_database
 
 JUDGED = {"judge_model": "judge"}
 SUMMARIZER = Match(model="summarizer")

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_talk import SeedTalk, judged_answer
 from unsay import AsyncConversation, Conversation
-from unsay.graph.reply import Reply
+from unsay.conversation.results import Reply
 
 Serve = Callable[[Script], OpenAIServer]
 

@@ -12,7 +12,7 @@ from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
 from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_talk import SeedTalk
 from unsay import AsyncConversation, Conversation, build_graph
-from unsay.graph.reply import Event
+from unsay.conversation.results import Event
 
 Serve = Callable[[Script], OpenAIServer]
 JUDGED = {"judge_model": "judge"}

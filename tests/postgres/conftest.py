@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from unsay.history.database import open_database
+from unsay.storage.sqlite import open_database
 
 collect_ignore = ["crash_child.py", "turns_child.py", "writer_child.py"]
 

@@ -40,7 +40,7 @@ from tests.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     server_log,
     wait_until_ready,
 )
-from unsay.history.database import open_database
+from unsay.storage.sqlite import open_database
 
 pytestmark = pytest.mark.slow
 

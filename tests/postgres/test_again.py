@@ -27,8 +27,10 @@ from tests.graph import (
 )
 from tests.graph.conftest import opened as opening
 from tests.postgres.conftest import Machine
-from unsay.graph import opened, registry
-from unsay.history.database import Database, open_database
+from unsay.conversation import factory as opened
+from unsay.conversation import registry
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 MODULES: tuple[ModuleType, ...] = (
     test_back_and_forth,

@@ -18,7 +18,8 @@ from tests.unit.test_saver_conformance import (  # noqa: F401 - pytest finds the
     test_writes_side_by_side_have_an_order,
     test_writes_that_are_pending_are_left_out,
 )
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 
 @pytest.fixture

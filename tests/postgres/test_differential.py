@@ -7,7 +7,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.graph.machine import MACHINES, Differential
 from tests.postgres.conftest import Machine
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 
 class OnPostgres(Differential):

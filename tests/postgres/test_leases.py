@@ -8,10 +8,11 @@ import pytest
 
 from tests.graph.kit import Numbered, said, scores
 from tests.postgres.conftest import Machine, name_of
+from unsay.conversation.conversation import Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import ThreadBusyError
-from unsay.graph.conversation import Conversation
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 PLACE = ("unsay", "cuts", "t")

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from tests.postgres.conftest import Machine
-from unsay.errors import (
-    ConfigurationError,
-    DatabaseTooNewError,
-    MissingExtraError,
-    StorageError,
-)
-from unsay.graph.probe import can_replay_deltas
-from unsay.graph.registry import Registry
-from unsay.history.database import open_database
+from unsay.conversation.registry import Registry
+from unsay.errors import ConfigurationError, DatabaseTooNewError, MissingExtraError, StorageError
+from unsay.graph.builder import can_replay_deltas
+from unsay.storage.sqlite import open_database
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives as long as the tests
@@ -74,7 +69,7 @@ def test_processes_that_begin_at_once_make_them_once(machine: Machine) -> None:
     """Four processes open an empty database at the same moment, and all can use it."""
     name = machine.make()
     opens = (
-        "import sys; from unsay.history.database import open_database as o; o(sys.argv[1]).close()"
+        "import sys; from unsay.storage.sqlite import open_database as o; o(sys.argv[1]).close()"
     )
     children = [
         subprocess.Popen(
@@ -201,7 +196,7 @@ def test_a_registry_over_postgres(url: str) -> None:
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has not installed it is told how to, not that a module is missing."""
     missing: Any = None
-    monkeypatch.delitem(sys.modules, "unsay.history.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "unsay.storage.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", missing)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'unsay\[postgres\]'"):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.graph.kit import said
-from unsay.graph.conversation import Conversation
-from unsay.history.database import open_database
-from unsay.transcript.replay import replay
+from unsay.conversation.conversation import Conversation
+from unsay.events.replay import replay
+from unsay.storage.sqlite import open_database
 
 ROOT = Path(__file__).parents[2]
 WHOLE = ["human: Pay 5.", "ai: ", "tool: paid", "ai: It is paid."]

@@ -7,7 +7,7 @@ from langgraph.store.base import BaseStore
 
 from tests.postgres.test_again import again, is_given
 from tests.unit import test_sessions
-from unsay.history.database import open_database
+from unsay.storage.sqlite import open_database
 
 globals().update(
     {name: each for name, each in again(test_sessions).items() if is_given(each, "store", "filled")}

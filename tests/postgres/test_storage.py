@@ -16,15 +16,16 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.graph.kit import Numbered, said, scores
 from tests.postgres.conftest import TABLES, Machine, name_of
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
-from unsay.graph.async_conversation import AsyncConversation
+from unsay.events.replay import replay
 from unsay.graph.builder import build_graph
-from unsay.graph.conversation import Conversation
-from unsay.history.catalogue import list_threads
-from unsay.history.database import Database, open_database
 from unsay.history.purge import purge_thread
-from unsay.transcript.replay import replay
+from unsay.history.threads import list_threads
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
@@ -215,7 +216,7 @@ def test_a_server_that_is_gone_is_told(
     machine: Machine, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the server is away the error says so; when it is back, everything is there."""
-    monkeypatch.setattr("unsay.history.postgres.WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("unsay.storage.postgres.WAIT_SECONDS", 0.5)
     database = open_database(url)
     with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
         talk.say("q1")

@@ -5,8 +5,9 @@ import json
 import sys
 from typing import Any
 
-from unsay.graph.async_conversation import AsyncConversation
-from unsay.history.database import Database, open_database
+from unsay.conversation.aio import AsyncConversation
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.providers.converters import PROVIDERS, sent
 from unsay.context.manifest import NOTE
-from unsay.transcript.marks import with_mark
+from unsay.messages.annotations import with_mark
 from unsay.types import Provider
 
 CALL = {"name": "search", "args": {"q": "x"}, "id": "call-1", "type": "tool_call"}

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from unsay.transcript.events import Stamp
+from unsay.events.event_types import Stamp
 
 STAMP = Stamp(thread_id="t", at="2026-01-01T00:00:00+00:00", run_id="r1", turn_id="q1")
 _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)

@@ -6,11 +6,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.base import Strategy
-from unsay.context.situation import Plan, Situation
+from unsay.context.plan import Plan, Situation
+from unsay.context.strategy import Strategy
 from unsay.effects import Call, Steps
-from unsay.prompts.catalogue import texts
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
+from unsay.prompts.catalog import texts
 
 TEXTS = texts("en")
 

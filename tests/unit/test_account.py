@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from unsay.budget.books import LAYERS, Book, Place, account_of, new_book, used_of
-from unsay.budget.budgets import Limit, Limits
-from unsay.budget.pricing import Amount
+from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, used_of
+from unsay.budget.limits import Limit, Limits
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetExceededError
 from unsay.history.purge import purge_store
-from unsay.nodes.account import SharedBook, keep_book, kept_book
+from unsay.llm.budget_accounts import SharedBook, keep_book, kept_book
+from unsay.tokens.pricing import Amount
 
 PLACE = Place(task_id="t")
 HARD = Limits(session=Limit(tokens=1_000), mode="hard")

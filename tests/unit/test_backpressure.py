@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.backpressure import Pressure, Step, delay_ms, is_active, pressure
-from unsay.spending import BACKPRESSURE
+from unsay.budget.limits import Pressure, Step, delay_ms, is_active, pressure
+from unsay.settings import BACKPRESSURE
 
 USAGES = st.floats(0, 3)
 STEPS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 10_000)), max_size=6)

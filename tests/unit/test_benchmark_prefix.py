@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.null import Null
 from unsay.context.sliding import SlidingWindow
+from unsay.context.strategy import Null
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 

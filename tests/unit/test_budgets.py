@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.books import (
+from unsay.budget.accounts import (
     KEPT_AGENTS,
     KEPT_KEYS,
     KEPT_TASKS,
@@ -25,7 +25,7 @@ from unsay.budget.books import (
     settle,
     used_of,
 )
-from unsay.budget.budgets import (
+from unsay.budget.limits import (
     Gauge,
     Limit,
     Limits,
@@ -36,10 +36,9 @@ from unsay.budget.budgets import (
     limits_of,
     reserve,
 )
-from unsay.budget.pricing import Amount
 from unsay.errors import BudgetExceededError, ConfigurationError
-from unsay.settings import load_settings
-from unsay.spending import BudgetMode
+from unsay.settings import BudgetMode, load_settings
+from unsay.tokens.pricing import Amount
 
 PLACE = Place(task_id="t1", agent_id="a1")
 SAME_TASK = Place(task_id="t1", agent_id="a2")

@@ -14,15 +14,14 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from unsay.budget.books import Book
+from unsay.budget.accounts import Book
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetDeclinedError, BudgetExceededError, ConfigurationError
 from unsay.graph.builder import make_services
-from unsay.nodes.account import kept_book
-from unsay.nodes.metering import ask_model, with_room
-from unsay.nodes.open_books import OpenBooks
-from unsay.nodes.usage import Purpose
-from unsay.services import Scope
+from unsay.llm.budget_accounts import OpenBooks, kept_book
+from unsay.llm.call import ask_model, with_room
+from unsay.llm.usage import Purpose
+from unsay.runtime import Scope
 from unsay.settings import Context
 from unsay.state import State, Update
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.pricing import Amount, Prices, Usage, amount_of, prices_for, usage_of
 from unsay.errors import ConfigurationError, InputError
+from unsay.tokens.pricing import Amount, Prices, Usage, amount_of, prices_for, usage_of
 
 PRICES = Prices(input=2.5, output=10.0, cache_read=1.25, cache_creation=3.125)
 TABLE = {

@@ -6,15 +6,9 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.history.catalogue import (
-    THREADS,
-    ThreadEntry,
-    entry_of,
-    get_entry,
-    list_threads,
-    put_entry,
-)
-from unsay.history.database import open_database
+from unsay.history.threads import ThreadEntry, entry_of, get_entry, list_threads, put_entry
+from unsay.storage.base import THREADS
+from unsay.storage.sqlite import open_database
 
 VALUE = {
     "title": "京都 🍁",

@@ -11,11 +11,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.store.base import PutOp
 
 from unsay.errors import DatabaseCorruptError, InputError
-from unsay.history.checked import CheckedSerializer
-from unsay.history.database import FileDatabase, open_database
-from unsay.history.frozen import freeze
-from unsay.history.items import put_item
-from unsay.history.sums import SUM
+from unsay.storage.integrity import CheckedSerializer
+from unsay.storage.items import SUM, freeze, put_item
+from unsay.storage.sqlite import FileDatabase, open_database
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from unsay.budget.circuit import Circuit, CircuitPolicy, CircuitState
+from unsay.budget.circuit_breaker import Circuit, CircuitPolicy, CircuitState
 from unsay.errors import ConfigurationError
 
 POLICY = CircuitPolicy(failures=3, reset_seconds=60.0, probes=2)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.history.checkpoints import make_checkpoint
-from unsay.nodes.commands import (
+from unsay.messages.annotations import notice, with_mark
+from unsay.operations.commands import (
     TIMELINE_TURNS,
     VERBS,
     answered_turns,
@@ -15,9 +16,8 @@ from unsay.nodes.commands import (
     score_text,
     timeline_text,
 )
-from unsay.prompts.catalogue import texts
+from unsay.prompts.catalog import texts
 from unsay.state import Command
-from unsay.transcript.marks import notice, with_mark
 from unsay.types import Language
 
 

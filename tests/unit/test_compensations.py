@@ -13,6 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import make_services
+from unsay.history.branch import Label, Line, take_back
 from unsay.history.compensations import (
     Compensation,
     Entry,
@@ -24,9 +25,8 @@ from unsay.history.compensations import (
     put_entries,
     unpack,
 )
-from unsay.history.line import Label, Line, take_back
-from unsay.nodes.booking import book, disown
-from unsay.nodes.compensation import (
+from unsay.messages.annotations import with_mark
+from unsay.operations.compensate import (
     COPIED,
     FAILED_CALL,
     NO_RESULT,
@@ -36,11 +36,11 @@ from unsay.nodes.compensation import (
     report_text,
     stands,
 )
-from unsay.prompts.catalogue import texts
-from unsay.services import Scope
+from unsay.operations.compensation_plan import book, disown
+from unsay.prompts.catalog import texts
+from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of, reversible, whole_args
-from unsay.transcript.marks import with_mark
 
 SEEN: list[Any] = []
 

@@ -13,7 +13,7 @@ from unsay.context.topics import (
     current_topic_id,
     memories,
 )
-from unsay.transcript.marks import notice, spoken
+from unsay.messages.annotations import notice, spoken
 from unsay.types import Segment, TopicMemory
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from tests.transcripts import valid_transcripts, wild_transcripts
-from unsay.transcript.cut import (
+from unsay.messages.annotations import DOCUMENT, notice
+from unsay.messages.boundaries import (
     is_safe,
     keep_recent,
     safe_cut,
@@ -13,8 +14,7 @@ from unsay.transcript.cut import (
     tail_start,
     turns,
 )
-from unsay.transcript.marks import DOCUMENT, notice
-from unsay.transcript.rules import faults
+from unsay.messages.validation import faults
 
 TRANSCRIPTS = st.one_of(valid_transcripts(notices=True), wild_transcripts())
 TOWARDS = st.sampled_from(("older", "newer"))

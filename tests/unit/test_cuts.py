@@ -20,18 +20,20 @@ from langchain_core.messages import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from unsay.history.cuts import (
+from unsay.history.branch import (
     CUT_REFS,
     INLINE_CUTS,
+    Label,
+    Line,
     add_reference,
     cuts_namespace,
     pack,
     reference,
+    take_back,
     unpack,
 )
-from unsay.history.database import open_database
-from unsay.history.line import Label, Line, take_back
-from unsay.transcript.marks import notice, with_mark
+from unsay.messages.annotations import notice, with_mark
+from unsay.storage.sqlite import open_database
 from unsay.types import Checkpoint, Cut, CutRef, Segment
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from unsay.errors import InputError
-from unsay.nodes.decisions import Decision, person_request, read_decision
-from unsay.prompts.catalogue import texts
+from unsay.interrupts import Decision, person_request, read_decision
+from unsay.prompts.catalog import texts
 from unsay.types import Rejection
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.nodes.entry import Entry, Injected, read_entry, unjudged, unjudged_documents
-from unsay.transcript.marks import DOCUMENT, is_question, notice, with_mark
+from unsay.messages.annotations import DOCUMENT, is_question, notice, with_mark
+from unsay.operations.pending import Entry, Injected, read_entry, unjudged, unjudged_documents
 from unsay.types import Turn
 
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}

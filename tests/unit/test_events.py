@@ -15,9 +15,7 @@ from langchain_core.messages import (
 
 from tests.unit.ledger_kit import STAMP, VALUES, as_stored, messages
 from unsay.errors import LedgerGapError
-from unsay.history.frozen import freeze, thaw
-from unsay.state import merge_messages
-from unsay.transcript.events import (
+from unsay.events.event_types import (
     Stamp,
     body_of,
     canonical,
@@ -35,7 +33,9 @@ from unsay.transcript.events import (
     unfold,
     verdict,
 )
-from unsay.transcript.marks import mark_of, with_mark
+from unsay.messages.annotations import mark_of, with_mark
+from unsay.state import merge_messages
+from unsay.storage.items import freeze, thaw
 from unsay.types import Checkpoint, Event
 
 WORKER = with_mark(

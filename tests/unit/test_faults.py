@@ -21,7 +21,7 @@ from unsay.errors import (
     ModelUnavailableError,
     UnsayError,
 )
-from unsay.nodes.faults import explain
+from unsay.llm.provider_errors import explain
 
 REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.transcripts import valid_transcripts
-from unsay.context.folds import Fold, Span, hidden, with_partners
-from unsay.context.forgetting import (
+from unsay.context.compaction import Fold, Span, hidden, with_partners
+from unsay.context.exclusions import (
     anchored,
     as_cleared,
     cleared_ids,
@@ -21,10 +21,10 @@ from unsay.context.forgetting import (
     untold,
 )
 from unsay.context.topics import by_topic
-from unsay.prompts.catalogue import texts
-from unsay.transcript.cut import steps
-from unsay.transcript.repair import conform
-from unsay.transcript.rules import DIALECTS, faults
+from unsay.messages.boundaries import steps
+from unsay.messages.repair import conform
+from unsay.messages.validation import DIALECTS, faults
+from unsay.prompts.catalog import texts
 from unsay.types import Forgotten, Segment, Topic, Unfolded
 
 ENGLISH = texts("en")

@@ -12,11 +12,11 @@ from blockbuster import BlockBuster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.circuit import CircuitPolicy
-from unsay.budget.waiting import Line
+from unsay.budget.circuit_breaker import CircuitPolicy
+from unsay.budget.queue import Line
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import CircuitOpenError, ContextOverflowError, WaitingLineFullError
-from unsay.nodes.gate import Gate, pause
+from unsay.llm.gateway import Gate, pause
 from unsay.settings import load_settings
 
 LONG = 30.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.history.jsonb import from_json, to_json
+from unsay.storage.postgres_schema import from_json, to_json
 
 ANY_TEXT = st.text(
     st.characters(exclude_categories=[]) | st.sampled_from("\0\ud83c\udf41\ufdd0\\u")

@@ -18,11 +18,11 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from unsay.effects import adrive, drive
 from unsay.errors import ThreadBusyError
-from unsay.history.database import FileDatabase, open_database, translated
-from unsay.history.items import thread_namespace
-from unsay.history.leases import FileLeases, Lease, NoLeases, thread_of_item
-from unsay.history.locks import WriterLock
-from unsay.history.processes import is_gone, this_process
+from unsay.storage.base import translated
+from unsay.storage.items import thread_namespace
+from unsay.storage.leases import FileLeases, Lease, NoLeases, is_gone, this_process, thread_of_item
+from unsay.storage.locks import WriterLock
+from unsay.storage.sqlite import FileDatabase, open_database
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 Opens = Callable[[], FileDatabase]
@@ -109,7 +109,7 @@ def counts(database: FileDatabase) -> list[int]:
 
 def ended_process() -> str:
     """The name of a process that has ended."""
-    command = "from unsay.history.processes import this_process; print(this_process())"
+    command = "from unsay.storage.leases import this_process; print(this_process())"
     done = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )
@@ -198,7 +198,7 @@ def test_a_number_used_again_is_another_process() -> None:
 @linux
 def test_a_process_that_nobody_buried_is_gone() -> None:
     """A child that was killed and not waited for still has a number, and no life."""
-    command = "import time; from unsay.history.processes import this_process as t; print(t(), flush=True); time.sleep(60)"
+    command = "import time; from unsay.storage.leases import this_process as t; print(t(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True) as it:
         assert it.stdout is not None
         name = it.stdout.readline().strip()

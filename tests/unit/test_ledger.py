@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
 from unsay.errors import EventConflictError, TranscriptError
-from unsay.transcript.events import events_of, planner_note
-from unsay.transcript.ledger import Ledger
-from unsay.transcript.replay import replay
+from unsay.events.event_builder import Ledger
+from unsay.events.event_types import events_of, planner_note
+from unsay.events.replay import replay
 from unsay.types import Event
 
 

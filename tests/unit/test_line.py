@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.history.line import Label, Line, put_back, take_back, with_returned
+from unsay.history.branch import Label, Line, put_back, take_back, with_returned
 from unsay.state import merge_message_update, merge_messages
 from unsay.types import Checkpoint, Cut, Segment, Topic
 

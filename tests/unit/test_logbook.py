@@ -12,13 +12,13 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.ledger_kit import messages
 from unsay.effects import drive
-from unsay.history.runlog import read_events
-from unsay.judging.topics import LexicalDetector
-from unsay.nodes.logbook import EMPTY, digest_of, edited_by_host, write_ahead
-from unsay.services import Scope, Services
+from unsay.events.replay import replay
+from unsay.judging.topic_detector import LexicalDetector
+from unsay.operations.record_events import EMPTY, digest_of, edited_by_host, write_ahead
+from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
-from unsay.transcript.replay import replay
+from unsay.storage.event_log import read_events
 from unsay.types import Event, Sealed
 
 SEALED = Sealed(page_id="sealed-x", last="older", messages=7, turns=3)

@@ -10,10 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from tests.transcripts import valid_transcripts
 from tests.unit.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, situation, talk
-from unsay.budget.pricing import Usage
-from unsay.context.base import Strategy, planned
-from unsay.context.call_view import CallView, read_manifest
-from unsay.context.folds import with_partners
+from unsay.context.compaction import with_partners
 from unsay.context.manifest import (
     BESIDE,
     RECALLED,
@@ -27,17 +24,19 @@ from unsay.context.manifest import (
     parts_of,
     with_manifest,
 )
+from unsay.context.model_call import CallView, read_manifest
+from unsay.context.plan import Omission, Plan, Situation
 from unsay.context.rendering import in_place, summary_message
-from unsay.context.situation import Omission, Plan, Situation
 from unsay.context.sliding import SlidingWindow
+from unsay.context.strategy import Strategy, planned
 from unsay.context.summarizing import Summarizing
-from unsay.context.three_stage import ThreeStage
-from unsay.context.thresholds import Proactive
+from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import InputError
-from unsay.transcript.marks import DOCUMENT, notice, with_mark
+from unsay.messages.annotations import DOCUMENT, notice, with_mark
+from unsay.tokens.pricing import Usage
 from unsay.types import Segment
 
 OCCASION = Occasion(question_id="q", attempt=1, call=1, model="a-model")

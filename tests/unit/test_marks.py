@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.transcript.marks import (
+from unsay.messages.annotations import (
     DOCUMENT,
     KEY,
     is_answer,

@@ -23,8 +23,8 @@ from langchain_core.messages import (
 )
 
 from tests.unit.ledger_kit import SAMPLES, VALUES, as_stored, messages
-from unsay.history.memo import Memo, twin
-from unsay.history.saver import CompressedSerializer
+from unsay.storage.items import Memo, twin
+from unsay.storage.sqlite_checkpointer import CompressedSerializer
 
 SERIALIZER = CompressedSerializer()
 

@@ -26,19 +26,11 @@ from unsay.errors import (
     NothingToUndoError,
     UnknownCheckpointError,
 )
+from unsay.history.branch import Label, Line, cuts_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
-from unsay.history.cuts import cuts_namespace, unpack
-from unsay.history.line import Label, Line
-from unsay.judging.topics import LexicalDetector
-from unsay.nodes.landings import (
-    landing_of,
-    landing_of_context,
-    landing_of_drafts,
-    landing_of_order,
-    landing_of_person,
-    landing_of_turns,
-)
-from unsay.nodes.moves import (
+from unsay.judging.topic_detector import LexicalDetector
+from unsay.messages.annotations import DOCUMENT, notice
+from unsay.operations.rollback import (
     OPERATIONS,
     counts,
     fetch_cuts,
@@ -53,11 +45,18 @@ from unsay.nodes.moves import (
     turns_left,
     undo_last,
 )
-from unsay.prompts.catalogue import texts
-from unsay.services import Scope, Services
+from unsay.operations.targets import (
+    landing_of,
+    landing_of_context,
+    landing_of_drafts,
+    landing_of_order,
+    landing_of_person,
+    landing_of_turns,
+)
+from unsay.prompts.catalog import texts
+from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import State, Update, merge_messages
-from unsay.transcript.marks import DOCUMENT, notice
 from unsay.types import Checkpoint, Note, Operation, Segment, Topic, Undone
 
 NOW = "2026-01-01T12:00:00+00:00"

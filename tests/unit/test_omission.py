@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 
 from unsay.errors import InputError
-from unsay.transcript.omission import (
+from unsay.messages.truncation import (
     MAX_TOOL_RESULT_BYTES,
     PREVIEW_CHARS,
     SMALLEST,

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from unsay.budget.books import Place, hold, new_book
-from unsay.budget.budgets import Limits
-from unsay.budget.pricing import Amount
+from unsay.budget.accounts import Place, hold, new_book
+from unsay.budget.limits import Limits
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.nodes.account import keep_book, kept_book
-from unsay.nodes.open_books import HOLDS, WITHOUT_STORE, OpenBooks
+from unsay.llm.budget_accounts import HOLDS, WITHOUT_STORE, OpenBooks, keep_book, kept_book
 from unsay.settings import load_settings
+from unsay.tokens.pricing import Amount
 
 PLACE = Place(task_id="t")
 both = pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import Steps, drive
 from unsay.errors import InputError
-from unsay.history import paging
-from unsay.history.database import open_database
-from unsay.history.paging import MOST, check_labels, moment_of, scan, window
+from unsay.storage import pagination as paging
+from unsay.storage.pagination import MOST, check_labels, moment_of, scan, window
+from unsay.storage.sqlite import open_database
 
 PLACE = ("unsay", "things")
 

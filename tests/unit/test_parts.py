@@ -10,7 +10,7 @@ from langchain_core.messages import (
 )
 
 from tests.transcripts import IMAGE, valid_transcripts, wild_transcripts
-from unsay.transcript.parts import (
+from unsay.messages.content import (
     Media,
     Other,
     Part,

@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.graph.pictures import (
-    mimebundle,
-    picture_html,
-    picture_svg,
-    score_svg,
-    tree_svg,
-    tree_text,
-)
-from unsay.graph.timeline import Timeline, TurnView
-from unsay.graph.trees import one_line
-from unsay.transcript.text import cells_of
+from unsay.conversation.svg import mimebundle, picture_html, picture_svg, score_svg, tree_svg
+from unsay.conversation.timeline import Timeline, TurnView
+from unsay.conversation.tree import one_line, tree_text
+from unsay.messages.content import cells_of
 from unsay.types import Checkpoint, CutRef
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.context.places import READABLE_CHARS, read_places, write_places
+from unsay.context.manifest import READABLE_CHARS, read_places, write_places
 from unsay.errors import InputError
 
 PLACES = st.sets(st.integers(1, 1200), max_size=400)

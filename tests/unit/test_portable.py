@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from unsay.conversation.conversation import Conversation
 from unsay.errors import SnapshotError
-from unsay.graph.conversation import Conversation
-from unsay.history.portable import (
+from unsay.history.export import (
     FIELDS,
     PRESETS,
     Portable,

@@ -3,7 +3,7 @@
 import pytest
 
 from unsay.errors import DatabaseCorruptError, DatabaseLockedError, StorageError, ThreadBusyError
-from unsay.history.postgres_faults import is_broken, meaning, refusal, unreadable
+from unsay.storage.postgres_schema import is_broken, meaning, refusal, unreadable
 
 PATH = "postgresql://ann@host/db"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.prejudge import prejudge
+from unsay.judging.heuristics import prejudge
 from unsay.types import Exchange
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -10,8 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from unsay.graph.probe import can_replay_deltas
-from unsay.history.database import open_database
+from unsay.graph.builder import can_replay_deltas
+from unsay.storage.sqlite import open_database
 
 
 class Forgetful(InMemorySaver):

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay import judging
-from unsay.nodes.commands import VERBS
-from unsay.prompts.catalogue import Fence, texts
+from unsay.messages.content import language_of
+from unsay.operations.commands import VERBS
+from unsay.prompts.catalog import Fence, texts
 from unsay.prompts.en import ENGLISH
+from unsay.prompts.fields import Texts
 from unsay.prompts.ja import JAPANESE
-from unsay.prompts.texts import Texts
-from unsay.transcript.text import language_of
 
 JUDGING = Path(judging.__file__).parent
 TAGS = ["earlier", "question", "answer", "conversation", "document", "reason", "summary"]
@@ -74,7 +74,7 @@ def test_names_are_given_in_both_languages(name: str) -> None:
     assert {"ja"} == {language_of(words) for words in japanese.values()}
 
 
-@pytest.mark.parametrize("source", ["signals.py", "prejudge.py", "verdicts.py"])
+@pytest.mark.parametrize("source", ["signals.py", "heuristics.py", "verdict.py"])
 def test_every_sentence_of_the_local_rules_is_translated(source: str) -> None:
     """What the rules say in English, Japanese says too."""
     tree = ast.parse((JUDGING / source).read_text(encoding="utf-8"))

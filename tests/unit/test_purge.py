@@ -17,13 +17,13 @@ from langgraph.store.memory import InMemoryStore
 from unsay.effects import adrive, drive
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.history import purge as module
-from unsay.history.catalogue import THREADS, list_threads
-from unsay.history.cuts import cuts_namespace
-from unsay.history.database import Database, open_database
-from unsay.history.items import thread_namespace
-from unsay.history.purge import Purged, purge_store, purge_thread
+from unsay.history.branch import cuts_namespace
+from unsay.history.purge import purge_store, purge_thread
 from unsay.history.runs import list_runs, open_run
-from unsay.history.sessions import begin, revise
+from unsay.history.threads import begin, list_threads, revise
+from unsay.storage.base import THREADS, Database, Purged
+from unsay.storage.items import thread_namespace
+from unsay.storage.sqlite import open_database
 
 Do = Callable[[Any], Awaitable[Any]]
 

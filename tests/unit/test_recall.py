@@ -14,9 +14,10 @@ from langchain_core.messages import (
 )
 
 from tests.transcripts import valid_transcripts
-from unsay.context.recall import FILLING, PATIENCE, Bars, Recalled, Recollection, recall
-from unsay.context.recall_index import RecallIndex
-from unsay.context.recall_rank import (
+from unsay.errors import InputError
+from unsay.messages.boundaries import steps
+from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.ranking import (
     MOST_READ,
     STRONGEST,
     asked,
@@ -27,8 +28,7 @@ from unsay.context.recall_rank import (
     rarity,
     spread,
 )
-from unsay.errors import InputError
-from unsay.transcript.cut import steps
+from unsay.retrieval.selection import FILLING, PATIENCE, Bars, Recalled, Recollection, recall
 
 
 def ten_each(messages: Sequence[AnyMessage]) -> int:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.context.recall_index import BLOCK_MESSAGES, RecallIndex, key_of, speaker_of
-from unsay.context.recall_terms import stem
+from unsay.retrieval.index import BLOCK_MESSAGES, RecallIndex, key_of, speaker_of
+from unsay.retrieval.terms import stem
 
 WORDS = ("harbor", "violin", "gravel", "温泉", "lantern", "max_rollbacks")
 

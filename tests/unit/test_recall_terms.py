@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from unsay.context.recall_terms import (
+from unsay.retrieval.terms import (
     ANSWER_WEIGHT,
     KIN_WEIGHT,
     TEXT_LIMIT,

@@ -7,18 +7,11 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.context.recall import recall
-from unsay.context.recall_index import RecallIndex
-from unsay.context.recall_vectors import (
-    BATCH,
-    EMBEDDED_CHARS,
-    Vectors,
-    embed,
-    fused,
-    similarities,
-)
 from unsay.effects import adrive, drive
 from unsay.errors import ModelReplyError
+from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.selection import recall
+from unsay.retrieval.vectors import BATCH, EMBEDDED_CHARS, Vectors, embed, fused, similarities
 
 SUBJECTS = ({"boat", "harbor", "vessel"}, {"violin", "tune"}, {"rain", "weather"})
 

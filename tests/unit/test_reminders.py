@@ -13,10 +13,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inject, ordered
 from unsay.errors import ConfigurationError
-from unsay.prompts.catalogue import Fence, texts
+from unsay.messages.annotations import DOCUMENT, is_question
+from unsay.messages.content import text_of
+from unsay.prompts.catalog import Fence, texts
 from unsay.prompts.en import ENGLISH
-from unsay.transcript.marks import DOCUMENT, is_question
-from unsay.transcript.text import text_of
 
 FIRST = Reminder(reminder_id="first", text="Use metric units.", attach="run_start")
 TURN = Reminder(reminder_id="turn", text="Cite a source.")

@@ -22,11 +22,11 @@ from tests.transcripts import (
     wild_transcripts,
 )
 from unsay.errors import EmptyMessageError
-from unsay.transcript.marks import mark_of, with_mark
-from unsay.transcript.neighbours import merge_neighbours
-from unsay.transcript.parts import thinking_of
-from unsay.transcript.repair import INTERRUPTED, OPENING_ID, conform, repair
-from unsay.transcript.rules import Fault, faults
+from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.base import Fault
+from unsay.messages.content import thinking_of
+from unsay.messages.repair import INTERRUPTED, OPENING_ID, conform, merge_neighbours, repair
+from unsay.messages.validation import faults
 from unsay.types import Provider
 
 ANY = st.one_of(valid_transcripts(), interrupted_transcripts(), wild_transcripts())

@@ -13,13 +13,13 @@ from langgraph.store.memory import InMemoryStore
 from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored
 from unsay.effects import drive
 from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
+from unsay.events import event_types as ev
+from unsay.events.event_types import Stamp, distinct, events_of
+from unsay.events.replay import replay, replay_run
+from unsay.history.branch import Label, Line, put_back, take_back
 from unsay.history.checkpoints import make_checkpoint
-from unsay.history.line import Label, Line, put_back, take_back
-from unsay.history.runlog import EMPTY, Head, head_of, make_page, put_page, read_events
-from unsay.transcript import events as ev
-from unsay.transcript.events import Stamp, distinct, events_of
-from unsay.transcript.marks import with_mark
-from unsay.transcript.replay import replay, replay_run
+from unsay.messages.annotations import with_mark
+from unsay.storage.event_log import EMPTY, Head, head_of, make_page, put_page, read_events
 from unsay.types import Checkpoint, Cut, Event
 
 LABEL = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")

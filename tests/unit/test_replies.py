@@ -16,8 +16,8 @@ from langchain_core.messages import (
 )
 
 from unsay.errors import ModelReplyError
-from unsay.nodes.replies import messages_of, with_fresh_ids
-from unsay.transcript.marks import KEY
+from unsay.generation.draft import messages_of, with_fresh_ids
+from unsay.messages.annotations import KEY
 
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
 STEP = AIMessage("", id="s", tool_calls=[CALL])

@@ -16,16 +16,16 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.ledger_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
-from unsay.history.database import open_database
-from unsay.history.requests import (
+from unsay.generation.failed_calls import UNKEPT, Witness, payload_of
+from unsay.history.failed_requests import (
     MOST_KEPT,
     KeptRequest,
     keep_request,
     list_requests,
     requests_namespace,
 )
-from unsay.nodes.requests import UNKEPT, Witness, payload_of
-from unsay.services import ASIDE
+from unsay.runtime import ASIDE
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat
 
 SENT = [SystemMessage("Be brief."), HumanMessage("How warm is it in 京都?", id="q1")]

@@ -16,9 +16,9 @@ from langgraph.store.sqlite import SqliteStore
 from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import EventConflictError, InputError, LedgerGapError
-from unsay.history.database import open_database
-from unsay.history.frozen import freeze, thaw
-from unsay.history.runlog import (
+from unsay.events.event_types import Stamp, distinct, events_of, make_event, planner_note
+from unsay.events.replay import replay
+from unsay.storage.event_log import (
     EMPTY,
     WORTH_IT,
     Appended,
@@ -36,8 +36,8 @@ from unsay.history.runlog import (
     select,
     verify,
 )
-from unsay.transcript.events import Stamp, distinct, events_of, make_event, planner_note
-from unsay.transcript.replay import replay
+from unsay.storage.items import freeze, thaw
+from unsay.storage.sqlite import open_database
 from unsay.types import Event
 
 THREAD = "昨日 a/b.c"

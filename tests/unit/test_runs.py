@@ -21,16 +21,7 @@ from unsay.errors import (
     SessionEndedError,
     UnknownRunError,
 )
-from unsay.history.database import open_database
-from unsay.history.run_states import (
-    ERROR_CHARS,
-    PHASES,
-    Run,
-    Suspension,
-    advance,
-    resume,
-    suspend,
-)
+from unsay.history.run import ERROR_CHARS, PHASES, Run, Suspension, advance, resume, suspend
 from unsay.history.runs import (
     change_run,
     children,
@@ -41,7 +32,8 @@ from unsay.history.runs import (
     put_run,
     runs_namespace,
 )
-from unsay.history.sessions import begin, end
+from unsay.history.threads import begin, end
+from unsay.storage.sqlite import open_database
 from unsay.types import RunPhase, RunStatus
 
 Do = Callable[[Any], Awaitable[Any]]

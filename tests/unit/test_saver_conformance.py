@@ -12,7 +12,8 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from unsay.history.database import Database, open_database
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
 
 BASE = ("put", "put_writes", "get_tuple", "list", "delete_thread")
 """What every checkpointer must do. Source: langgraph-checkpoint-conformance 0.0.2, capabilities."""

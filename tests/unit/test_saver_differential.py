@@ -17,8 +17,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from unsay.errors import DatabaseCorruptError
-from unsay.history.database import open_database
 from unsay.state import RecordChannel, merge_messages
+from unsay.storage.sqlite import open_database
 
 KNOWN: frozenset[str] = frozenset()
 """C1: a state behind a rewind stays, and what it builds on is let go; so it is refused as damaged."""

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel
 
-from unsay.judging.scores import (
-    MAXIMUM_REASON_LENGTH,
-    ScoreReply,
-    parse_score,
-    read_reply,
-)
+from unsay.judging.score_parser import MAXIMUM_REASON_LENGTH, ScoreReply, parse_score, read_reply
 
 READ = {
     "bare": ("0.8", 0.8),

@@ -16,9 +16,9 @@ from tests.transcripts import wild_transcripts
 from tests.unit.ledger_kit import SAMPLES, as_stored, messages
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
-from unsay.history.database import open_database
-from unsay.history.items import thread_namespace
-from unsay.history.sealed import WORDS, Page, put_page, read_back, read_page
+from unsay.storage.items import thread_namespace
+from unsay.storage.segments import WORDS, Page, put_page, read_back, read_page
+from unsay.storage.sqlite import open_database
 from unsay.types import Sealed, Segment, Topic
 
 THREAD = "昨日 a/b.c"

@@ -23,12 +23,10 @@ from tests.transcripts import valid_transcripts
 from unsay.context.topics import by_topic
 from unsay.effects import drive
 from unsay.history.checkpoints import make_checkpoint
-from unsay.history.sealed import Page, read_back
-from unsay.judging.topics import LexicalDetector
-from unsay.nodes.earlier import opened_words
-from unsay.nodes.logbook import EMPTY
-from unsay.nodes.moves import turns_left
-from unsay.nodes.sealing import (
+from unsay.judging.topic_detector import LexicalDetector
+from unsay.messages.annotations import is_answer, with_mark
+from unsay.messages.boundaries import tail_places
+from unsay.operations.offload import (
     PAGES,
     came_again,
     reach,
@@ -38,12 +36,13 @@ from unsay.nodes.sealing import (
     with_moved,
     without_sealed,
 )
-from unsay.nodes.window import PAGE_MESSAGES
-from unsay.services import Scope, Services
+from unsay.operations.record_events import EMPTY
+from unsay.operations.rollback import turns_left
+from unsay.operations.segment_window import PAGE_MESSAGES, opened_words
+from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
-from unsay.transcript.cut import tail_places
-from unsay.transcript.marks import is_answer, with_mark
+from unsay.storage.segments import Page, read_back
 from unsay.types import Sealed, Segment, Topic, Unfolded
 
 NOW = "2026-01-01T12:00:00+00:00"

@@ -12,17 +12,18 @@ from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import adrive, drive
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
-from unsay.history.catalogue import THREADS, list_threads
-from unsay.history.database import open_database
-from unsay.history.sessions import (
+from unsay.history.threads import (
     begin,
     end,
     find_session,
     get_session,
     label,
+    list_threads,
     revise,
     search_sessions,
 )
+from unsay.storage.base import THREADS
+from unsay.storage.sqlite import open_database
 
 Do = Callable[[Any], Awaitable[Any]]
 OLD_LINE = {

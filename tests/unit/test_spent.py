@@ -4,8 +4,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from unsay.context.manifest import with_manifest
-from unsay.history.tokens import Spent, Tokens, tokens_in, tokens_of
-from unsay.transcript.marks import with_mark
+from unsay.history.token_usage import Spent, Tokens, tokens_in, tokens_of
+from unsay.messages.annotations import with_mark
 
 MANIFEST: Any = {"model": "m"}
 PRICES = {"m": {"input": 2.0, "output": 10.0, "cache_read": 0.5}}

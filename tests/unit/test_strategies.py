@@ -8,14 +8,21 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, situation, talk
-from unsay.context.base import Strategy, check_strategy, is_due, planned, reduced, tried
-from unsay.context.composed import Composed
-from unsay.context.null import Null
+from unsay.context.plan import Omission, Plan, Situation
 from unsay.context.rendering import SUMMARY_ID
-from unsay.context.situation import Omission, Plan, Situation
 from unsay.context.sliding import SlidingWindow
+from unsay.context.strategy import (
+    Composed,
+    Null,
+    Strategy,
+    check_strategy,
+    is_due,
+    planned,
+    reduced,
+    tried,
+)
 from unsay.context.summarizing import Summarizing
-from unsay.context.thresholds import Proactive
+from unsay.context.three_stage import Proactive
 from unsay.context.topic_scoped import TopicScoped
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError

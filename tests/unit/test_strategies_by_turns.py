@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, situation, talk
-from unsay.context.base import planned, reduced
-from unsay.context.by_turns import ByTurns
 from unsay.context.rendering import SUMMARY_ID
+from unsay.context.strategy import planned, reduced
+from unsay.context.summarizing import ByTurns
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
 

@@ -7,14 +7,14 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import TEXTS, ids, situation, talk
-from unsay.context.folds import MAX_KEPT, MAX_SPANS, removed, summaries_of, without_spans
+from unsay.context.compaction import MAX_KEPT, MAX_SPANS, removed, summaries_of, without_spans
+from unsay.context.plan import Omission, Plan, Situation, running_question
 from unsay.context.rendering import SUMMARY_ID, in_place, is_summary, render
-from unsay.context.situation import Omission, Plan, Situation, running_question
 from unsay.errors import ConfigurationError, InputError
-from unsay.prompts.catalogue import Fence, texts
-from unsay.transcript.marks import DOCUMENT
-from unsay.transcript.repair import OPENING_ID
-from unsay.transcript.text import text_of
+from unsay.messages.annotations import DOCUMENT
+from unsay.messages.content import text_of
+from unsay.messages.repair import OPENING_ID
+from unsay.prompts.catalog import Fence, texts
 
 
 def without(now: Situation, *places: int, **more: Any) -> Plan:

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, situation, talk
-from unsay.context.base import Strategy
-from unsay.context.null import Null
 from unsay.context.overflow import MAX_RETRIES, Answered, ask_with, is_context_overflow
+from unsay.context.plan import Plan, Situation
 from unsay.context.rendering import SUMMARY_ID
-from unsay.context.situation import Plan, Situation
+from unsay.context.strategy import Null, Strategy
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 from unsay.effects import Call, Steps, adrive, drive

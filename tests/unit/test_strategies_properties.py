@@ -19,23 +19,19 @@ from tests.unit.strategy_kit import (
     ids,
     situation,
 )
-from unsay.context.base import Strategy, planned, reduced, tried
-from unsay.context.by_turns import ByTurns
-from unsay.context.composed import Composed
-from unsay.context.folds import Fold, with_partners
-from unsay.context.null import Null
+from unsay.context.compaction import Fold, with_partners
+from unsay.context.plan import Plan, Situation, running_question
 from unsay.context.rendering import SUMMARY_ID, in_place, render
-from unsay.context.situation import Plan, Situation, running_question
 from unsay.context.sliding import SlidingWindow
-from unsay.context.summarizing import Summarizing
-from unsay.context.three_stage import ThreeStage
-from unsay.context.thresholds import Proactive
+from unsay.context.strategy import Composed, Null, Strategy, planned, reduced, tried
+from unsay.context.summarizing import ByTurns, Summarizing
+from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import ModelError
-from unsay.transcript.repair import OPENING_ID
-from unsay.transcript.rules import faults
+from unsay.messages.repair import OPENING_ID
+from unsay.messages.validation import faults
 from unsay.types import Provider, Segment
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic", "bedrock", "gemini")

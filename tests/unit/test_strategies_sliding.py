@@ -7,12 +7,12 @@ from langchain_core.messages import AnyMessage
 
 from tests.unit.strategy_kit import ids, situation, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.base import planned, reduced
 from unsay.context.sliding import SlidingWindow
+from unsay.context.strategy import planned, reduced
 from unsay.context.tool_results import shortened
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
-from unsay.transcript.repair import OPENING_ID
+from unsay.messages.repair import OPENING_ID
 
 
 @pytest.mark.parametrize(

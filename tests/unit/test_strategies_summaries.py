@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.unit.strategy_kit import TEXTS, Summarizer, count, ids, situation, talk
 from unsay.context import summaries
-from unsay.context.base import planned, reduced
 from unsay.context.rendering import SUMMARY_ID
+from unsay.context.strategy import planned, reduced
 from unsay.context.summaries import (
     LOCAL_CHARS,
     MAX_SUMMARIES,
@@ -19,11 +19,11 @@ from unsay.context.summaries import (
     summarized,
 )
 from unsay.context.summarizing import Summarizing, split_point
-from unsay.context.thresholds import Proactive
+from unsay.context.three_stage import Proactive
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
-from unsay.prompts.catalogue import texts
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
+from unsay.prompts.catalog import texts
 
 HOW = summaries.Summarizer()
 FOUND: list[AnyMessage] = [

@@ -11,15 +11,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from tests.unit.strategy_kit import Summarizer, count, ids, situation, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.base import planned, reduced
-from unsay.context.folds import Fold
+from unsay.context.compaction import Fold
 from unsay.context.rendering import SUMMARY_ID
-from unsay.context.three_stage import ThreeStage
-from unsay.context.thresholds import Proactive, Rate, Ratios, clamped
+from unsay.context.strategy import planned, reduced
+from unsay.context.three_stage import Proactive, Rate, Ratios, ThreeStage, clamped
 from unsay.context.tool_results import shortened
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
-from unsay.transcript.text import text_of
+from unsay.messages.content import text_of
 
 TALK = talk("ua" * 30 + "u", words="x" * 50)
 """Sixty-one messages of about seventy tokens."""

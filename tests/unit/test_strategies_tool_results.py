@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.unit.strategy_kit import TEXTS, ids, situation
-from unsay.context.shortening import clear_stale, shorten_results, truncate_large
-from unsay.context.situation import Omission
+from unsay.context.plan import Omission
+from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.tool_results import clear, large, shortened, stale, truncate
-from unsay.prompts.catalogue import texts
+from unsay.prompts.catalog import texts
 
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="
 

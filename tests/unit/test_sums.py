@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import DatabaseCorruptError
-from unsay.history.sums import SUM, guard, sound, summed, unguard, unsummed
+from unsay.storage.items import SUM, guard, sound, summed, unguard, unsummed
 
 PLACE = ("unsay", "cuts", "t")
 JSON = st.recursive(

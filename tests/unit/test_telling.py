@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.context.telling import Told, told
+from unsay.context.topics import Told, told
 from unsay.types import Segment, Topic
 
 

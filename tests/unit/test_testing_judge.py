@@ -9,10 +9,9 @@ from langchain_core.messages import (
 )
 from pydantic import BaseModel
 
-from unsay.prompts.catalogue import Fence, texts
-from unsay.scripted.detector import ScriptedDetector
-from unsay.scripted.models import ScriptedJudge
-from unsay.scripted.replies import Fault
+from unsay.prompts.catalog import Fence, texts
+from unsay.testing.scripted_models import ScriptedDetector, ScriptedJudge
+from unsay.testing.scripts import Fault
 from unsay.types import TopicMemory, TopicShift
 
 KYOTO = TopicMemory(topic_id="kyoto", texts=("Kyoto?",))

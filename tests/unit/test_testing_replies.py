@@ -12,13 +12,14 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
-from unsay.context.recalling_text import quoting
 from unsay.context.rendering import in_place, summary_message
 from unsay.context.view import Hints, lay_out, sendable
 from unsay.errors import ConfigurationError
-from unsay.prompts.catalogue import texts
-from unsay.scripted.models import ScriptedChat
-from unsay.scripted.replies import (
+from unsay.messages.annotations import DOCUMENT
+from unsay.prompts.catalog import texts
+from unsay.retrieval.excerpts import quoting
+from unsay.testing.scripted_models import ScriptedChat
+from unsay.testing.scripts import (
     Delay,
     Fault,
     ToolCalls,
@@ -27,7 +28,6 @@ from unsay.scripted.replies import (
     question_of,
     results_after_question,
 )
-from unsay.transcript.marks import DOCUMENT
 
 LOOK = {"name": "trains", "args": {"to": "Kyoto"}}
 TRIP = ToolCalls(calls=[LOOK], then=ToolCalls(calls=[LOOK, LOOK], then="At {result}."))

@@ -14,8 +14,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel, ValidationError
 
-from unsay.scripted.models import ScriptedChat
-from unsay.scripted.replies import Reply, ToolCalls
+from unsay.testing.scripted_models import ScriptedChat
+from unsay.testing.scripts import Reply, ToolCalls
 
 LOOK = {"name": "trains", "args": {"to": "Kyoto"}}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.transcript.text import (
+from unsay.messages.content import (
     cells_of,
     has_other_content,
     language_of,

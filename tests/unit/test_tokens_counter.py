@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
-from unsay.budget.tokens import (
+from unsay.tokens.counter import (
     CALL_TOKENS,
     MEMORY_TOKENS,
     MESSAGE_TOKENS,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.estimate import CHUNK, WIDE, estimate
-from unsay.budget.weights import PACKED, Vocabulary
+from unsay.tokens.estimate import CHUNK, WIDE, estimate
+from unsay.tokens.weights import PACKED, Vocabulary
 
 ENGLISH = (
     "Could you help me plan a birthday dinner for my sister? She doesn't eat meat, and two of the "

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from unsay.budget import estimate as estimates
+from unsay.tokens import estimate as estimates
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NOUNS = ["moon", "river", "teacher", "garden", "letter", "window", "月", "先生", "窓"]

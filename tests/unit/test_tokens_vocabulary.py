@@ -1,6 +1,6 @@
 import pytest
 
-from unsay.budget.vocabulary import vocabulary_of
+from unsay.tokens.encodings import vocabulary_of
 
 
 @pytest.mark.parametrize(

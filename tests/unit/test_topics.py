@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.topics import CUES, WEIGHTS, LexicalDetector
+from unsay.judging.topic_detector import CUES, WEIGHTS, LexicalDetector
 from unsay.types import ShiftKind, TopicDetector, TopicMemory, TopicShift
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -1,14 +1,13 @@
 import pytest
 from langchain_core.messages import AIMessage
 
-from unsay.budget.budgets import Gauge
-from unsay.context.call_view import read_manifest
+from unsay.budget.limits import Gauge
 from unsay.context.manifest import Manifest
-from unsay.history.tokens import Spent, Tokens
-from unsay.nodes.totals import Totals
-from unsay.nodes.totals_text import brief_text, percent, totals_text
-from unsay.prompts.catalogue import texts
-from unsay.transcript.text import cells_of
+from unsay.context.model_call import read_manifest
+from unsay.history.token_usage import Spent, Tokens
+from unsay.messages.content import cells_of
+from unsay.operations.usage_report import Totals, brief_text, percent, totals_text
+from unsay.prompts.catalog import texts
 
 PARTS = {"system": 1_200, "tools": 800, "recents": 10_000, "recalled": 400, "reply": 500}
 LIVE = Tokens(input=9_000, output=1_000, total=10_000, cached=4_500, micros=1_234_500)

@@ -10,9 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from unsay.budget.pricing import Amount, Usage
-from unsay.budget.tally import Tally, merged, tally_of
-from unsay.nodes.usage import (
+from unsay.llm.usage import (
     answered_by,
     is_graph,
     longest_reply,
@@ -21,6 +19,7 @@ from unsay.nodes.usage import (
     replies_in,
     used_by,
 )
+from unsay.tokens.pricing import Amount, Tally, Usage, merged, tally_of
 
 CHAT = ChatOpenAI(model="small", api_key="-", max_tokens=60)
 SCHEMA = {"title": "verdict", "type": "object", "properties": {"score": {"type": "number"}}}

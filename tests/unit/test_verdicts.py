@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from unsay.judging.verdicts import (
+from unsay.judging.verdict import (
     EARLIER_CHARS,
     JUDGED_CHARS,
     REPLY_SCHEMA,
@@ -19,7 +19,7 @@ from unsay.judging.verdicts import (
     verdict_of,
     verdict_of_rules,
 )
-from unsay.prompts.catalogue import Fence, texts
+from unsay.prompts.catalog import Fence, texts
 from unsay.types import Exchange, Language, PreVerdict, Verdict
 
 NASTY = st.one_of(

@@ -8,18 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.forgetting import anchored
-from unsay.context.null import Null
+from unsay.context.exclusions import anchored
+from unsay.context.plan import Situation
 from unsay.context.rendering import SUMMARY_ID
-from unsay.context.situation import Situation
-from unsay.context.telling import told
+from unsay.context.strategy import Null
 from unsay.context.topic_scoped import TopicScoped
-from unsay.context.topics import by_topic
+from unsay.context.topics import by_topic, told
 from unsay.context.view import Hints, head_of, lay_out, opened_topics
 from unsay.effects import drive
-from unsay.prompts.catalogue import Fence, texts
-from unsay.transcript.marks import DOCUMENT, notice, spoken
-from unsay.transcript.repair import OPENING_ID
+from unsay.messages.annotations import DOCUMENT, notice, spoken
+from unsay.messages.repair import OPENING_ID
+from unsay.prompts.catalog import Fence, texts
 from unsay.types import Segment, Topic, Unfolded
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}

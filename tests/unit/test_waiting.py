@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.waiting import Line
+from unsay.budget.queue import Line
 from unsay.errors import ConfigurationError
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.words import TEXT_LIMIT, normal, stem, terms, units, vocabulary
+from unsay.judging.vocabulary import TEXT_LIMIT, normal, stem, terms, units, vocabulary
 
 TERMS = {
     "english": ("Decorators in Python", ("decorator", "python")),

@@ -8,26 +8,25 @@ from importlib.util import find_spec
 
 import click
 
-from unsay.cli.deciding import decision_of
-from unsay.cli.events import event_object
-from unsay.cli.faults import show
+from unsay.cli.exit_codes import show
 from unsay.cli.output import note, print_json, versioned
-from unsay.cli.place import location
-from unsay.cli.screen import Screen
-from unsay.cli.speaking import Cast, Speaker, readable
-from unsay.cli.turns import reply_event
+from unsay.cli.session import Cast, Speaker, decision_of, location, readable, reply_event
+from unsay.cli.tables import event_object
+from unsay.cli.terminal import Screen
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.results import Event
 from unsay.effects import drive
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
-from unsay.graph.conversation import Conversation
-from unsay.graph.reply import Event
-from unsay.history.database import open_database, translated
-from unsay.history.sessions import find_session, refuse_ended
-from unsay.nodes.commands import parse_command
-from unsay.transcript.marks import spoken
-from unsay.transcript.text import preview, text_of
+from unsay.history.threads import find_session, refuse_ended
+from unsay.messages.annotations import spoken
+from unsay.messages.content import preview, text_of
+from unsay.operations.commands import parse_command
+from unsay.storage.base import translated
+from unsay.storage.sqlite import open_database
 
 Reader = Callable[[str], str]
 """Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
+
 
 PROMPT = "> "
 

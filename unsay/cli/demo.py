@@ -8,17 +8,16 @@ from typing import Any
 
 import click
 
-from unsay.cli.events import event_object
-from unsay.cli.labels import labels
 from unsay.cli.output import print_json, versioned
 from unsay.cli.scenario import Act, Scenario, scenario
-from unsay.cli.screen import Screen, columns
-from unsay.cli.wrap import wrapped
-from unsay.graph.conversation import Conversation
-from unsay.graph.pictures import tree_text
-from unsay.graph.reply import Event
-from unsay.nodes.commands import checkpoints_text
-from unsay.prompts.catalogue import texts
+from unsay.cli.strings import labels
+from unsay.cli.tables import event_object
+from unsay.cli.terminal import Screen, columns, wrapped
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.results import Event
+from unsay.conversation.tree import tree_text
+from unsay.operations.commands import checkpoints_text
+from unsay.prompts.catalog import texts
 from unsay.settings import Settings
 from unsay.testing import ScriptedChat
 from unsay.types import Language

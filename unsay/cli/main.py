@@ -10,9 +10,18 @@ from typing import Any, get_args
 
 import click
 
-from unsay.cli.group import LazyGroup
-from unsay.cli.homes import HOMES
-from unsay.cli.options import begun, labelled, models, paged, pairs, place, shared, thread
+from unsay.cli.options import (
+    HOMES,
+    LazyGroup,
+    begun,
+    labelled,
+    models,
+    paged,
+    pairs,
+    place,
+    shared,
+    thread,
+)
 from unsay.types import EventType, RunPhase, RunStatus
 
 

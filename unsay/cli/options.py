@@ -1,6 +1,8 @@
 """The options that several commands share. Only Click is imported here, as in `main`."""
 
+import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import click
@@ -80,3 +82,74 @@ def _pairs(
             raise click.BadParameter(f"{each!r} is no label: write NAME=VALUE", context, parameter)
     split = (each.partition("=") for each in given)
     return {name: value for name, _, value in split}
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
+
+
+class LazyGroup(click.Group):
+    """Commands whose work is imported when it is called for, and whose errors are one line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - Click's own signature
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            code = INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
+            code = import_module("unsay.cli.exit_codes").report(error, as_json=_wants_json(given))
+        sys.exit(code or 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which one meets them."""
+        del ctx
+        return list(self.commands)
+
+
+def _wants_json(given: Sequence[str]) -> bool:
+    end = given.index("--") if "--" in given else len(given)
+    return "--json" in given[:end]
+
+
+HOMES = {
+    "chat": "unsay.cli.chat",
+    "say": "unsay.cli.say",
+    "threads": "unsay.cli.thread_commands",
+    "timeline": "unsay.cli.thread_commands",
+    "checkpoints": "unsay.cli.thread_commands",
+    "checkpoint": "unsay.cli.rollback_commands",
+    "rollback": "unsay.cli.rollback_commands",
+    "undo": "unsay.cli.rollback_commands",
+    "redo": "unsay.cli.rollback_commands",
+    "retry": "unsay.cli.say",
+    "fork": "unsay.cli.rollback_commands",
+    "branches": "unsay.cli.rollback_commands",
+    "diff": "unsay.cli.rollback_commands",
+    "restore": "unsay.cli.rollback_commands",
+    "pin": "unsay.cli.visibility_commands",
+    "unpin": "unsay.cli.visibility_commands",
+    "forget": "unsay.cli.visibility_commands",
+    "forgotten": "unsay.cli.visibility_commands",
+    "recall": "unsay.cli.visibility_commands",
+    "pick": "unsay.cli.rollback_commands",
+    "tokens": "unsay.cli.thread_commands",
+    "runs": "unsay.cli.event_commands",
+    "events": "unsay.cli.event_commands",
+    "replay": "unsay.cli.replay_commands",
+    "label": "unsay.cli.thread_commands",
+    "end": "unsay.cli.thread_commands",
+    "purge": "unsay.cli.thread_commands",
+    "demo": "unsay.cli.demo",
+}
+"""The module that has each command's function, which bears the command's name."""

@@ -6,11 +6,11 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from unsay.cli.labels import labels
+from unsay.cli.strings import labels
+from unsay.conversation.conversation import Conversation
 from unsay.errors import UnknownThreadError
-from unsay.graph.conversation import Conversation
-from unsay.prompts.catalogue import texts
-from unsay.transcript.text import newest_language
+from unsay.messages.content import newest_language
+from unsay.prompts.catalog import texts
 from unsay.types import Language
 
 TAKES_CHECKPOINT = "/rollback "

@@ -7,15 +7,12 @@ from dataclasses import asdict
 
 import click
 
-from unsay.cli.deciding import decision_of
 from unsay.cli.output import note, print_json, versioned
-from unsay.cli.place import existing_thread, location
-from unsay.cli.screen import Screen
-from unsay.cli.speaking import Cast, Speaker, readable
-from unsay.cli.turns import Show
+from unsay.cli.session import Cast, Show, Speaker, decision_of, existing_thread, location, readable
+from unsay.cli.terminal import Screen
+from unsay.conversation.results import Event
 from unsay.errors import InputError
-from unsay.graph.reply import Event
-from unsay.history.database import open_database
+from unsay.storage.sqlite import open_database
 
 
 def say(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unsay.context.base import Strategy, planned, reduced
-from unsay.context.situation import Plan, Situation
+from unsay.context.plan import Plan, Situation
+from unsay.context.strategy import Strategy, planned, reduced
 from unsay.effects import Steps
 from unsay.errors import ContextOverflowError
 
@@ -22,6 +22,7 @@ OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"
 
 Source: OpenAI API reference, error codes.
 """
+
 
 OVERFLOW_WORDS = (
     "maximum context length",
@@ -57,6 +58,7 @@ Source:
     jin-bo/agentao#88, BerriAI/litellm#21647, earendil-works/pi#4943 and #5929,
     0xBakeer/inference-atlas#186, openclaw/openclaw#20539.
 """
+
 
 THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per min", "please wait")
 """Words of a refusal that passes by itself, whatever else it says of tokens.

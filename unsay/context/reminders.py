@@ -12,13 +12,16 @@ from typing import Literal, TypedDict, get_args
 from langchain_core.messages import AnyMessage, SystemMessage
 
 from unsay.errors import ConfigurationError
-from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
-from unsay.transcript.marks import is_question
-from unsay.transcript.text import text_of
+from unsay.messages.annotations import is_question
+from unsay.messages.content import text_of
+from unsay.prompts.catalog import Fence
+from unsay.prompts.fields import Texts
 
 Tier = Literal["safety", "guidance"]
+
+
 Attach = Literal["run_start", "user_turn"]
+
 
 _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
 

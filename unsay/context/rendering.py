@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.folds import Fold, hidden, standing, with_partners
+from unsay.context.compaction import Fold, hidden, standing, with_partners
 from unsay.context.tool_results import clear, truncate
-from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
-from unsay.transcript.marks import mark_of, with_mark
-from unsay.transcript.repair import OPENING_ID
+from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.repair import OPENING_ID
+from unsay.prompts.catalog import Fence
+from unsay.prompts.fields import Texts
 
 SUMMARY_ID = "unsay-summary"
 """Id of the message in a view that holds the summaries."""

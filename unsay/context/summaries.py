@@ -7,15 +7,24 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from unsay.context.situation import Plan, Situation, TokenCounter
+from unsay.context.plan import Plan, Situation, TokenCounter
 from unsay.effects import Steps
 from unsay.errors import SummarizationError
-from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
-from unsay.transcript.marks import is_question
-from unsay.transcript.omission import cut
-from unsay.transcript.parts import Media, Other, Part, Text, ToolCall, ToolResult, parts_of
-from unsay.transcript.text import preview, text_of
+from unsay.messages.annotations import is_question
+from unsay.messages.content import (
+    Media,
+    Other,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+    parts_of,
+    preview,
+    text_of,
+)
+from unsay.messages.truncation import cut
+from unsay.prompts.catalog import Fence
+from unsay.prompts.fields import Texts
 
 MAX_SUMMARIES = 6
 """How many summaries stand side by side before the next one replaces them all.
@@ -24,17 +33,22 @@ A summary of summaries loses what they had; one message of `summary_tokens` for
 each fold would grow without bound.
 """
 
+
 SUMMARY_TOKENS = 400
 """How long a summary is asked to be. Source: seed 004, chapter 7.4 (max_tokens)."""
+
 
 MATERIAL_SHARE = 0.6
 """How much of the window a summarizer's request may fill; longer messages lose their middles."""
 
+
 SHORTEST = 200
 """Characters of one message that a summarizer is always shown."""
 
+
 LOCAL_CHARS = 1_500
 """Longest summary made without a model, in characters."""
+
 
 SLACK = 2
 """So many times as long as it was asked to be a summary may be; the rest of it is cut off."""

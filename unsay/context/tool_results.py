@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from unsay.prompts.texts import Texts
-from unsay.transcript.marks import mark_of, with_mark
-from unsay.transcript.omission import READ_TOOL, cut
-from unsay.transcript.parts import Media, Other, Text, ToolResult, parts_of
+from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.content import Media, Other, Text, ToolResult, parts_of
+from unsay.messages.truncation import READ_TOOL, cut
+from unsay.prompts.fields import Texts
 
 Shortened = Literal["truncated", "cleared"]
+
 
 KEEP_CHARS = 200
 """How much of a truncated result is shown at either end.
@@ -19,6 +20,7 @@ KEEP_CHARS = 200
 Source:
     strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
 """
+
 
 FRESH_RESULTS = 5
 """How many of the newest results are never cleared.

@@ -1,25 +1,30 @@
 """Which messages belong to which topic."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.transcript.marks import spoken
-from unsay.transcript.text import text_of
+from unsay.messages.annotations import spoken
+from unsay.messages.content import text_of
 from unsay.types import Segment, Topic, TopicMemory
 
 MEMORY_TEXTS = 12
 """How many of a topic's newest texts a detector is shown."""
 
+
 MEMORY_TOPICS = 8
 """How many topics a detector is shown, the most recent ones."""
+
 
 TOPICS = 24
 """How many topics a thread tells apart at most."""
 
+
 TOPICS_KEPT = 16
 """So many are left then: dropping one at a time would change each view's head. Source: own
 measurement."""
+
 
 TEXT_CHARS = 2_000
 """How much of one text a detector is shown, from its beginning."""
@@ -99,3 +104,53 @@ def _newest_texts(messages: Sequence[AnyMessage]) -> list[str]:
         for message in messages[-MEMORY_TEXTS:]
         if message.type in ("human", "ai") and (text := text_of(message)).strip()
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Summaries of topics, each in the one place where a view tells it."""
+
+    head: tuple[str, ...]
+    """Before everything that was said, the topic left longest ago first."""
+
+    before: Mapping[str, tuple[str, ...]]
+    """By the id of a message, what stands right before it."""
+
+
+def told(
+    messages: Sequence[AnyMessage],
+    segments: Sequence[Segment],
+    topics: Sequence[Topic],
+    opened: Collection[str],
+) -> Told:
+    """Place the summaries of the topics that a view does not show.
+
+    Args:
+        messages: The record as far as the state holds it.
+        segments: Which stretch belongs to which topic.
+        topics: With the summaries of those that were left.
+        opened: Ids of the topics that are shown word for word; of these only what the
+            state has let go of is told.
+    """
+    places = {message.id: index for index, message in enumerate(messages)}
+    there = standing(messages, segments)
+    starts = [each["start"] for each in there if each["topic_id"] in opened]
+    head: list[str] = []
+    before: dict[str, list[str]] = {}
+    for left, words in sorted(_left(topics, opened, places), key=lambda each: each[0]):
+        start = next((id_ for id_ in starts if places[id_] > left), None)
+        told_at = head if start is None or start == starts[0] else before.setdefault(start, [])
+        told_at.append(words)
+    return Told(head=tuple(head), before={id_: tuple(each) for id_, each in before.items()})
+
+
+def _left(
+    topics: Sequence[Topic], opened: Collection[str], places: Mapping[str | None, int]
+) -> list[tuple[int, str]]:
+    """Each summary, and the index of the last message that it tells of."""
+    found: list[tuple[int, str]] = []
+    for topic in topics:
+        summary = None if topic["id"] in opened else topic["summary"]
+        if words := summary or topic.get("sealed"):
+            found.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
+    return found

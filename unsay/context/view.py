@@ -7,12 +7,12 @@ from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
 from unsay.context.reminders import at_question
 from unsay.context.rendering import fenced, in_place, summary_message
-from unsay.prompts.catalogue import Fence
-from unsay.prompts.texts import Texts
-from unsay.transcript.marks import is_document, is_question
-from unsay.transcript.omission import present
-from unsay.transcript.repair import conform
-from unsay.transcript.text import text_of
+from unsay.messages.annotations import is_document, is_question
+from unsay.messages.content import text_of
+from unsay.messages.repair import conform
+from unsay.messages.truncation import present
+from unsay.prompts.catalog import Fence
+from unsay.prompts.fields import Texts
 from unsay.types import Provider, Sealed, Segment, Unfolded
 
 

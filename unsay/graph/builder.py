@@ -1,39 +1,93 @@
 """The graph: five nodes, their edges, and what they work with."""
 
 import asyncio
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
-from unsay.context.base import Strategy, check_strategy
 from unsay.context.reminders import Reminder, ordered
+from unsay.context.strategy import Strategy, check_strategy
 from unsay.effects import adrive, drive
-from unsay.graph.probe import can_replay_deltas
+from unsay.generation.memory_tools import with_memory_tools
+from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.routing import after_process_message
-from unsay.judging.topics import LexicalDetector
-from unsay.models import ModelLike
-from unsay.nodes.bookkeeping import Node, canceled, kept
+from unsay.judging.topic_detector import LexicalDetector
+from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
-from unsay.nodes.memory_tools import with_memory_tools
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
-from unsay.nodes.tool_loop import build_tool_loop
-from unsay.services import Scope, Services
+from unsay.operations.run_lifecycle import Node, canceled, kept
+from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
+CHANNEL = "messages"
+
+
+def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
+    """Whether a saver keeps the writes from which a record is rebuilt.
+
+    It is tried on a scratch thread, which is deleted again: a saver that
+    forgets old writes would lose messages in silence.
+
+    Args:
+        saver: Any checkpointer. One that is bound to an event loop would block
+            on it and cannot be tried from here; it is trusted if it stores
+            writes at all.
+    """
+    if not hasattr(saver, "get_delta_channel_history"):
+        return False
+    if getattr(saver, "loop", None) is not None:
+        return _stores_writes(saver)
+    thread_id = f"unsay-probe-{uuid4()}"
+    try:
+        return _history_survives(saver, thread_id)
+    except NotImplementedError:
+        return _stores_writes(saver)
+    finally:
+        _forget(saver, thread_id)
+
+
+def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
+    config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+    for step in range(3):
+        config = saver.put(
+            config, empty_checkpoint(), {"source": "loop", "step": step, "parents": {}}, {}
+        )
+        saver.put_writes(config, [(CHANNEL, [step])], f"probe-{step}")
+    last = saver.put(config, empty_checkpoint(), {"source": "loop", "step": 3, "parents": {}}, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        history = saver.get_delta_channel_history(config=last, channels=[CHANNEL])
+    return [value for _, _, value in history[CHANNEL]["writes"]] == [[0], [1], [2]]
+
+
+def _stores_writes(saver: BaseCheckpointSaver[Any]) -> bool:
+    return type(saver).aput_writes is not BaseCheckpointSaver.aput_writes
+
+
+def _forget(saver: BaseCheckpointSaver[Any], thread_id: str) -> None:
+    try:
+        saver.delete_thread(thread_id)
+    except NotImplementedError:
+        return
+
+
 Graph = CompiledStateGraph[Any, Any, Any, Any]
+
 
 NODES: dict[str, Node] = {
     "evaluate_quality": evaluate_quality,

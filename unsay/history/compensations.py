@@ -12,12 +12,14 @@ from typing import Any, Literal
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
 
 from unsay.effects import Call, Steps
-from unsay.history.frozen import freeze, thaw
-from unsay.history.items import thread_namespace
-from unsay.history.paging import scan
+from unsay.storage.items import freeze, thaw, thread_namespace
+from unsay.storage.pagination import scan
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
+
+
 Result = Literal["undone", "failed", "unknown", "skipped", "returned"]
+
 
 ERROR_CHARS = 500
 """How much of an error an entry holds."""

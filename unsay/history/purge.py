@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from sqlite3 import Connection
 from typing import Any
@@ -11,31 +10,15 @@ from langgraph.store.base import BaseStore, PutOp, SearchItem
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseLockedError
-from unsay.history.catalogue import THREADS, get_entry
-from unsay.history.database import Database, FileDatabase, translated
-from unsay.history.items import thread_namespace
-from unsay.history.paging import scan
-from unsay.history.remembered import MEMORIES
-
-OURS = THREADS[0]
-"""First label of all our namespaces; where there is a third, it is the thread's quoted id."""
+from unsay.history.recall_cache import MEMORIES
+from unsay.history.threads import get_entry
+from unsay.storage.base import OURS, THREADS, Database, Purged, translated
+from unsay.storage.items import thread_namespace
+from unsay.storage.pagination import scan
+from unsay.storage.sqlite import FileDatabase
 
 BATCH = 500
 """Items deleted, or namespaces listed, at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purged:
-    """What a purge took away; all zero for a thread that was not there."""
-
-    checkpoints: int
-    """LangGraph checkpoints, those of graphs within the graph included."""
-
-    writes: int
-    """Writes of single steps, kept between the checkpoints."""
-
-    items: int
-    """Items of the store, the thread's line in the catalogue included."""
 
 
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:

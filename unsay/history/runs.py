@@ -11,8 +11,10 @@ from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError, RunConflictError, UnknownRunError
-from unsay.history.items import get_item, put_item, thread_namespace
-from unsay.history.paging import (
+from unsay.history.run import PHASES, Run, Suspension, plain
+from unsay.history.threads import find_session, refuse_ended
+from unsay.storage.items import get_item, put_item, thread_namespace
+from unsay.storage.pagination import (
     MOST,
     are_labels,
     check_labels,
@@ -22,8 +24,6 @@ from unsay.history.paging import (
     scan,
     window,
 )
-from unsay.history.run_states import PHASES, Run, Suspension, plain
-from unsay.history.sessions import find_session, refuse_ended
 from unsay.types import RunPhase, RunStatus
 
 RUNS = ("unsay", "runs")

@@ -12,12 +12,13 @@ from langchain_core.messages import AnyMessage
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from unsay.effects import Call, Steps
-from unsay.history.items import get_item, thread_namespace
-from unsay.transcript.marks import is_answer, is_notice, is_question, mark_of
+from unsay.messages.annotations import is_answer, is_notice, is_question, mark_of
+from unsay.storage.items import get_item, thread_namespace
 
 BUCKETS = 64
 """Items that share a thread's places. A place takes some 50 bytes in one, 250 as an item of its own;
 at 10,000 turns that left the state an item is 8 KB long."""
+
 
 DIGEST_CHARS = 20
 """How much of a turn id's digest stands for it; what is found is compared with the id itself."""

@@ -2,9 +2,9 @@
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
-from unsay.nodes.compensation import finish
-from unsay.nodes.moves import note
-from unsay.services import Scope
+from unsay.operations.compensate import finish
+from unsay.operations.rollback import note
+from unsay.runtime import Scope
 from unsay.state import State, Update
 
 

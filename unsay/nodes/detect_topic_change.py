@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from unsay.context.forgetting import anchored, forgotten_ids, forgotten_topics, told_topics
+from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, told_topics
 from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
-from unsay.history.line import Line
-from unsay.judging.labels import label_of
-from unsay.nodes.folding import fold
-from unsay.nodes.moves import line_of, note
-from unsay.services import Scope
+from unsay.history.branch import Line
+from unsay.judging.topic_labels import label_of
+from unsay.messages.content import text_of
+from unsay.operations.compact import fold
+from unsay.operations.rollback import line_of, note
+from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.transcript.text import text_of
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
 SEGMENTS = 48

@@ -5,35 +5,35 @@ from dataclasses import asdict
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.forgetting import forgotten_ids
+from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import standing
 from unsay.effects import Steps
 from unsay.errors import ConflictError
-from unsay.history.line import Change, Label, take_back
-from unsay.judging.verdicts import unscored
-from unsay.nodes.commands import parse_command
-from unsay.nodes.documents import judge_documents
-from unsay.nodes.entry import Entry, Injected, read_entry, unjudged
-from unsay.nodes.judge import exchange_of, judge_exchange
-from unsay.nodes.landings import landing_of_context
-from unsay.nodes.logbook import log_verdict
-from unsay.nodes.moves import (
+from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
+from unsay.history.branch import Change, Label, take_back
+from unsay.judging.verdict import unscored
+from unsay.messages.annotations import with_verdict
+from unsay.messages.content import text_of
+from unsay.operations.commands import parse_command
+from unsay.operations.dispatch import carried_out, looked_up, places_of, read_orders
+from unsay.operations.offload import as_ours, came_again, reach, seal, with_moved, without_sealed
+from unsay.operations.pending import Entry, Injected, read_entry, unjudged
+from unsay.operations.record_events import log_verdict
+from unsay.operations.rollback import (
     OPERATIONS,
+    brought_back,
     keep_cut,
     line_of,
     note,
+    put_away,
     settle,
     turns_left,
     with_step,
     without_retries,
 )
-from unsay.nodes.orders import carried_out, looked_up, places_of, read_orders
-from unsay.nodes.sealing import as_ours, came_again, reach, seal, with_moved, without_sealed
-from unsay.nodes.steps import brought_back, put_away
-from unsay.services import Scope
+from unsay.operations.targets import landing_of_context
+from unsay.runtime import Scope
 from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages, sealed_of
-from unsay.transcript.marks import with_verdict
-from unsay.transcript.text import text_of
 from unsay.types import Operation, Topic, Turn, Verdict
 
 

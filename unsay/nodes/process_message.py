@@ -12,25 +12,24 @@ from unsay.context.reminders import Reminder, counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError, EmptyAnswerError
+from unsay.generation.checkpoint_rules import checkpoints_due
+from unsay.generation.context_builder import Carried, Sight, sight_of
+from unsay.generation.draft import ask, at_end, fresh, messages_of
+from unsay.generation.failed_calls import keep_failed_call, keep_failed_draft
+from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
+from unsay.history.branch import Label, take_back
 from unsay.history.compensations import Report
-from unsay.history.line import Label, take_back
-from unsay.nodes.asking import ask, at_end
-from unsay.nodes.booking import book_drafts
-from unsay.nodes.compensation import finish, left_of, report_text, stands
-from unsay.nodes.earlier import opened_words
-from unsay.nodes.faults import explain
-from unsay.nodes.judge import exchange_of, judge_exchange
-from unsay.nodes.logbook import log_checkpoints, log_move
-from unsay.nodes.marking import checkpoints_due
-from unsay.nodes.moves import keep_cut, line_of, note, settle, with_step, without_retries
-from unsay.nodes.replies import fresh, messages_of
-from unsay.nodes.requests import keep_failed_call, keep_failed_draft
-from unsay.nodes.tool_loop import ATTEMPT_KEY, carried_of
-from unsay.nodes.viewing import Carried, Sight, sight_of
-from unsay.services import Scope
+from unsay.llm.provider_errors import explain
+from unsay.messages.annotations import notice, with_mark, with_verdict
+from unsay.messages.content import has_other_content, text_of
+from unsay.operations.compensate import finish, left_of, report_text, stands
+from unsay.operations.compensation_plan import book_drafts
+from unsay.operations.record_events import log_checkpoints, log_move
+from unsay.operations.rollback import keep_cut, line_of, note, settle, with_step, without_retries
+from unsay.operations.segment_window import opened_words
+from unsay.runtime import Scope
 from unsay.state import Move, State, Update
-from unsay.transcript.marks import notice, with_mark, with_verdict
-from unsay.transcript.text import has_other_content, text_of
 from unsay.types import CutRef, Operation, Rejection, Turn, Verdict
 
 

@@ -8,11 +8,14 @@ from langgraph.types import interrupt
 
 from unsay.effects import Steps
 from unsay.errors import InputError, UnsayError
-from unsay.history.line import Label, take_back
-from unsay.nodes.decisions import Decision, person_request, read_decision
-from unsay.nodes.landings import landing_of_drafts, landing_of_person
-from unsay.nodes.logbook import log_note
-from unsay.nodes.moves import (
+from unsay.history.branch import Label, take_back
+from unsay.interrupts import Decision, person_request, read_decision
+from unsay.nodes.process_message import as_it_began, deliver_best
+from unsay.operations.dispatch import places_of
+from unsay.operations.offload import reach, with_moved
+from unsay.operations.record_events import log_note
+from unsay.operations.retry import ask_again
+from unsay.operations.rollback import (
     counts,
     forward,
     go_back,
@@ -26,11 +29,8 @@ from unsay.nodes.moves import (
     undo_last,
     with_step,
 )
-from unsay.nodes.orders import places_of
-from unsay.nodes.process_message import as_it_began, deliver_best
-from unsay.nodes.retrying import ask_again
-from unsay.nodes.sealing import reach, with_moved
-from unsay.services import Scope
+from unsay.operations.targets import landing_of_drafts, landing_of_person
+from unsay.runtime import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages, sealed_of
 from unsay.types import Operation, Turn
 

@@ -1,6 +1,6 @@
 """The catalogue in English."""
 
-from unsay.prompts.texts import Texts
+from unsay.prompts.fields import Texts
 
 ENGLISH = Texts(
     judge_system=(

@@ -1,6 +1,6 @@
 """The catalogue in Japanese."""
 
-from unsay.prompts.texts import Texts
+from unsay.prompts.fields import Texts
 
 JAPANESE = Texts(
     judge_system=(

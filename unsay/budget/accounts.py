@@ -1,0 +1,216 @@
+"""The book of a session: what it, its tasks and their agents have spent.
+
+A book is a plain JSON value: it lives in the graph's state or in the store. Every function
+gives a new one and changes nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, TypeVar
+
+from unsay.tokens.pricing import Amount
+
+Layer = Literal["session", "task", "agent"]
+
+
+LAYERS: tuple[Layer, ...] = ("session", "task", "agent")
+
+
+KEPT_TASKS = 32
+"""So many tasks of a session are remembered; one that is older starts anew when it returns."""
+
+
+KEPT_AGENTS = 32
+"""So many agents of one task are remembered."""
+
+
+KEPT_KEYS = 64
+"""So many of the newest bookings are known again by their keys."""
+
+
+class Account(TypedDict):
+    """What one layer has spent. `times` says how often its limit counts: a person may extend it."""
+
+    account_id: str
+    tokens: int
+    micros: int
+    times: int
+
+
+class TaskAccount(Account):
+    """What one task has spent, and each agent within it."""
+
+    agents: list[Account]
+
+
+class Hold(TypedDict):
+    """What a call that is under way may come to; it counts as spent until the truth is known."""
+
+    key: str
+    task_id: str
+    agent_id: str
+    tokens: int
+    micros: int
+
+
+class Book(TypedDict):
+    """All that a session has spent and holds; lists end in the newest."""
+
+    session: Account
+    tasks: list[TaskAccount]
+    holds: list[Hold]
+    keys: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """On whose account a call goes, within the session."""
+
+    task_id: str
+    """A new task has a new id: its budget starts anew."""
+
+    agent_id: str = "agent"
+    """Each agent of a task has a budget of its own."""
+
+
+def new_book() -> Book:
+    """The book of a session that has spent nothing."""
+    return Book(session=_account("session"), tasks=[], holds=[], keys=[])
+
+
+def knows(book: Book, key: str) -> bool:
+    """Whether a call is held or booked under this key."""
+    return key in book["keys"] or any(hold["key"] == key for hold in book["holds"])
+
+
+def account_of(book: Book, layer: Layer, place: Place) -> Account:
+    """What a layer has spent, without what is held."""
+    if layer == "session":
+        return book["session"]
+    task = _task(book, place)
+    return task if layer == "task" else _agent(task, place)
+
+
+def used_of(book: Book, layer: Layer, place: Place) -> Amount:
+    """What a layer has spent, with what calls that are under way may come to."""
+    account = account_of(book, layer, place)
+    holds = [hold for hold in book["holds"] if _goes_to(hold, layer, place)]
+    return Amount(
+        tokens=account["tokens"] + sum(hold["tokens"] for hold in holds),
+        micros=account["micros"] + sum(hold["micros"] for hold in holds),
+    )
+
+
+def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
+    """The book with a call under way, whether there is room for it or not."""
+    held = Hold(
+        key=key,
+        task_id=place.task_id,
+        agent_id=place.agent_id,
+        tokens=amount.tokens,
+        micros=amount.micros,
+    )
+    return {**book, "holds": [*book["holds"], held]}
+
+
+def held(book: Book, key: str) -> Amount:
+    """What a call that is under way may come to; nothing where there is none."""
+    found = (each for each in book["holds"] if each["key"] == key)
+    each = next(found, None)
+    return Amount() if each is None else Amount(tokens=each["tokens"], micros=each["micros"])
+
+
+def release(book: Book, key: str) -> Book:
+    """The book without the hold of a call that was not made; an unknown key changes nothing."""
+    return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}
+
+
+def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
+    """The book with what a call did come to, in the place of what was held for it.
+
+    Money that is spent is booked, whatever the limits say: they bind the next call.
+
+    Args:
+        book: Of the session; the call need not have been held.
+        amount: As the model reported it.
+        key: Of the call: a second booking under it changes nothing.
+        place: On whose account it goes; a held call goes where it was held.
+    """
+    if key in book["keys"]:
+        return book
+    held = next((each for each in book["holds"] if each["key"] == key), None)
+    if held is not None:
+        place = Place(task_id=held["task_id"], agent_id=held["agent_id"])
+    rest = release(book, key)
+    return {
+        **rest,
+        "session": _grown(rest["session"], amount),
+        "tasks": _tasks_with(rest, amount, place),
+        "keys": [*rest["keys"], key][-KEPT_KEYS:],
+    }
+
+
+def with_times(book: Book, times: dict[Layer, int], place: Place) -> Book:
+    """The book in which the limits of some layers count that often."""
+    tasks = _tasks_with(book, Amount(), place)
+    task = tasks[-1]
+    agent = task["agents"][-1]
+    extended: TaskAccount = {
+        **task,
+        "times": times.get("task", task["times"]),
+        "agents": [*task["agents"][:-1], {**agent, "times": times.get("agent", agent["times"])}],
+    }
+    session = book["session"]
+    return {
+        **book,
+        "session": {**session, "times": times.get("session", session["times"])},
+        "tasks": [*tasks[:-1], extended],
+    }
+
+
+_A = TypeVar("_A", Account, TaskAccount)
+
+
+def _account(account_id: str) -> Account:
+    return Account(account_id=account_id, tokens=0, micros=0, times=1)
+
+
+def _task(book: Book, place: Place) -> TaskAccount:
+    found = next((each for each in book["tasks"] if each["account_id"] == place.task_id), None)
+    return found or TaskAccount(**_account(place.task_id), agents=[])
+
+
+def _agent(task: TaskAccount, place: Place) -> Account:
+    found = next((each for each in task["agents"] if each["account_id"] == place.agent_id), None)
+    return found or _account(place.agent_id)
+
+
+def _goes_to(held: Hold, layer: Layer, place: Place) -> bool:
+    if layer == "session":
+        return True
+    same_task = held["task_id"] == place.task_id
+    return same_task and (layer == "task" or held["agent_id"] == place.agent_id)
+
+
+def _grown(account: _A, amount: Amount) -> _A:
+    more: Any = {
+        "tokens": account["tokens"] + amount.tokens,
+        "micros": account["micros"] + amount.micros,
+    }
+    return {**account, **more}
+
+
+def _tasks_with(book: Book, amount: Amount, place: Place) -> list[TaskAccount]:
+    """The tasks, the call's last and its agent last in it; the oldest that hold nothing go."""
+    task = _grown(_task(book, place), amount)
+    agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]
+    agents.append(_grown(_agent(task, place), amount))
+    held = {each["agent_id"] for each in book["holds"] if each["task_id"] == place.task_id}
+    task["agents"] = _newest(agents, held, KEPT_AGENTS)
+    rest = [each for each in book["tasks"] if each["account_id"] != place.task_id]
+    return _newest([*rest, task], {each["task_id"] for each in book["holds"]}, KEPT_TASKS)
+
+
+def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:
+    """The newest accounts and those under which a call is held."""
+    edge = len(accounts) - most
+    return [a for place, a in enumerate(accounts) if place >= edge or a["account_id"] in held]

@@ -1,0 +1,325 @@
+"""A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import click
+
+from unsay.cli.strings import Labels
+from unsay.conversation.results import Event, Reply
+from unsay.conversation.tree import one_line
+from unsay.messages.content import cells_of
+from unsay.operations.commands import score_text
+
+NO_START = frozenset(
+    "。、，．・：；？！」』）］｝〉》】〕’”…ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%"
+)
+"""What may not begin a line. Source: JIS X 4051, line start prohibition rule, abridged."""
+
+
+NO_END = frozenset("「『（［｛〈《【〔‘“([{")
+"""What may not end a line. Source: JIS X 4051, line end prohibition rule."""
+
+
+class Wrap:
+    r"""Lays out text that arrives in pieces; the last word is held until it is complete.
+
+    >>> wrap = Wrap(columns=7)
+    >>> wrap.feed("one two thr") + wrap.feed("ee") + wrap.end()
+    'one two\nthree'
+    """
+
+    def __init__(self, *, columns: int, indent: int = 0) -> None:
+        """Begin a line whose first cells the caller fills.
+
+        Args:
+            columns: Of the terminal, in cells.
+            indent: Cells taken in the first line, and left free in all others.
+        """
+        self._columns = max(columns, indent + 2)
+        self._indent = indent
+        self._column = indent
+        self._blanks = ""
+        self._word = ""
+        self.rows = 0
+        """How many lines were ended so far."""
+
+    def feed(self, text: str) -> str:
+        """What can be printed now that this piece has come."""
+        return "".join(self._take(char) for char in text)
+
+    def end(self) -> str:
+        """The word that was held."""
+        return self._flush()
+
+    def _take(self, char: str) -> str:
+        if char == "\n":
+            done = self._flush()
+            self._blanks, self._column = "", self._indent
+            self.rows += 1
+            return done + "\n" + " " * self._indent
+        if char.isspace():
+            done = self._flush()
+            self._blanks += char
+            return done
+        done = self._flush() if self._breaks_before(char) else ""
+        self._word += char
+        return done
+
+    def _breaks_before(self, char: str) -> bool:
+        """Whether a line may end between the held word and this character."""
+        if not self._word or char in NO_START or self._word[-1] in NO_END:
+            return False
+        return cells_of(char) == 2 or cells_of(self._word[-1]) == 2
+
+    def _flush(self) -> str:
+        word, self._word = self._word, ""
+        if not word:
+            return ""
+        blanks, self._blanks = self._blanks, ""
+        done = ""
+        if self._column > self._indent and self._too_long(blanks + word):
+            done, blanks = self._new_line(), ""
+        return done + self._split(blanks + word)
+
+    def _too_long(self, text: str) -> bool:
+        return self._column + cells_of(text) > self._columns
+
+    def _new_line(self) -> str:
+        self.rows += 1
+        self._column = self._indent
+        return "\n" + " " * self._indent
+
+    def _split(self, word: str) -> str:
+        """A word, broken where even a line of its own is too short for it."""
+        done = ""
+        for char in word:
+            if self._too_long(char):
+                done += self._new_line()
+            done += char
+            self._column += cells_of(char)
+        return done
+
+
+def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
+    r"""A whole text in lines.
+
+    >>> wrapped("何も変更していません。", columns=10)
+    '何も変更し\nていませ\nん。'
+    """
+    wrap = Wrap(columns=columns, indent=indent)
+    return wrap.feed(text) + wrap.end()
+
+
+NOTE_INDENT = 2
+"""Cells before a note."""
+
+
+UNBOUNDED = 1_000_000
+"""Cells in a line that no terminal breaks."""
+
+
+def columns() -> int:
+    """Cells in a line of the terminal as it is now; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def _fresh_wrap() -> Wrap:
+    return Wrap(columns=columns())
+
+
+def can_move_cursor() -> bool:
+    """Whether standard output understands escape codes and the user wants them."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+class Screen:
+    """Shows the events of one turn after another."""
+
+    def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
+        """Begin with nothing shown.
+
+        Args:
+            labels: Words of the notes.
+            live: Whether to show drafts while they are written, or just replies.
+            notes_apart: Whether notes go to standard error.
+        """
+        self.labels = labels
+        self._live = live
+        self._notes_apart = notes_apart
+        self._draft = ""
+        self._message_id: str | None = None
+        self._wrap = _fresh_wrap()
+        self._shown: Mapping[str, Callable[[Event], None]] = {
+            "token": self._token,
+            "taken_back": self._taken_back,
+            "rollback": self._rollback,
+            "topic": self._topic,
+            "fold": self._fold,
+            "verdict": self._verdict,
+            "set_aside": lambda _: self.note(self.labels.set_aside),
+            "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
+            "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
+        }
+
+    def show(self, event: Event) -> None:
+        """Show one event; kinds that say nothing new to a person are left out."""
+        if event.reply is not None:
+            self.reply(event.reply)
+        elif handler := self._shown.get(event.kind):
+            handler(event)
+
+    def reply(self, reply: Reply) -> None:
+        """Show how a turn ended, unless its words are on the screen already."""
+        if not self._live:
+            click.echo(reply.text)
+        elif self._draft.strip() != reply.text.strip():
+            self.end_line()
+            self._write(reply.text)
+        self.end_line()
+        if reply.kind == "answer":
+            self.note(self._status(reply))
+        if reply.request is not None:
+            self.note(reply.request["action_requests"][0]["description"])
+
+    def end_line(self) -> None:
+        """End the line on which a draft stands, if there is one."""
+        if self._draft:
+            click.echo(self._wrap.end())
+        self._draft = ""
+        self._wrap = _fresh_wrap()
+
+    def note(self, text: str) -> None:
+        """Print a dimmed line, indented."""
+        fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
+        line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
+        click.echo(click.style(line, dim=True), err=self._notes_apart)
+
+    def _fill(self, label: str, data: Mapping[str, Any]) -> None:
+        scores = {key: score_text(data[key]) for key in ("score", "similarity") if key in data}
+        self.note(label.format(**{**data, **scores}))
+
+    def _write(self, text: str) -> None:
+        self._draft += text
+        click.echo(self._wrap.feed(text), nl=False)
+        sys.stdout.flush()
+
+    def _token(self, event: Event) -> None:
+        if not self._live:
+            return
+        if self._message_id != event.message_id:
+            self.end_line()
+        self._message_id = event.message_id
+        self._write(event.text)
+
+    def _taken_back(self, event: Event) -> None:
+        in_sight = self._wrap.rows < shutil.get_terminal_size().lines - 1
+        if self._draft and in_sight and can_move_cursor():
+            self._strike()
+        self.end_line()
+        self._fill(self.labels.taken_back, event.data)
+
+    def _strike(self) -> None:
+        """Draw the draft on the screen once more, struck out."""
+        up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
+        struck = click.style(wrapped(self._draft, columns=columns()), dim=True, strikethrough=True)
+        click.echo(f"{up}\r\x1b[J{struck}")
+        self._draft = ""
+
+    def _rollback(self, event: Event) -> None:
+        kind, removed = event.data["kind"], event.data["removed"]
+        # A person's own order is answered by a notice, and a mere draft is announced already.
+        if kind == "context" or (kind == "draft" and removed):
+            self._fill(self.labels.rolled_back, event.data)
+
+    def _topic(self, event: Event) -> None:
+        if event.data["similarity"] is not None:
+            back = event.data["kind"] == "back"
+            self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
+
+    def _fold(self, event: Event) -> None:
+        self._fill(self.labels.folded, event.data)
+
+    def _verdict(self, event: Event) -> None:
+        if event.data["of"] == "context":
+            self._fill(self.labels.judged, event.data)
+
+    def _status(self, reply: Reply) -> str:
+        """A reply's score, topic, checkpoint and flag on one line."""
+        words = self.labels
+        scored = words.unscored.format(reason=reply.reason)
+        if reply.score is not None:
+            scored = words.score.format(score=score_text(reply.score))
+        parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
+        if reply.checkpoint_id:
+            parts.append(words.checkpoint.format(id=reply.checkpoint_id))
+        if reply.flag == "low_quality":
+            parts.append(words.low_quality.format(reason=reply.reason))
+        return " · ".join(part for part in parts if part)
+
+
+GAP = " │ "
+"""Between two columns."""
+
+
+_JOINERS = "\u200c\u200d"
+
+
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
+
+
+def clean(text: str) -> str:
+    r"""The text without what would steer a terminal; its lines and indents stay.
+
+    Control characters become U+FFFD, and marks that change the direction of writing are dropped.
+    What Unicode can write as one character is one, so that it takes the cells it seems to.
+
+    >>> clean("one\x1b[31m\ttwo\n  three")
+    'one�[31m    two\n  three'
+    """
+    lines = unicodedata.normalize("NFC", text).expandtabs(4)
+    return "".join(_shown(char) for char in lines)
+
+
+def _shown(char: str) -> str:
+    category = unicodedata.category(char)
+    if category == "Cf" and char not in _JOINERS:
+        return ""
+    return "\ufffd" if category in ("Cc", "Cs") and char != "\n" else char
+
+
+def block(text: str, *, columns: int, indent: int = 2) -> str:
+    """A text in lines that all stand in by some cells."""
+    words = wrapped(clean(text).rstrip("\n"), columns=columns, indent=indent)
+    return "\n".join(line.rstrip() for line in f"{' ' * indent}{words}".split("\n"))
+
+
+def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) -> str:
+    """Two texts next to each other, each under its heading.
+
+    Args:
+        heads: Of the left and of the right text; each takes one line.
+        texts: The left and the right one.
+        columns: Of the terminal, in cells.
+    """
+    width = (columns - cells_of(GAP)) // 2
+    left, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
+    first, second = (one_line(head, width) for head in heads)
+    rows = [_row(one, two, width) for one, two in zip_longest(left, right, fillvalue="")]
+    head = _row(click.style(_padded(first, width), bold=True), click.style(second, bold=True), 0)
+    return "\n".join([head, *rows])
+
+
+def _row(left: str, right: str, width: int) -> str:
+    return f"{_padded(left, width)}{GAP}{right}".rstrip()
+
+
+def _padded(line: str, cells: int) -> str:
+    seen = "".join(char for char in line if unicodedata.category(char) not in _ZERO_WIDTH)
+    return line + " " * (cells - cells_of(seen))

@@ -1,0 +1,210 @@
+"""Folds: which messages views leave out, and what stands in their place.
+
+A fold is plain JSON and goes into the graph's state. It names messages by their
+ids and is, beside the record and the pins, all that a view depends on: while it
+stays the same, each view is the one before it plus what was said since.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import TypedDict
+
+from langchain_core.messages import AnyMessage
+
+from unsay.errors import InputError
+from unsay.messages.boundaries import steps
+from unsay.messages.truncation import cut
+
+SUMMARY_CHARS = 8_000
+"""Longest summary of one span that is kept, in characters."""
+
+
+MAX_SPANS = 12
+"""How many spans a fold tells apart; the two oldest run together past that."""
+
+
+MAX_KEPT = 256
+"""How many messages inside one span may stay word for word."""
+
+
+class Span(TypedDict):
+    """A stretch that views leave out, save the messages in `kept`; `why` names the rule."""
+
+    first: str
+    through: str
+    size: int
+    kept: list[str]
+    summary: str | None
+    why: str
+
+
+class Fold(TypedDict, total=False):
+    """What views leave out; an empty one shows everything.
+
+    Tool results up to the messages `cleared` and `truncated` are shown as such.
+    `length` and `minutes` say how long the record was, and what the clock said,
+    when something was folded last. `topics` has a fold for each topic where each
+    has a context of its own.
+    """
+
+    spans: list[Span]
+    cleared: str
+    truncated: str
+    length: int
+    minutes: float
+    topics: dict[str, "Fold"]
+
+
+def standing(messages: Sequence[AnyMessage], fold: Fold) -> list[Span]:
+    """The spans whose end is still on the record.
+
+    A rollback into a span takes its summary along, which tells of what was taken
+    back. Only sealing takes the beginning of one, and then it begins with the record.
+    """
+    there = {message.id for message in messages}
+    return [each for each in fold.get("spans", []) if each["through"] in there]
+
+
+def summaries_of(fold: Fold, gone: Collection[str | None]) -> list[str]:
+    """The summaries of the spans whose messages the state lets go of, oldest first."""
+    spans = fold.get("spans", [])
+    return [words for each in spans if each["through"] in gone and (words := each["summary"])]
+
+
+def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
+    """The fold without the spans whose messages the state lets go of.
+
+    Whoever lets go of them keeps what `summaries_of` gives.
+
+    Args:
+        fold: Before; it is not changed.
+        gone: Ids of the messages.
+    """
+    kept: Fold = fold.copy()
+    if "spans" in fold:
+        kept["spans"] = [each for each in fold["spans"] if each["through"] not in gone]
+    if "topics" in fold:
+        kept["topics"] = {k: without_spans(v, gone) for k, v in fold["topics"].items()}
+    return kept
+
+
+def removed(fold: Fold) -> int:
+    """How many messages a fold leaves out, those of its topics as well."""
+    topics = fold.get("topics", {}).values()
+    return sum(each["size"] for each in fold.get("spans", [])) + sum(map(removed, topics))
+
+
+def hidden(
+    messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
+) -> set[int]:
+    """Indices of the messages that a view leaves out.
+
+    Pins are never among them, nor what no cut may part from them, nor instructions.
+    """
+    places = {message.id: index for index, message in enumerate(messages)}
+    out: set[int] = set()
+    for span in standing(messages, fold):
+        kept = set(span["kept"])
+        inside = range(places.get(span["first"], 0), places[span["through"]] + 1)
+        out.update(i for i in inside if messages[i].id not in kept and messages[i].type != "system")
+    return out - with_partners(messages, pins) if out else out
+
+
+def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
+    """Indices of these messages and of all that no cut may part from them."""
+    found: set[int] = set()
+    for start, stop in _stretches(messages, ids):
+        for step in steps(messages[start:stop]):
+            if any(messages[start + each].id in ids for each in step):
+                found.update(start + each for each in step)
+    return found
+
+
+def _stretches(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[tuple[int, int]]:
+    """The turns in which these messages stand: no bond reaches over the beginning of one."""
+    found: set[tuple[int, int]] = set()
+    for place in (index for index, message in enumerate(messages) if message.id in ids):
+        first, last = place, place + 1
+        while first > 0 and not _opens(messages, first):
+            first -= 1
+        while last < len(messages) and not _opens(messages, last):
+            last += 1
+        found.add((first, last))
+    return found
+
+
+def _opens(messages: Sequence[AnyMessage], place: int) -> bool:
+    """Whether a turn begins here: the user speaks, and did not just before."""
+    return messages[place].type == "human" != messages[place - 1].type
+
+
+def with_span(
+    messages: Sequence[AnyMessage],
+    fold: Fold,
+    chosen: Collection[int],
+    *,
+    pins: Collection[str],
+    why: str,
+    summary: str | None,
+    rolling: bool,
+) -> Fold:
+    """The fold with one span more, which leaves out the chosen messages.
+
+    Args:
+        messages: All that the fold speaks of, oldest first.
+        fold: Before; it is not changed.
+        chosen: Indices of messages that were shown; at least one.
+        pins: They are shown as long as they are pins, whatever a span says.
+        why: The rule that leaves them out.
+        summary: In their place; `None` for nothing.
+        rolling: Whether the summary also stands for all that was left out before.
+
+    Raises:
+        InputError: Too many messages between the chosen ones would stay.
+    """
+    old = standing(messages, fold)
+    joined = old if rolling else [each for each in old[-1:] if _goes_on(each, why, summary)]
+    out = hidden(messages, fold) | set(chosen) | with_partners(messages, pins)
+    span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
+    spans = [*(each for each in old if each not in joined), span]
+    while len(spans) > MAX_SPANS:
+        one, other, *rest = spans
+        told = "\n".join(filter(None, (one["summary"], other["summary"]))) or None
+        pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=told)
+        spans = [pair, *rest]
+    return {**fold, "spans": spans, "length": len(messages)}
+
+
+def _goes_on(span: Span, why: str, summary: str | None) -> bool:
+    """Whether a span without words of its own may grow by what is left out next."""
+    wordless = summary is None and span["summary"] is None
+    return wordless and why == span["why"]
+
+
+def _span(
+    messages: Sequence[AnyMessage],
+    joined: Sequence[Span],
+    chosen: Collection[int],
+    *,
+    out: Collection[int],
+    why: str,
+    summary: str | None,
+) -> Span:
+    """One span over old ones and chosen messages; what is shown in between stays."""
+    places = {message.id: index for index, message in enumerate(messages)}
+    ends = [i for each in joined for i in (places.get(each["first"], 0), places[each["through"]])]
+    first, last = min([*chosen, *ends]), max([*chosen, *ends])
+    between = (i for i in range(first, last + 1) if i not in out)
+    kept = [messages[i].id or "" for i in between if messages[i].type != "system"]
+    if len(kept) > MAX_KEPT:
+        raise InputError(
+            f"{len(kept)!r} messages would stay inside one span, and {MAX_KEPT} may: leave out "
+            "a stretch rather than single messages"
+        )
+    return Span(
+        first=messages[first].id or "",
+        through=messages[last].id or "",
+        size=len(chosen) + sum(each["size"] for each in joined),
+        kept=kept,
+        summary=None if summary is None else cut(summary, SUMMARY_CHARS),
+        why=why,
+    )

@@ -1,0 +1,118 @@
+"""A model call as its manifest tells of it, laid over the record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from unsay.context.manifest import BESIDE, SEALED, Manifest, digest_of, read_places
+from unsay.tokens.pricing import Usage, usage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one rule did."""
+
+    name: str
+    """`sent`, `truncated`, `topic`, a strategy's own, and so on."""
+
+    places: tuple[int, ...]
+    """On the record as it was, from 1."""
+
+    message_ids: tuple[str, ...]
+    """At those places; empty where the record has changed since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One model call: what it was sent, by which rules, at what cost."""
+
+    message_id: str | None
+    """Of what it returned."""
+
+    attempt: int
+    """Of the turn, from 1."""
+
+    call: int
+    """Of the attempt, from 1."""
+
+    model: str
+    """Who was asked."""
+
+    fits: bool
+    """Whether the record still has what was meant, so that messages can be named."""
+
+    sent: Rule
+    """What was sent word for word."""
+
+    rules: tuple[Rule, ...]
+    """What became of the rest; those of `BESIDE` come on top, and stand last."""
+
+    unplaced: int
+    """How many messages were quoted whose places nobody knew."""
+
+    parts: Mapping[str, int]
+    """Who used the window: tokens as counted before the call, in the order of a prompt."""
+
+    window: int
+    """In tokens; 0 where nobody knew it."""
+
+    usage: Usage | None
+    """As the model reported it; `None` where it did not."""
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of the prompt, as counted before the call."""
+        return sum(tokens for part, tokens in self.parts.items() if part != "reply")
+
+
+def read_manifest(
+    message: AnyMessage, manifest: Manifest, record: Sequence[AnyMessage]
+) -> CallView:
+    """A call as its manifest tells of it.
+
+    Args:
+        message: That the call returned.
+        manifest: Of that call.
+        record: Whole, sealed messages first; as it was then, or with more behind.
+
+    Raises:
+        InputError: The manifest was changed, and names no places.
+    """
+    named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
+    named["sent"] = read_places(manifest["sent"])
+    told = {place for name in named if name != SEALED for place in named[name]}
+    fits = not told or max(told) <= len(record)
+    ids = [record[place - 1].id or "" for place in sorted(told)] if fits else []
+    fits = fits and digest_of(ids) == manifest["digest"]
+    rules = [
+        Rule(
+            name=name,
+            places=places,
+            message_ids=tuple(record[place - 1].id or "" for place in places) if fits else (),
+        )
+        for name, places in sorted(named.items(), key=_order)
+    ]
+    return CallView(
+        message_id=message.id,
+        attempt=manifest["attempt"],
+        call=manifest["call"],
+        model=manifest["model"],
+        fits=fits,
+        sent=next(each for each in rules if each.name == "sent"),
+        rules=tuple(each for each in rules if each.name != "sent"),
+        unplaced=manifest.get("unplaced", 0),
+        parts=manifest["parts"],
+        window=manifest["window"],
+        usage=_usage(message),
+    )
+
+
+def _order(named: tuple[str, tuple[int, ...]]) -> tuple[bool, tuple[int, ...]]:
+    """Rules by the first message they name; those that come on top are last."""
+    return named[0] in BESIDE, named[1]
+
+
+def _usage(message: AnyMessage) -> Usage | None:
+    used = message.usage_metadata if isinstance(message, AIMessage) else None
+    return usage_of(used) if used else None

@@ -1,0 +1,241 @@
+"""Strategies: what views leave out, and when. One protocol for ours and for users' own.
+
+A strategy is pure: it makes a plan from a situation. Where it needs a model's
+words it is a step, which yields the call and goes on with the reply. It may ask
+for whatever it likes to be left out: what must stay, stays.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from unsay.context.plan import Plan, Situation
+from unsay.effects import Steps
+from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
+
+PerTurn = bool | int
+"""When to plan: `False` at the end of a turn, `True` before every model call as well, N before
+every Nth."""
+
+
+class Strategy(Protocol):
+    """Decides what views leave out.
+
+    >>> class QuestionsOnly(Strategy):
+    ...     def plan(self, now):
+    ...         if now.utilization < 0.5:
+    ...             return now.keep()
+    ...         old = [each for each in now.shown[:-4] if each.type == "ai"]
+    ...         return now.leave_out(old, why="answers")
+    >>> QuestionsOnly().per_turn
+    True
+    """
+
+    @property
+    def per_turn(self) -> PerTurn:
+        """When it is asked for a plan; before every call where a strategy does not say."""
+        return True
+
+    def plan(self, now: Situation) -> Plan | Steps[Plan]:
+        """Plan the next view; `now.keep()` where nothing need change.
+
+        A plan is asked for again and again: what it leaves out should last until
+        there is much more to leave out, or no provider's cache is ever of use.
+        """
+        ...
+
+    def reduce(self, now: Situation) -> Plan | Steps[Plan]:
+        """Make the view smaller, because the model says that it is too long.
+
+        Returns:
+            `now.keep(problem)` where nothing more can go.
+        """
+        return self.plan(now)
+
+
+def check_per_turn(per_turn: PerTurn) -> None:
+    """Refuse a rhythm that does not exist.
+
+    Raises:
+        ConfigurationError: It is no number, or one under 1.
+
+    Source:
+        strands-agents sdk-python 1232230d, `per_turn`.
+    """
+    if not isinstance(per_turn, int) or (not isinstance(per_turn, bool) and per_turn < 1):
+        raise ConfigurationError(
+            f"per_turn={per_turn!r} is never due: write False, True, or a number of calls from 1"
+        )
+
+
+def check_strategy(strategy: Any) -> None:
+    """Refuse what could never plan a view.
+
+    Raises:
+        ConfigurationError: It lacks `plan` or `reduce`, or its rhythm does not exist.
+    """
+    for name in ("plan", "reduce"):
+        if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
+            raise ConfigurationError(
+                f"{strategy!r} is no strategy, as it has no {name!r} to call: hand in an object of "
+                "a class that extends unsay.context.strategy.Strategy"
+            )
+    check_per_turn(rhythm_of(strategy))
+
+
+def rhythm_of(strategy: Strategy) -> PerTurn:
+    """When a strategy is asked for a plan: before every call where it does not say."""
+    return getattr(strategy, "per_turn", True)
+
+
+def is_due(per_turn: PerTurn, call: int | None) -> bool:
+    """Whether a strategy is asked for a plan now.
+
+    Args:
+        per_turn: The strategy's rhythm.
+        call: Which model call of the turn comes next, from 1; `None` at the turn's end.
+    """
+    if call is None or isinstance(per_turn, bool):
+        return call is None or bool(per_turn)
+    return call % per_turn == 0
+
+
+def planned(strategy: Strategy, now: Situation) -> Steps[Plan]:
+    """The strategy's plan, where one is due; what fails changes nothing and is told."""
+    if not is_due(rhythm_of(strategy), now.call):
+        return now.keep()
+    return (yield from tried(strategy.plan, now))
+
+
+def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
+    """The strategy's smaller view, after the model said that this one is too long.
+
+    Args:
+        strategy: Any.
+        now: With the fold of the view that was too long, and `overflows` counted.
+
+    Raises:
+        ContextOverflowError: The view did not become smaller.
+        SummarizationError: Nor did it, for want of a summary.
+    """
+    plan = yield from tried(strategy.reduce, now)
+    if is_smaller(plan.after, now):
+        return plan
+    stuck = next((p for p in plan.problems if _is_models(p)), None)
+    raise stuck or ContextOverflowError(
+        f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
+        f"and {type(strategy).__name__!r} cannot make it smaller: {said(plan.problems)}. Unpin "
+        "something, ask for less at once, use a model with a larger window, or start a new topic."
+    )
+
+
+def _is_models(problem: Exception) -> bool:
+    """Whether a model is to blame; that the view is too long is said with the next step."""
+    return isinstance(problem, ModelError) and not isinstance(problem, ContextOverflowError)
+
+
+def is_smaller(after: Situation, before: Situation) -> bool:
+    """Whether something was gained: fewer tokens, or fewer of the record's messages."""
+    return len(after.shown) < len(before.shown) or after.tokens < before.tokens
+
+
+def said(problems: Sequence[Exception]) -> str:
+    """Problems in one line."""
+    words = "; ".join(
+        str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
+        for each in problems
+    )
+    return words or "all that is left must stay"
+
+
+def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> Steps[Plan]:
+    """A strategy's plan; where it fails, nothing is changed and the reason is told."""
+    try:
+        made = make(now)
+        plan = made if isinstance(made, Plan) else (yield from made)
+        if not isinstance(plan, Plan):
+            raise ConfigurationError(
+                f"{make!r} made {plan!r}, which is no plan: return now.keep() or now.leave_out(…)"
+            )
+        _check_shown(now, plan)
+    except Exception as problem:  # noqa: BLE001 - a strategy is anyone's code; the talk goes on
+        return now.keep(problem)
+    return plan
+
+
+def _check_shown(now: Situation, plan: Plan) -> None:
+    """Refuse a plan, made by hand perhaps, whose view lacks what must stay.
+
+    Raises:
+        ConfigurationError: It does.
+    """
+    if plan.after is now:
+        return
+    must = (now.pins | now.pending) & {each.id for each in now.messages}
+    if lost := must - {each.id for each in plan.after.view}:
+        raise ConfigurationError(
+            f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
+            "plans by now.leave_out(…), which keeps what must stay"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Null:
+    """Shows everything; an overflow is the caller's to deal with.
+
+    Source:
+        strands-agents, `NullConversationManager`.
+    """
+
+    per_turn: PerTurn = False
+    """Of no consequence here."""
+
+    def plan(self, now: Situation) -> Plan:
+        """The view as it is."""
+        return now.keep()
+
+    def reduce(self, now: Situation) -> Plan:
+        """The view as it is."""
+        return now.keep()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """Several strategies in order.
+
+    Each sees the view, and its share of the window, as the one before left it. One
+    that fails changes nothing and does not stop the next.
+
+    Source:
+        strands-agents harness-sdk, `ContextManager`.
+    """
+
+    strategies: tuple[Strategy, ...]
+    """In the order in which they are asked, each at its own rhythm."""
+
+    def __post_init__(self) -> None:
+        for each in self.strategies:
+            check_strategy(each)
+
+    @property
+    def per_turn(self) -> PerTurn:
+        """Always: each of them has its own."""
+        return True
+
+    def plan(self, now: Situation) -> Steps[Plan]:
+        """The view after all of them."""
+        plan = now.keep()
+        for each in self.strategies:
+            later = yield from planned(each, plan.after)
+            plan = replace(later, problems=(*plan.problems, *later.problems))
+        return plan
+
+    def reduce(self, now: Situation) -> Steps[Plan]:
+        """The first of them that makes the view smaller; `keep` with all reasons when none can."""
+        plan = now.keep()
+        for each in self.strategies:
+            later = yield from tried(each.reduce, plan.after)
+            plan = replace(later, problems=(*plan.problems, *later.problems))
+            if is_smaller(plan.after, now):
+                break
+        return plan

@@ -1,0 +1,374 @@
+"""Other lines of a conversation: listing, comparing, and going on from one in a thread of its own."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.topics import by_topic
+from unsay.conversation.restoration import CUT, find_cut
+from unsay.conversation.thread import Talk, check_thread
+from unsay.effects import Steps
+from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
+from unsay.events.event_types import fork as forked
+from unsay.history.branch import Label, Line, list_cuts, put_back, take_back
+from unsay.history.checkpoints import find_checkpoint
+from unsay.history.threads import ThreadEntry, entry_of, find_session, revise
+from unsay.history.token_usage import Tokens, key_of, tokens_of
+from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
+from unsay.messages.content import preview, text_of
+from unsay.operations.commands import answered_turns
+from unsay.operations.compensation_plan import disown
+from unsay.operations.pin import unsealed_pins
+from unsay.operations.rollback import OPERATIONS, line_of, settle, turns_left
+from unsay.operations.targets import landing_of, safe_base
+from unsay.state import State
+from unsay.storage.base import THREADS
+from unsay.storage.pagination import scan
+from unsay.types import Cut, Operation
+
+LIVE = "live"
+"""Name of the line that the talk goes on from."""
+
+
+SHOWN_CHARS = 60
+"""How much of a message a list shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One line of a conversation: the live one, one that was left, or another thread."""
+
+    id: str
+    """`live`, a cut's id, or a thread's."""
+
+    kind: str
+    """`live`, `thread`, or who or what made the cut."""
+
+    base: str | None
+    """Id of the last message that it has in common with the line it left; `None` for none."""
+
+    reason: str
+    """Why it was left: a judge's words, or the order; a thread's title."""
+
+    created_at: str
+    """ISO 8601, UTC: when it was left, or begun; empty for the live line."""
+
+    turns: int
+    """Answered questions of its own; for a thread, those after the fork."""
+
+    messages: int
+    """Messages of its own, drafts among them."""
+
+    tokens: Tokens
+    """What those messages cost."""
+
+    words: str
+    """Its first words, shortened."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.id}  {self.kind}  {self.turns} turns, {self.messages} messages, "
+            f"{self.tokens.total} tokens  {self.words}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of two lines that are compared."""
+
+    name: str
+    """As it was asked for."""
+
+    messages: int
+    """Of the whole line."""
+
+    topics: tuple[str, ...]
+    """Labels of topics that the other does not have."""
+
+    only: tuple[AnyMessage, ...]
+    """Messages that the other does not have, oldest first."""
+
+    mean_score: float | None
+    """Of its scored answers, from 0 to 1; `None` without any."""
+
+    last_score: float | None
+    """Of its newest scored answer; `None` without any."""
+
+    tokens: Tokens
+    """What the whole line cost."""
+
+    def __str__(self) -> str:
+        scores = f"mean {_score(self.mean_score)}, last {_score(self.last_score)}"
+        head = f"{self.name}: {self.messages} messages, score {scores}, {self.tokens}"
+        topics = [f"  topics of its own: {', '.join(self.topics)}"] if self.topics else []
+        own = [f"  {each.type}: {preview(text_of(each), SHOWN_CHARS)}" for each in self.only]
+        return "\n".join([head, *topics, *own])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """How two lines differ."""
+
+    common: int
+    """Messages at the beginning that both have."""
+
+    a: Side
+    """The first line."""
+
+    b: Side
+    """The second line."""
+
+    def __str__(self) -> str:
+        return f"common: {self.common} messages\n{self.a}\n{self.b}"
+
+
+def _score(score: float | None) -> str:
+    return "–" if score is None else f"{score:.2f}"
+
+
+def compare(a: tuple[str, Line], b: tuple[str, Line]) -> Diff:
+    """How two lines differ.
+
+    Args:
+        a: Its name and the line.
+        b: The same of the other.
+    """
+    first, second = (spoken(line.messages) for _, line in (a, b))
+    pairs = zip(first, second, strict=False)
+    unlike = (i for i, (one, other) in enumerate(pairs) if key_of(one) != key_of(other))
+    shorter = min(len(first), len(second))
+    return Diff(common=next(unlike, shorter), a=_side(*a, b[1]), b=_side(*b, a[1]))
+
+
+def _side(name: str, line: Line, other: Line) -> Side:
+    there = {key_of(message) for message in spoken(other.messages)}
+    said = spoken(line.messages)
+    found = [mark_of(m).get("score") for m in said if is_answer(m)]
+    scores = [score for score in found if score is not None]
+    labels = labels_of(other)
+    return Side(
+        name=name,
+        messages=len(said),
+        topics=tuple(label for label in labels_of(line) if label not in labels),
+        only=tuple(m for m in said if key_of(m) not in there),
+        mean_score=sum(scores) / len(scores) if scores else None,
+        last_score=scores[-1] if scores else None,
+        tokens=tokens_of(said),
+    )
+
+
+def labels_of(line: Line) -> list[str]:
+    """Labels of the topics that a line's messages belong to, in the order they came up."""
+    labels = {each["id"]: each["label"] for each in line.topics}
+    return [labels[topic] for topic in by_topic(line.messages, line.segments) if topic in labels]
+
+
+def first_words(messages: Sequence[AnyMessage]) -> str:
+    """The first question's words, without one the first message's."""
+    said = spoken(messages)
+    first = next((m for m in said if is_question(m)), said[0] if said else None)
+    return "" if first is None else preview(text_of(first), SHOWN_CHARS)
+
+
+COMPARED = Label(kind="person", reason="compared", created_at="")
+"""Of changes that are only looked at."""
+
+
+def fork(talk: Talk, at: str | None, turns: int | None, thread: str | None) -> Steps[Talk]:
+    """A thread of its own that begins as this one was at a place.
+
+    Raises:
+        ConflictError: The thread exists already.
+        InvalidNameError: It cannot have that name.
+        UnsayError: As a rollback to that place.
+    """
+    name = str(uuid4()) if thread is None else check_thread(thread)
+    state = yield from talk.reading(lambda reader: reader.whole())
+    line = _until(state, at, turns)
+    other = replace(talk, thread_id=name, writes=True)
+    yield from other.alone(_begin(talk, other, state, line))
+    return other
+
+
+def _until(state: State, at: str | None, turns: int | None) -> Line:
+    """The line up to a place; by default all that was answered."""
+    line, turn = line_of(state), state.get("turn")
+    if at is not None or turns is not None:
+        base = landing_of(line, at, turns)
+    elif turn is not None and not turn["done"] and turn["pending"]:
+        places = line.positions()
+        first = min((places[name] for name in turn["pending"] if name in places), default=0)
+        base = safe_base(line, line.id_at(first - 1))
+    else:
+        base = line.id_at(len(line.messages) - 1)
+    return take_back(line, base, label=COMPARED).line
+
+
+def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
+    """Write a line as the beginning of a thread that does not exist."""
+    listed = yield from find_session(talk.database.store, other.thread_id)
+    there = yield from other.snapshot()
+    if listed is not None or there.values:
+        raise ConflictError(
+            f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
+        )
+    unchanged = put_back(line, line.id_at(len(line.messages) - 1), [], label=COMPARED)
+    update = settle(state, unchanged, [])
+    update["messages"] = list(line.messages)
+    update["operations"] = _steps_of(line)
+    update["pins"] = unsealed_pins(state.get("pins", []))
+    update["forgotten"] = list(state.get("forgotten", []))
+    scope = other.scope()
+    yield from disown(line.messages, scope, talk.thread_id)
+    scope.journal.returned |= {m.id or "" for m in line.messages}
+    scope.journal.happenings.append(
+        lambda stamp: [forked(line.messages, line.checkpoints, source=talk.thread_id, stamp=stamp)]
+    )
+    yield from other.write(State(), scope, update)
+    entry = yield from find_session(talk.database.store, talk.thread_id)
+    yield from revise(
+        talk.database.store,
+        other.thread_id,
+        now=scope.now(),
+        title=entry.title if entry else "",
+        turns=turns_left(line.messages),
+        forked_from=talk.thread_id,
+        forked_at=line.id_at(len(line.messages) - 1),
+    )
+
+
+def _steps_of(line: Line) -> list[Operation]:
+    """A step for each turn, so that the fork's own undo takes them back one by one."""
+    ends = [m.id for m in spoken(line.messages) if is_answer(m)]
+    bases = [line.id_at(_before_first(line)), *ends[:-1]] if ends else []
+    return [Operation(kind="turn", base=base, cuts=[]) for base in bases][-OPERATIONS:]
+
+
+def _before_first(line: Line) -> int:
+    """Index of the last of the system messages that lead."""
+    lead = (i for i, m in enumerate(line.messages) if m.type != "system")
+    return next(lead, len(line.messages)) - 1
+
+
+def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
+    """The live line, those that were left, the newest first, and the threads forked from it."""
+    state = yield from talk.whole()
+    record = state["messages"]
+    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    entries = yield from scan(talk.database.store, THREADS, entry_of)
+    children = [each for each in entries if each.forked_from == talk.thread_id]
+    forks: tuple[Branch, ...] = ()
+    for entry in children:
+        forks = (*forks, (yield from _thread(talk, entry)))
+    live = Branch(
+        id=LIVE,
+        kind=LIVE,
+        base=None,
+        reason="",
+        created_at="",
+        turns=turns_left(record),
+        messages=len(spoken(record)),
+        tokens=tokens_of(record),
+        words=first_words(record),
+    )
+    return (live, *_abandoned(record, cuts), *forks)
+
+
+def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Branch]:
+    """The cuts that hold what is not on the record, each line once, the newest first."""
+    standing = {key_of(message) for message in record}
+    seen: set[tuple[object, ...]] = set()
+    for cut in reversed(cuts):
+        said = [*spoken(cut["messages"]), *cut["drafts"]]
+        keys = tuple(key_of(message) for message in said)
+        if cut["kind"] == "order" or standing.issuperset(keys) or keys in seen:
+            continue
+        seen.add(keys)
+        yield Branch(
+            id=cut["id"],
+            kind=cut["kind"],
+            base=cut["base"],
+            reason=cut["reason"],
+            created_at=cut["created_at"],
+            turns=len(answered_turns(cut["messages"])),
+            messages=len(said),
+            tokens=tokens_of(said),
+            words=first_words(said),
+        )
+
+
+def _thread(talk: Talk, entry: ThreadEntry) -> Steps[Branch]:
+    """A thread that began as a copy of this one, by what it has said since."""
+    record = (yield from _state(talk, entry.thread_id)).get("messages", [])
+    places = [index for index, m in enumerate(record) if m.id == entry.forked_at]
+    own = record[places[0] + 1 :] if places else record
+    return Branch(
+        id=entry.thread_id,
+        kind="thread",
+        base=entry.forked_at,
+        reason=entry.title,
+        created_at=entry.created_at,
+        turns=turns_left(own),
+        messages=len(spoken(own)),
+        tokens=tokens_of(own),
+        words=first_words(own),
+    )
+
+
+def _state(talk: Talk, thread_id: str) -> Steps[State]:
+    """Another thread's state, empty where it is not there."""
+    return (yield from replace(talk, thread_id=thread_id, writes=False).read())
+
+
+def diff(talk: Talk, a: str, b: str) -> Steps[Diff]:
+    """How two lines differ.
+
+    Raises:
+        UnknownBranchError: One of them is neither `live` nor a checkpoint, a cut or a thread.
+        AmbiguousCheckpointError: Several checkpoints answer to it.
+    """
+    first = yield from _line(talk, a)
+    second = yield from _line(talk, b)
+    return compare((a, first), (b, second))
+
+
+def _line(talk: Talk, name: str) -> Steps[Line]:
+    """The line that a name stands for."""
+    state = yield from talk.whole()
+    line = line_of(state)
+    if name == LIVE:
+        return line
+    if name.startswith(CUT):
+        cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+        return _with_cut(line, find_cut(cuts, name), cuts)
+    try:
+        mark = find_checkpoint(line.checkpoints, name)
+    except UnknownCheckpointError:
+        return (yield from _line_of_thread(talk, name))
+    return take_back(line, safe_base(line, mark["message_id"]), label=COMPARED).line
+
+
+def _line_of_thread(talk: Talk, name: str) -> Steps[Line]:
+    other = yield from _state(talk, name)
+    if not other:
+        raise UnknownBranchError(
+            f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
+            "checkpoints() list those there are"
+        )
+    return line_of(other)
+
+
+def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
+    """The line as it was with what a cut took, and the draft that it keeps."""
+    there = line.positions()
+    if cut["base"] is not None and cut["base"] not in there:
+        holders = [c for c in cuts if any(m.id == cut["base"] for m in c["messages"])]
+        others = [each for each in cuts if each["id"] != cut["id"]]
+        if not holders or holders[-1]["id"] == cut["id"]:
+            return replace(line, messages=(*cut["messages"], *cut["drafts"]))
+        line = _with_cut(line, holders[-1], others)
+    base = cut["base"] if cut["base"] is None or cut["base"] in line.positions() else None
+    whole = put_back(line, base, [cut], label=COMPARED).line
+    return replace(whole, messages=(*whole.messages, *cut["drafts"]))

@@ -1,0 +1,208 @@
+"""Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.conversation.results import Moved, Preview, Reply
+from unsay.conversation.thread import Talk
+from unsay.conversation.turn_lifecycle import answer, run_turn
+from unsay.effects import Steps
+from unsay.history.branch import Label, take_back
+from unsay.history.checkpoints import add_checkpoint, find_checkpoint
+from unsay.history.compensations import Compensation
+from unsay.history.token_usage import tokens_of
+from unsay.messages.annotations import is_question, spoken
+from unsay.messages.content import calls_of, text_of
+from unsay.operations.commands import answered_turns
+from unsay.operations.compensate import due
+from unsay.operations.dispatch import checkpoint_by_order, step_places
+from unsay.operations.offload import unmarked
+from unsay.operations.pending import read_entry
+from unsay.operations.recall_search import Find, ids_of, recalled_by_order
+from unsay.operations.record_events import log_checkpoints
+from unsay.operations.retry import retried
+from unsay.operations.rollback import (
+    OPERATIONS,
+    brought_back,
+    counts,
+    go_back,
+    line_of,
+    place_name,
+    redo_last,
+    turns_left,
+    undo_last,
+)
+from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
+from unsay.operations.targets import landing_of, landing_places
+from unsay.runtime import Scope
+from unsay.state import State, Update, merge_messages, sealed_of
+from unsay.types import Checkpoint, Operation
+
+Confirm = Callable[[Compensation], bool]
+"""Whether what a tool's call did may be taken back."""
+
+
+def mark(talk: Talk, name: str | None) -> Steps[Checkpoint]:
+    """Make a checkpoint at the newest message."""
+    state = yield from talk.reached((yield from talk.known()), (), 1)
+    scope = talk.scope()
+    made = checkpoint_by_order(state, scope, name)
+    checkpoints = add_checkpoint(
+        state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit
+    )
+    log_checkpoints(state, scope, [made])
+    yield from talk.write(state, scope, Update(checkpoints=checkpoints))
+    return next(each for each in checkpoints if each["id"] == made["id"])
+
+
+def marks(talk: Talk, limit: int | None, start_after: str | None) -> Steps[tuple[Checkpoint, ...]]:
+    """The checkpoints of the record, the one made first first."""
+    found = tuple(map(unmarked, (yield from talk.known()).get("checkpoints", [])))
+    start = 0
+    if start_after is not None:
+        start = found.index(find_checkpoint(found, start_after)) + 1
+    return found[start:] if limit is None else found[start : start + max(0, limit)]
+
+
+def roll_back(
+    talk: Talk, to: str | None, turns: int | None, confirm: Confirm | None = None
+) -> Steps[Moved]:
+    """Go back to a checkpoint, by default the last before the newest answer, or some turns."""
+    state = yield from talk.known()
+    scope = talk.scope(confirm)
+    wanted, least = landing_places(line_of(state), to, number=False)
+    if turns is not None:
+        wanted, least = set(), turns + 1 if isinstance(turns, int) else 0
+    state = yield from talk.reached(state, wanted, least)
+    base = landing_of(line_of(state), to, turns)
+    reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
+    cause = Label(kind="person", reason=reason, created_at=scope.now())
+    update = yield from go_back(state, scope, base, cause, ())
+    return (yield from settle(talk, state, scope, update, base))
+
+
+def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
+    """What a rollback would take; nothing is written."""
+    state = yield from talk.whole()
+    line = line_of(state)
+    base = landing_of(line, to, turns)
+    cause = Label(kind="person", reason="preview", created_at="")
+    change = take_back(line, base, label=cause)
+    cut = change.cut
+    gone: list[AnyMessage] = cut["messages"]
+    said = spoken(gone)
+    return Preview(
+        at=place_name(state, base, talk.scope().texts(state["messages"])).strip(),
+        turns=len(answered_turns(gone)),
+        questions=tuple(text_of(m) for m in said if is_question(m)),
+        message_ids=tuple(m.id or "" for m in gone),
+        checkpoints=tuple(cut["checkpoints"]),
+        tool_calls=tuple(call.name for m in said for call in calls_of(m)),
+        compensations=tuple(due(change, talk.services)),
+        tokens=tokens_of(gone),
+    )
+
+
+def undo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Take back the newest step, a turn or a rollback; also one that never ended."""
+    state = yield from talk.known()
+    brought = yield from brought_back(state, talk.scope())
+    state = {**state, **brought}
+    turn, operations = state.get("turn"), list(state.get("operations", []))
+    if turn is not None and not turn["done"]:
+        step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
+        operations = [*operations, step][-OPERATIONS:]
+    state = {**(yield from talk.reached(state, step_places(operations))), "operations": operations}
+    scope = talk.scope(confirm)
+    update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}
+    return (yield from settle(talk, state, scope, update, _end(state, update)))
+
+
+def redo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Make the step again that was undone last."""
+    state = yield from talk.known()
+    state = yield from talk.reached(state, step_places(state.get("redo", [])))
+    scope = talk.scope(confirm)
+    update = yield from redo_last(state, scope, (), "redo")
+    return (yield from settle(talk, state, scope, update, _end(state, update)))
+
+
+def retry(talk: Talk) -> Steps[Reply]:
+    """The last question's new answer; a turn that stopped goes on.
+
+    The graph's own `/retry` does it, so that the question leaves and returns in one run.
+
+    Raises:
+        NothingToUndoError: Nothing was asked.
+    """
+    state = yield from talk.known()
+    snapshot = yield from talk.snapshot()
+    if snapshot.next:
+        return (yield from answer(talk, None))
+    if read_entry(state["messages"], state.get("turn")).question is not None:
+        return (yield from run_turn(talk, {"messages": []}))
+    state = yield from talk.reached(state, (), 1)
+    retried(state, (), talk.scope().settings.max_message_chars)
+    return (yield from answer(talk, "/retry"))
+
+
+def settle(
+    talk: Talk, state: State, scope: Scope, update: Update, base: str | None
+) -> Steps[Moved]:
+    """Commit a move, with the turn closed, and say where it led.
+
+    Args:
+        talk: Whose.
+        state: As it was.
+        scope: Of the order, with its journal.
+        update: What the move makes of the state.
+        base: Id of the message at which the talk stands then.
+    """
+    if turn := state.get("turn"):
+        update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
+    update["should_rollback"], update["move"], update["notice"] = False, None, None
+    after = merge_messages(state["messages"], [update["messages"]])
+    at = place_name({**state, "messages": after}, base, scope.texts(state["messages"]))
+    report = yield from talk.write(state, scope, update)
+    if turn and not turn["done"]:
+        yield from give_up_run(talk.run_scope(state), TAKEN_BACK)
+    removed, restored = counts(state["messages"], update["messages"])
+    yield from talk.list_thread({**state, **update, "messages": after})
+    return Moved(
+        turns=turns_left(after, sealed_of(state)),
+        removed=removed,
+        restored=restored,
+        at=at.strip(),
+        question=_taken_question(state["messages"], after),
+        report=report,
+    )
+
+
+def _end(state: State, update: Update) -> str | None:
+    """Id of the record's last message once the update is in it."""
+    after: list[Any] = merge_messages(state["messages"], [update["messages"]])
+    return after[-1].id if after else None
+
+
+def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:
+    """The first question that a move took away, so that it can be put back into the prompt."""
+    kept, was = {m.id for m in after}, {m.id for m in before}
+    came = {text_of(m) for m in after if m.id not in was}
+    gone = (text_of(m) for m in spoken(before) if is_question(m) and m.id not in kept)
+    return next((words for words in gone if words not in came), "")
+
+
+def recall(talk: Talk, words: str) -> Steps[tuple[Find, ...]]:
+    """What was said that bears on some words; the next view shows it.
+
+    Raises:
+        UnknownThreadError: Nothing was ever said in it.
+        InputError: There are no words.
+    """
+    state, scope = (yield from talk.known()), talk.scope()
+    finds = yield from recalled_by_order(state, scope, words)
+    if finds:
+        yield from talk.write(state, scope, Update(asked_for=list(ids_of(finds))))
+    return tuple(finds)

@@ -1,0 +1,235 @@
+"""What a conversation gives back: replies, moves, and the events of a stream."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+
+from unsay.history.compensations import Compensation, Report
+from unsay.history.token_usage import Tokens
+from unsay.messages.annotations import is_notice, mark_of
+from unsay.messages.content import text_of
+from unsay.types import Checkpoint
+
+EventKind = Literal[
+    "token",
+    "taken_back",
+    "verdict",
+    "phase",
+    "topic",
+    "fold",
+    "rollback",
+    "undone",
+    "redone",
+    "checkpoint",
+    "compensation",
+    "notice",
+    "set_aside",
+    "summary_failed",
+    "budget_warning",
+    "backpressure",
+    "decision",
+    "reply",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a turn ended in."""
+
+    kind: Literal["answer", "notice", "decision"]
+    """The model's answer, a notice of ours, or a decision that a person must take."""
+
+    text: str
+    """What the user reads; for a decision, the best draft."""
+
+    message_id: str | None
+    """Of the message on the record; `None` while a decision is due."""
+
+    score: float | None = None
+    """From 0 to 1; `None` for unscored."""
+
+    outcome: str | None = None
+    """`passed`, `failed` or `unscored`; `None` for notices."""
+
+    reason: str = ""
+    """The judge's."""
+
+    topic: str = ""
+    """Label of the topic."""
+
+    flag: str | None = None
+    """`low_quality` when the best draft was delivered although it failed."""
+
+    rollbacks: int = 0
+    """How often the turn was taken back before this answer."""
+
+    checkpoint_id: str | None = None
+    """Of the checkpoint that the answer became; `None` when it became none."""
+
+    request: Mapping[str, Any] | None = None
+    """For a decision: LangChain's human-in-the-loop request."""
+
+    turn_id: str | None = None
+    """Id of the turn: sent with the same words again, it is not answered a second time."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Where a rollback or an undo led."""
+
+    turns: int
+    """Answered questions that the record has now."""
+
+    removed: int
+    """Messages that were set aside."""
+
+    restored: int
+    """Messages that came back."""
+
+    at: str
+    """The place in words."""
+
+    question: str
+    """The user's words that were taken back last, to be said again; empty when there were none."""
+
+    report: Report = field(default_factory=Report)
+    """What became of the tool calls that left the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a rollback would take off the record."""
+
+    at: str
+    """The place that it would lead to, in words."""
+
+    turns: int
+    """Answered questions that would go."""
+
+    questions: tuple[str, ...]
+    """The user's words that would go, oldest first."""
+
+    message_ids: tuple[str, ...]
+    """Of all messages that would go, oldest first."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    """Those that would go with them."""
+
+    tool_calls: tuple[str, ...]
+    """Names of the tools that were called among them."""
+
+    compensations: tuple[Compensation, ...]
+    """What would become of what those calls did."""
+
+    tokens: Tokens
+    """What those messages cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happens while a turn runs."""
+
+    kind: EventKind
+    """What happened."""
+
+    text: str = ""
+    """For `token` a piece of the draft, for `notice` and `reply` the whole."""
+
+    message_id: str | None = None
+    """Of the draft or message that it is about."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else, as plain JSON."""
+
+    reply: Reply | None = None
+    """For the last event, `reply`; `None` otherwise."""
+
+
+def event_of(mode: str, chunk: Any) -> Event | None:
+    """A stream event of the graph as an event of the conversation.
+
+    Args:
+        mode: `messages` or `custom`.
+        chunk: What LangGraph streamed in that mode.
+
+    Returns:
+        `None` for what is not the user's to see.
+    """
+    if mode == "custom":
+        if not isinstance(chunk, Mapping) or "unsay" not in chunk:
+            return None
+        data = {key: value for key, value in chunk.items() if key not in ("unsay", "message_id")}
+        return Event(
+            kind=chunk["unsay"],
+            text=str(chunk.get("text", "")),
+            message_id=chunk.get("message_id"),
+            data=data,
+        )
+    message, metadata = chunk
+    spoken_by_model = isinstance(message, AIMessage | AIMessageChunk) and not is_notice(message)
+    if not spoken_by_model or metadata.get("langgraph_node") != "process_message":
+        return None
+    text = text_of(message)
+    return Event(kind="token", text=text, message_id=message.id) if text else None
+
+
+def _best_draft(request: Any) -> Mapping[str, Any] | None:
+    """The draft that a person is asked about; `None` where a tool or an agent asks of its own."""
+    try:
+        args = request["action_requests"][0]["args"]
+        return args if {"answer", "score"} <= set(args) else None
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
+    """What the turn that left this state ended in."""
+    turn = state.get("turn")
+    turn_id = turn["question_id"] if turn else None
+    if not interrupts:
+        reply = reply_to(state["messages"][-1], state.get("checkpoints", []))
+        return replace(reply, turn_id=turn_id)
+    request = interrupts[0].value
+    best = _best_draft(request)
+    if best is None:
+        asked = request if isinstance(request, Mapping) else {"value": request}
+        return Reply(kind="decision", text="", message_id=None, request=asked, turn_id=turn_id)
+    return Reply(
+        kind="decision",
+        text=best["answer"],
+        message_id=None,
+        score=best["score"],
+        outcome="failed",
+        request=request,
+        turn_id=turn_id,
+    )
+
+
+def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
+    """An answer or a notice as the reply of its turn, as far as it is stored.
+
+    Args:
+        answer: As it stands on a record, or in what was cut.
+        checkpoints: That stand with it.
+    """
+    if is_notice(answer):
+        return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
+    mark = mark_of(answer)
+    own = (each["id"] for each in checkpoints if each["message_id"] == answer.id)
+    return Reply(
+        kind="answer",
+        text=text_of(answer),
+        message_id=answer.id,
+        score=mark.get("score"),
+        outcome=mark.get("outcome"),
+        reason=mark.get("reason", ""),
+        topic=mark.get("topic", ""),
+        flag=mark.get("flag"),
+        rollbacks=mark.get("rollbacks", 0),
+        checkpoint_id=next(own, None),
+    )

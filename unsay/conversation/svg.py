@@ -1,0 +1,378 @@
+"""A thread as pictures: its scores and its tree, for notebooks and pages."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from xml.etree import ElementTree as ET
+
+from unsay.conversation.timeline import Timeline, TurnView
+from unsay.conversation.tree import (
+    ELSEWHERE,
+    Cuts,
+    Outline,
+    TurnRow,
+    counted,
+    cut_head,
+    failed,
+    hidden_text,
+    notes_of,
+    one_line,
+    outline,
+    question_of,
+    score_text,
+    summary_of,
+    tree_text,
+)
+from unsay.messages.content import cells_of
+
+__all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
+
+
+WIDTH = 960
+"""Of every picture, in pixels."""
+
+
+_INK, _FAINT, _RULE, _PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
+
+
+_PASSED, _FAILED, _MARK = "#0b5cad", "#b3261e", "#0a6b4f"
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 826, 48, 208
+
+
+_TURNS_Y, _UNSCORED_Y, _TAKEN_Y, _LEGEND_Y = 232, 255, 277, 307
+
+
+_TICKS = 20
+
+
+_TRUNK, _TEXT, _BRANCH = 28, 118, 138
+
+
+_ROW = 25
+
+
+_ROOM = 112
+
+
+def mimebundle(timeline: Timeline) -> dict[str, str]:
+    """The thread in the formats that a notebook chooses from."""
+    return {
+        "text/plain": tree_text(timeline),
+        "text/markdown": _markdown(timeline),
+        "image/svg+xml": picture_svg(timeline),
+        "text/html": picture_html(timeline),
+    }
+
+
+def _markdown(timeline: Timeline) -> str:
+    tree = tree_text(timeline)
+    ticks = max((len(run) for run in re.findall("`+", tree)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{fence}text\n{tree}\n{fence}"
+
+
+def picture_svg(timeline: Timeline) -> str:
+    """The scores and, below them, the tree."""
+    return _written(_picture(timeline))
+
+
+def score_svg(timeline: Timeline) -> str:
+    """The score of each turn, both thresholds, the checkpoints and what was taken back."""
+    return _written(_framed(timeline, [_scores(timeline)]))
+
+
+def tree_svg(timeline: Timeline) -> str:
+    """The turns from the top down, with what was cut as side branches."""
+    return _written(_framed(timeline, [_tree(timeline)]))
+
+
+def picture_html(timeline: Timeline) -> str:
+    """The picture, and the same as a table that a screen reader can walk through."""
+    page = ET.Element("div")
+    page.append(_picture(timeline))
+    if timeline.turns:
+        page.append(_table(timeline))
+    return ET.tostring(page, encoding="unicode", method="html")
+
+
+def _picture(timeline: Timeline) -> ET.Element:
+    return _framed(timeline, [_scores(timeline), _tree(timeline)])
+
+
+def _written(svg: ET.Element) -> str:
+    return ET.tostring(svg, encoding="unicode")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Panel:
+    """One drawing, from its own left upper corner."""
+
+    height: float = 0
+    group: ET.Element = field(default_factory=lambda: ET.Element("g"))
+
+    def put(self, tag: str, **attributes: object) -> ET.Element:
+        named = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
+        return ET.SubElement(self.group, tag, named)
+
+    def text(self, x: float, y: float, words: str, color: str = _INK, **more: object) -> ET.Element:
+        element = self.put("text", x=x, y=y, fill=color, **more)
+        element.text = words
+        return element
+
+    def rule(self, y: float, color: str, dashes: str = "none") -> None:
+        self.put("line", x1=_LEFT, y1=y, x2=_RIGHT, y2=y, stroke=color, stroke_dasharray=dashes)
+
+    def cross(self, x: float, y: float) -> None:
+        path = f"M{x - 4},{y - 4} l8,8 m0,-8 l-8,8"
+        self.put("path", d=path, stroke=_FAILED, stroke_width=1.8, fill="none")
+
+    def diamond(self, x: float, y: float) -> None:
+        path = f"M{x},{y - 10} l10,10 l-10,10 l-10,-10 z"
+        self.put("path", d=path, stroke=_MARK, stroke_width=2, fill=_PAPER)
+
+    def dot(self, x: float, y: float, kind: str) -> ET.Element:
+        """A circle for passed, a triangle on its tip for failed, a ring for unscored."""
+        if kind == "failed":
+            return self.put("path", d=f"M{x - 6},{y - 5} h12 l-6,11 z", fill=_FAILED)
+        if kind == "unscored":
+            return self.put("circle", cx=x, cy=y, r=4, fill=_PAPER, stroke=_INK, stroke_width=1.5)
+        return self.put("circle", cx=x, cy=y, r=4.5, fill=_PASSED)
+
+    def turn(self, x: float, y: float, row: TurnRow) -> None:
+        """The mark of a turn, in a diamond where a checkpoint stands."""
+        if row.marks:
+            self.diamond(x, y)
+        mark = self.dot(x, y, _kind(row.view))
+        ET.SubElement(mark, "title").text = _told(row.view)
+
+
+def _kind(turn: TurnView) -> str:
+    if failed(turn):
+        return "failed"
+    return "unscored" if turn.score is None else "passed"
+
+
+def _told(turn: TurnView) -> str:
+    said = [f"Turn {turn.number}: {score_text(turn)} {_result(turn)}", question_of(turn, 80)]
+    return ". ".join([*said, *filter(None, [one_line(turn.reason, 160)])])
+
+
+def _result(turn: TurnView) -> str:
+    return ", ".join([turn.outcome or "not judged", *notes_of(turn)])
+
+
+def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
+    height = sum(panel.height for panel in panels)
+    svg = ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "width": str(WIDTH),
+            "height": str(height),
+            "viewBox": f"0 0 {WIDTH} {height}",
+            "role": "img",
+            "font-family": "sans-serif",
+            "font-size": "13",
+            "style": "max-width:100%;height:auto",
+        },
+    )
+    ET.SubElement(svg, "title").text = summary_of(timeline)
+    ET.SubElement(svg, "desc").text = _described(timeline)
+    paper = {"width": "100%", "height": "100%", "rx": "6", "fill": _PAPER, "stroke": _RULE}
+    ET.SubElement(svg, "rect", paper)
+    top = 0.0
+    for panel in panels:
+        panel.group.set("transform", f"translate(0 {top})")
+        svg.append(panel.group)
+        top += panel.height
+    return svg
+
+
+def _described(timeline: Timeline) -> str:
+    scores = [turn.score for turn in timeline.turns if turn.score is not None]
+    span = f"Scores from {min(scores):.2f} to {max(scores):.2f}" if scores else "No scores"
+    bad = counted(sum(map(failed, timeline.turns)), "failed turn")
+    return (
+        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
+        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on."
+    )
+
+
+def _scores(timeline: Timeline) -> _Panel:
+    tree = outline(timeline)
+    if not tree.rows:
+        return _nothing_said()
+    panel = _Panel(height=_LEGEND_Y + 16)
+    panel.text(16, 26, "Score of each turn", font_weight="bold")
+    if tree.hidden_turns:
+        panel.text(_RIGHT, 26, hidden_text(tree), _FAINT, text_anchor="end")
+    _axes(panel, timeline)
+    _curve(panel, tree.rows)
+    _legend(panel)
+    return panel
+
+
+def _nothing_said() -> _Panel:
+    panel = _Panel(height=84)
+    middle = WIDTH // 2
+    panel.text(middle, 38, "Nothing has been said yet.", text_anchor="middle", font_size=15)
+    hint = "The first answer and its score will appear here."
+    panel.text(middle, 62, hint, _FAINT, text_anchor="middle")
+    return panel
+
+
+def _height_of(score: float) -> float:
+    return round(_BOTTOM - score * (_BOTTOM - _TOP), 1)
+
+
+def _axes(panel: _Panel, timeline: Timeline) -> None:
+    for score in (0.0, 0.5, 1.0):
+        panel.rule(_height_of(score), _RULE)
+        panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
+    for name, y in (("turn", _TURNS_Y), ("no score", _UNSCORED_Y), ("taken back", _TAKEN_Y)):
+        panel.text(_LEFT - 10, y, name, _FAINT, text_anchor="end")
+    low, high = timeline.quality_threshold, timeline.checkpoint_threshold
+    panel.rule(_height_of(low), _FAILED, dashes="6 4")
+    panel.rule(_height_of(high), _MARK, dashes="2 4")
+    # Close thresholds would write over each other.
+    apart = max(0.0, 16 - (_height_of(low) - _height_of(high))) / 2
+    panel.text(_RIGHT + 8, _height_of(high) + 4 - apart, f"checkpoint ≥ {high:.2f}", _MARK)
+    panel.text(_RIGHT + 8, _height_of(low) + 4 + apart, f"fails < {low:.2f}", _FAILED)
+
+
+def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
+    step = (_RIGHT - _LEFT) / len(rows)
+    places = [(round(_LEFT + (index + 0.5) * step, 1), row) for index, row in enumerate(rows)]
+    for scored, run in groupby(places, key=lambda place: place[1].view.score is not None):
+        if scored:
+            points = " ".join(f"{x},{_height_of(row.view.score or 0.0)}" for x, row in run)
+            panel.put("polyline", points=points, fill="none", stroke=_PASSED, stroke_width=1.5)
+    for x, row in places:
+        _column(panel, x, row)
+    every = -(-len(rows) // _TICKS)
+    for x, row in places[::-1][::every]:
+        panel.text(x, _TURNS_Y, str(row.view.number), _FAINT, text_anchor="middle")
+
+
+def _column(panel: _Panel, x: float, row: TurnRow) -> None:
+    score = row.view.score
+    y = _UNSCORED_Y - 4 if score is None else _height_of(score)
+    panel.turn(x, y, row)
+    if row.view.rollbacks:
+        panel.cross(x, _TAKEN_Y - 4)
+    if row.view.rollbacks > 1:
+        panel.text(x + 7, _TAKEN_Y, str(row.view.rollbacks), _FAINT, font_size=11)
+
+
+def _legend(panel: _Panel) -> None:
+    y = _LEGEND_Y - 4
+    for x, kind in ((_LEFT, "passed"), (_LEFT + 90, "failed"), (_LEFT + 180, "unscored")):
+        panel.dot(x, y, kind)
+        panel.text(x + 12, _LEGEND_Y, kind, _FAINT)
+    panel.diamond(_LEFT + 290, y)
+    panel.text(_LEFT + 306, _LEGEND_Y, "checkpoint", _FAINT)
+    panel.cross(_LEFT + 404, y)
+    panel.text(_LEFT + 416, _LEGEND_Y, "taken back before this answer, how often", _FAINT)
+
+
+def _tree(timeline: Timeline) -> _Panel:
+    tree, panel = outline(timeline), _Panel()
+    trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
+    panel.text(16, 26, summary_of(timeline), font_weight="bold")
+    y = _start(panel, tree, 26 + _ROW)
+    end = y
+    for row in tree.rows:
+        y += _ROW
+        end = y
+        _turn(panel, y, row)
+        y = _branches(panel, y, row.cuts)
+    trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
+    if tree.elsewhere.shown:
+        y += _ROW
+        panel.text(16, y + 4, ELSEWHERE, _FAINT)
+        y = _branches(panel, y, tree.elsewhere, rooted=False)
+    panel.height = y + _ROW
+    return panel
+
+
+def _start(panel: _Panel, tree: Outline, y: int) -> int:
+    place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
+    panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
+    panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
+    y = _branches(panel, y, tree.at_start)
+    if tree.hidden_turns:
+        y += _ROW
+        panel.text(_TRUNK + 16, y + 4, hidden_text(tree), _FAINT)
+    return y
+
+
+def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
+    panel.turn(_TRUNK, y, row)
+    panel.text(_TRUNK + 46, y + 4, str(row.view.number), text_anchor="end", font_weight="bold")
+    color = _FAILED if failed(row.view) else _INK
+    panel.text(_TEXT - 8, y + 4, score_text(row.view), color, text_anchor="end")
+    tails = [(f"· {one_line(row.view.topic, 20)}", _FAINT)] if row.view.topic else []
+    tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.marks]
+    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.view)]
+    room = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
+    line = panel.text(_TEXT, y + 4, _fitted_question(row.view, max(24, min(64, room))))
+    for words, fill in tails:
+        ET.SubElement(line, "tspan", {"dx": "9", "fill": fill}).text = words
+
+
+def _fitted_question(turn: TurnView, room: int) -> str:
+    words = question_of(turn, room)
+    return question_of(turn, room * room // max(room, _breadth(words)))
+
+
+def _breadth(words: str) -> int:
+    """Width in cells of a proportional font, where capitals are wide."""
+    return cells_of(words) + sum(char.isupper() for char in words) // 2
+
+
+def _branches(panel: _Panel, y: int, cuts: Cuts, *, rooted: bool = True) -> int:
+    """Draw what was cut in one place, from the row below on; where the last row stands."""
+    for words, crossed in _cut_lines(cuts):
+        y += _ROW
+        if rooted:
+            path = f"M{_TRUNK},{y - 12} q0,12 12,12 H{_BRANCH - 8}"
+            panel.put("path", d=path, fill="none", stroke=_FAINT, stroke_dasharray="4 3")
+        if crossed:
+            panel.cross(_BRANCH, y)
+        panel.text(_BRANCH + 12, y + 4, words, _FAINT)
+    return y
+
+
+def _cut_lines(cuts: Cuts) -> Iterator[tuple[str, bool]]:
+    if cuts.hidden:
+        yield f"{counted(cuts.hidden, 'older cut')} not shown", False
+    for cut in cuts.shown:
+        reason = one_line(cut["reason"], 72)
+        yield cut_head(cut) + (f": {reason}" if reason else ""), True
+
+
+def _table(timeline: Timeline) -> ET.Element:
+    """The turns that the picture shows, folded away until it is opened."""
+    details = ET.Element("details")
+    ET.SubElement(details, "summary").text = "The turns as a table"
+    table = ET.SubElement(details, "table")
+    ET.SubElement(table, "caption").text = summary_of(timeline)
+    tree = outline(timeline)
+    head = ET.SubElement(ET.SubElement(table, "thead"), "tr")
+    for name in ("Turn", "Score", "Result", "Topic", "Question", "Checkpoint"):
+        ET.SubElement(head, "th", {"scope": "col"}).text = name
+    body = ET.SubElement(table, "tbody")
+    for row in tree.rows:
+        _table_row(ET.SubElement(body, "tr"), row)
+    return details
+
+
+def _table_row(line: ET.Element, row: TurnRow) -> None:
+    turn = row.view
+    ET.SubElement(line, "th", {"scope": "row"}).text = str(turn.number)
+    topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
+    for words in (score_text(turn), _result(turn), topic, asked, ", ".join(row.marks)):
+        ET.SubElement(line, "td").text = words

@@ -1,0 +1,347 @@
+"""A conversation's verbs, written once for scripts and for async code."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import StateSnapshot
+
+from unsay.conversation.timeline import Timeline, timeline_of
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.errors import ConflictError, InvalidNameError, UnknownThreadError
+from unsay.graph.builder import Graph
+from unsay.history.compensations import Compensation, Report
+from unsay.history.run import run_named_after
+from unsay.history.threads import find_session, read_journal, revise
+from unsay.messages.content import text_of
+from unsay.nodes.evaluate_quality import open_turn as begun
+from unsay.operations.commands import parse_command
+from unsay.operations.compensate import finish
+from unsay.operations.compensation_plan import book
+from unsay.operations.offload import reach, whole
+from unsay.operations.pending import read_entry
+from unsay.operations.record_events import write_ahead
+from unsay.operations.rollback import turns_left
+from unsay.operations.run_lifecycle import DIED, give_up_run
+from unsay.operations.titles import title_of
+from unsay.runtime import Scope, Services
+from unsay.settings import Context
+from unsay.state import State, Update, sealed_of
+from unsay.storage.base import Database, translated
+from unsay.storage.locks import WriterLock
+
+THREAD_CHARS = 200
+"""Longest thread id."""
+
+
+def check_thread(name: str) -> str:
+    """The name of a thread.
+
+    Raises:
+        InvalidNameError: It is blank, too long, or has characters that cannot be printed.
+    """
+    if not name.strip() or len(name) > THREAD_CHARS or not name.isprintable():
+        raise InvalidNameError(
+            f"{name!r} cannot name a thread: use 1 to {THREAD_CHARS} printable characters"
+        )
+    return name
+
+
+def reopened(thread_id: str, state: Mapping[str, Any], journal: Sequence[Any]) -> dict[str, Any]:
+    """What puts the words of a process that died on the record, as a turn that has not ended.
+
+    Args:
+        thread_id: Whose.
+        state: As it is.
+        journal: What was about to be said.
+    """
+    after: Any = {**state, "messages": [*state.get("messages", []), *journal]}
+    run_id = run_named_after(thread_id, journal[-1].id)
+    turn = begun(after, read_entry(after["messages"], state.get("turn")), run_id)
+    return {"messages": list(journal), "turn": turn}
+
+
+T = TypeVar("T")
+
+
+_LOCKS: dict[tuple[str, str], WriterLock] = {}
+
+
+_END = "create_checkpoint"
+"""Orders from outside are written as this node's: nothing comes after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """One thread of one database, and the graph over it."""
+
+    graph: Graph
+    services: Services
+    database: Database
+    thread_id: str
+    context: Context | None = None
+    writes: bool = True
+
+    @property
+    def config(self) -> RunnableConfig:
+        """LangGraph's configuration of this thread."""
+        return {"configurable": {"thread_id": self.thread_id}}
+
+    def scope(self, confirm: Callable[[Compensation], bool] | None = None) -> Scope:
+        """What an order from outside may use; nobody listens to its events.
+
+        Args:
+            confirm: Whether a tool's call may be taken back that a person must confirm.
+        """
+        return Scope(
+            services=self.services,
+            settings=self.services.settings.for_run(self.context),
+            config=self.config,
+            store=self.database.store,
+            thread_id=self.thread_id,
+            emit=lambda _: None,
+            is_reader=not self.writes,
+            confirm=confirm,
+        )
+
+    def run_scope(self, state: Mapping[str, Any]) -> Scope:
+        """The scope of the run that the state's turn belongs to."""
+        turn = state.get("turn")
+        return replace(self.scope(), run_id=turn.get("run_id") if turn else None)
+
+    @property
+    def lock(self) -> WriterLock:
+        """The lock on the thread: one writer at a time, in this process and in all others."""
+        return _LOCKS.setdefault((self.database.path, self.thread_id), WriterLock())
+
+    def waiting(self) -> Call:
+        """A call that takes the lock once it is free."""
+        return Call(
+            blocking=lambda: drive(self._taking()), awaitable=lambda: adrive(self._taking())
+        )
+
+    def _taking(self) -> Steps[None]:
+        settings = self.services.settings
+        wait, lease = settings.thread_wait_seconds, settings.lease_seconds
+        with translated(self.database.path):
+            yield from self.lock.take(
+                self.database.leases, self.thread_id, wait_seconds=wait, lease_seconds=lease
+            )
+
+    def alone(self, steps: Steps[T]) -> Steps[T]:
+        """The steps with the thread's lock held, and SQLite's errors explained."""
+        yield from self._taking()
+        try:
+            with translated(self.database.path):
+                return (yield from steps)
+        finally:
+            self.lock.release()
+
+    def reading(self, ask: Callable[["Talk"], Steps[T]]) -> Steps[T]:
+        """Steps that write nothing and wait for no writer: what is committed is whole."""
+        with translated(self.database.path):
+            return (yield from ask(replace(self, writes=False)))
+
+    def snapshot(self) -> Steps[StateSnapshot]:
+        """The thread's state, empty for a thread that does not exist.
+
+        A process may have died between a step's writes and its checkpoint: the state then
+        shows what the next input would drop. Such a step is committed first.
+        """
+        snapshot: StateSnapshot = yield self._reading()
+        if not self.writes:
+            return snapshot
+        half_committed = snapshot.tasks and not snapshot.next
+        lost = None if half_committed else (yield from self._lost(snapshot))
+        if half_committed or lost:
+            yield self._committing(lost)
+            snapshot = yield self._reading()
+        return snapshot
+
+    def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
+        """What a process that died had said and not yet committed; `None` for nothing.
+
+        A journal whose words are on the record has served: were it kept, whoever takes them off
+        would see them come back. A command is not brought back: it may have been obeyed, and
+        nobody expects it to be obeyed later.
+        """
+        store = self.database.store
+        journal = yield from read_journal(store, self.thread_id)
+        on_record = {message.id for message in snapshot.values.get("messages", [])}
+        if not journal:
+            return None
+        command = parse_command(text_of(journal[-1]))
+        if command is not None or any(message.id in on_record for message in journal):
+            if command is not None:
+                dead = run_named_after(self.thread_id, journal[-1].id)
+                yield from give_up_run(replace(self.scope(), run_id=dead), DIED)
+            yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
+            return None
+        return reopened(self.thread_id, snapshot.values, journal)
+
+    def _reading(self) -> Call:
+        return Call(
+            blocking=lambda: self.graph.get_state(self.config),
+            awaitable=lambda: self.graph.aget_state(self.config),
+        )
+
+    def _committing(self, value: Any) -> Call:
+        """A call that commits an input, or a step whose writes are stored, and takes no other."""
+        options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
+        return Call(
+            blocking=lambda: self.graph.invoke(value, self.config, **options),
+            awaitable=lambda: self.graph.ainvoke(value, self.config, **options),
+        )
+
+    def known(self) -> Steps[State]:
+        """The state of a thread that exists.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said in it.
+        """
+        snapshot = yield from self.snapshot()
+        if not any(snapshot.values.get(key) for key in ("messages", "turn", "ledger")):
+            raise UnknownThreadError(
+                f"There is no thread {self.thread_id!r} in {self.database.path!r}; "
+                "`unsay threads` lists those there are"
+            )
+        state: State = snapshot.values  # type: ignore[assignment]
+        return state
+
+    def settled(self) -> Steps[State]:
+        """The state of a thread that exists and in which no turn is under way.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said in it.
+            ConflictError: A turn waits to be gone on with.
+        """
+        state = yield from self.known()
+        snapshot = yield from self.snapshot()
+        if snapshot.next:
+            raise ConflictError(
+                "A turn of this thread was stopped: resume it, say something else, or undo it first"
+            )
+        return state
+
+    def whole(self) -> Steps[State]:
+        """The state of a thread that exists, with all of its record: for whoever only reads.
+
+        Raises:
+            UnknownThreadError: Nothing was ever said in it.
+            DatabaseCorruptError: What the state let go of is missing or was changed.
+        """
+        state = yield from self.known()
+        return (yield from whole(state, self.scope()))
+
+    def record(self) -> Steps[list[AnyMessage]]:
+        """All of the thread's record, empty for a thread that does not exist."""
+        return list((yield from self.read()).get("messages", []))
+
+    def read(self) -> Steps[State]:
+        """The state with all of its record, empty for a thread that does not exist."""
+        state: Any = (yield from self.snapshot()).values
+        return (yield from whole(state, self.scope()))
+
+    def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
+        """The state once it holds some places of the record, which it may have let go of.
+
+        Args:
+            state: As it is.
+            wanted: Ids of messages; `None` is the record's beginning.
+            turns: How many answered turns it must hold.
+
+        Raises:
+            DatabaseCorruptError: What the state let go of is missing or was changed.
+        """
+        scope = self.scope()
+        update = yield from reach(state, scope, wanted, turns=turns)
+        if not update:
+            return state
+        yield from self.write(state, scope, update)
+        return (yield from self.known())
+
+    def run_options(self) -> dict[str, Any]:
+        """How the graph is run, with this conversation's overrides.
+
+        A turn is one commit: what was said is in the journal by then. With tools every step
+        is one, so that a tool which finished never runs again.
+        """
+        durability = "sync" if self.services.tools else "exit"
+        return {"durability": durability, "context": self.context}
+
+    def streaming(self) -> dict[str, Any]:
+        """How the graph is run where somebody looks on."""
+        return {**self.run_options(), "stream_mode": ["messages", "custom"]}
+
+    def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
+        """Write the thread's line in the catalogue once a turn or an order has ended."""
+        store, now = self.database.store, self.scope().now()
+        listed = yield from find_session(store, self.thread_id)
+        title = "" if listed is None else listed.title
+        if listed is None or not listed.turns:
+            title = yield from title_of(state, self.scope())
+        turns = turns_left(state.get("messages", []), sealed_of(state))
+        yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=None)
+
+    def add(self, messages: Iterable[Any]) -> Steps[None]:
+        """Put messages on the record without a run; the next turn judges the answers."""
+        given = [
+            m if m.id else m.model_copy(update={"id": str(uuid4())})
+            for m in convert_to_messages(list(messages))
+        ]
+        state: Any = (yield from self.snapshot()).values
+        update = Update(messages=given)
+        if any(each.id == REMOVE_ALL_MESSAGES for each in given):
+            update["sealed"] = None
+        else:
+            yield from self._reached_by(state, given)
+        yield from self.commit(update)
+        snapshot = yield from self.snapshot()
+        yield from self.list_thread(snapshot.values)
+
+    def _reached_by(self, state: State, given: Sequence[BaseMessage]) -> Steps[None]:
+        """Have the state hold what some messages replace or take away.
+
+        Where one is taken away it also holds a message before the rest: a record of which
+        nothing is left that was known is one that the host has emptied.
+        """
+        sealed = sealed_of(state)
+        if sealed is not None:
+            removes = any(each.type == "remove" for each in given)
+            last = {sealed["last"]} if removes else set()
+            yield from self.reached(state, {*(each.id for each in given), *last})
+
+    def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
+        """Commit an order's update, with what it did in the ledger; take back what tools did.
+
+        Raises:
+            ConflictError: A person must confirm that first; nothing was changed.
+        """
+        yield from book(state, scope, update)
+        yield from self.commit((yield from write_ahead(state, scope, update)))
+        report = yield from finish(state, scope)
+        if report.outcomes:
+            yield from self.commit(Update(owed=[]))
+        return report
+
+    def commit(self, update: Update) -> Steps[None]:
+        """Commit an update that no run makes."""
+        values = dict(update)
+        yield Call(
+            blocking=lambda: self.graph.update_state(self.config, values, as_node=_END),
+            awaitable=lambda: self.graph.aupdate_state(self.config, values, as_node=_END),
+        )
+
+    def timeline(self) -> Steps[Timeline]:
+        """The thread as a person sees it."""
+        return self.timeline_now((yield from self.whole()))
+
+    def timeline_now(self, state: Mapping[str, Any]) -> Timeline:
+        """A state as a person sees it."""
+        settings = self.scope().settings
+        thresholds = (settings.quality_threshold, settings.checkpoint_threshold)
+        return timeline_of(self.thread_id, state, thresholds)

@@ -1,0 +1,236 @@
+"""A thread as a person sees it: its turns, checkpoints and what was cut."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.exclusions import forgotten_ids, forgotten_topics
+from unsay.context.topics import by_topic
+from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
+from unsay.messages.content import text_of
+from unsay.types import Checkpoint, CutRef, Forgotten, Pin, Topic
+
+SCHEMA_VERSION = 1
+"""Of every JSON object that the command line prints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One turn on the current branch."""
+
+    number: int
+    """From 1."""
+
+    question: str
+    """The user's words; empty when an answer was put in without one."""
+
+    answer: str | None
+    """The delivered words; `None` while the question waits."""
+
+    message_id: str | None
+    """Of the answer, or of the waiting question."""
+
+    question_id: str | None
+    """Of the question; `None` for an answer that was put in without one."""
+
+    score: float | None
+    """From 0 to 1; `None` for unscored."""
+
+    outcome: str | None
+    """`passed`, `failed` or `unscored`; `None` when nobody judged."""
+
+    reason: str
+    """The judge's."""
+
+    topic: str
+    """Label of its topic."""
+
+    flag: str | None
+    """`low_quality` for a delivered draft that failed, `by_person` for a person's own words."""
+
+    rollbacks: int
+    """How often the turn was taken back before this answer."""
+
+    pinned: bool = False
+    """Whether its question or its answer is pinned."""
+
+    forgotten: bool = False
+    """Whether a person had its question or its answer forgotten: views tell nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """One topic of the thread."""
+
+    label: str
+    """Taken from the question that opened it."""
+
+    folded: bool
+    """Whether views leave its messages out."""
+
+    summary: str | None
+    """What stands for them; `None` while it is open."""
+
+    forgotten: bool = False
+    """Whether a person had all of it forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """All of a thread at one moment."""
+
+    thread_id: str
+    """Whose."""
+
+    turns: tuple[TurnView, ...]
+    """Of the current branch, oldest first."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    """Of the current branch."""
+
+    cuts: tuple[CutRef, ...]
+    """What rollbacks took off, oldest first, without the messages."""
+
+    topics: tuple[TopicView, ...]
+    """In the order in which they came up."""
+
+    current_topic: str
+    """Label of the topic under way."""
+
+    quality_threshold: float
+    """Under it an answer fails."""
+
+    checkpoint_threshold: float
+    """From it on an answer is a checkpoint."""
+
+    pins: tuple[Pin, ...] = ()
+    """Messages that no view leaves out, the one pinned first first."""
+
+    forgotten: tuple[Forgotten, ...] = ()
+    """What a person had forgotten, oldest first; `restore` takes their ids."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, with `schema_version`."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def turn_views(messages: Sequence[AnyMessage], topics: Mapping[str | None, str]) -> list[TurnView]:
+    """The turns of a record, a waiting question last.
+
+    Args:
+        messages: The record.
+        topics: Label of the topic of each message id.
+    """
+    views: list[TurnView] = []
+    waiting: AnyMessage | None = None
+    for message in spoken(messages):
+        if is_question(message):
+            waiting = message
+        elif is_answer(message):
+            views.append(_view(len(views) + 1, waiting, message, topics))
+            waiting = None
+    if waiting is not None:
+        views.append(_view(len(views) + 1, waiting, None, topics))
+    return views
+
+
+def _view(
+    number: int,
+    question: AnyMessage | None,
+    answer: AnyMessage | None,
+    topics: Mapping[str | None, str],
+) -> TurnView:
+    mark = mark_of(answer) if answer is not None else {}
+    last = answer if answer is not None else question
+    message_id = last.id if last is not None else None
+    return TurnView(
+        number=number,
+        question="" if question is None else text_of(question),
+        answer=None if answer is None else text_of(answer),
+        message_id=message_id,
+        question_id=None if question is None else question.id,
+        score=mark.get("score"),
+        outcome=mark.get("outcome"),
+        reason=mark.get("reason", ""),
+        topic=topics.get(message_id, ""),
+        flag=mark.get("flag"),
+        rollbacks=mark.get("rollbacks", 0),
+    )
+
+
+def topic_labels(state: Mapping[str, Any]) -> dict[str | None, str]:
+    """Label of the topic of each message."""
+    labels = {each["id"]: each["label"] for each in state.get("topics", [])}
+    grouped = by_topic(state.get("messages", []), state.get("segments", []))
+    return {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
+
+
+def kept_views(views: Sequence[TurnView], state: Mapping[str, Any]) -> list[TurnView]:
+    """The turns, with what is pinned and what is forgotten of them."""
+    entries = state.get("forgotten", [])
+    gone = forgotten_ids(state.get("messages", []), state.get("segments", []), entries)
+    pins = {each["message_id"] for each in state.get("pins", [])}
+    if not gone and not pins:
+        return list(views)
+    return [
+        replace(
+            each,
+            pinned=not pins.isdisjoint({each.question_id, each.message_id}),
+            forgotten=not gone.isdisjoint({each.question_id or "", each.message_id or ""}),
+        )
+        for each in views
+    ]
+
+
+def topic_views(
+    topics: Sequence[Topic],
+    present: set[str],
+    current: str | None,
+    forgotten: Collection[str] = (),
+) -> list[TopicView]:
+    """The topics that the current branch has."""
+    return [
+        TopicView(
+            label=each["label"],
+            folded=each["id"] != current,
+            summary=each["summary"] if each["id"] != current else None,
+            forgotten=each["id"] in forgotten,
+        )
+        for each in topics
+        if each["id"] in present
+    ]
+
+
+def timeline_of(
+    thread_id: str, state: Mapping[str, Any], thresholds: tuple[float, float]
+) -> Timeline:
+    """The timeline of a state.
+
+    Args:
+        thread_id: Whose state it is.
+        state: As LangGraph returns it.
+        thresholds: Quality and checkpoint threshold.
+    """
+    segments = state.get("segments", [])
+    refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("cuts", [])]
+    return Timeline(
+        thread_id=thread_id,
+        turns=tuple(kept_views(turn_views(state.get("messages", []), topic_labels(state)), state)),
+        checkpoints=tuple(state.get("checkpoints", [])),
+        cuts=tuple(refs),  # type: ignore[arg-type]
+        topics=tuple(
+            topic_views(
+                state.get("topics", []),
+                {each["topic_id"] for each in segments},
+                segments[-1]["topic_id"] if segments else None,
+                forgotten_topics(state.get("forgotten", [])),
+            )
+        ),
+        current_topic=state.get("current_topic", ""),
+        quality_threshold=thresholds[0],
+        checkpoint_threshold=thresholds[1],
+        pins=tuple(state.get("pins", [])),
+        forgotten=tuple(state.get("forgotten", [])),
+    )

@@ -1,0 +1,138 @@
+"""How good a thread's summaries are: a sample of them, judged on request."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.compaction import Fold, hidden, standing
+from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, told_topics, untold
+from unsay.context.topics import by_topic
+from unsay.conversation.thread import Talk
+from unsay.effects import Steps
+from unsay.errors import InputError
+from unsay.generation.judge import judge_summary
+from unsay.prompts.fields import Texts
+from unsay.state import State
+from unsay.types import Topic, Verdict
+
+SAMPLE = 5
+"""How many summaries are judged where nobody says."""
+
+
+TOPIC = "topic"
+"""The rule by which a topic that was left is summarized; others are named by their strategies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One summary, and what it stands for."""
+
+    text: str
+    """As views show it."""
+
+    why: str
+    """The rule that left the messages out, such as `middle` or `topic`."""
+
+    topic_id: str | None
+    """Of the topic that it tells of; `None` where a fold knows no topics."""
+
+    messages: tuple[AnyMessage, ...]
+    """Those that it stands for, oldest first; at least one."""
+
+    @property
+    def key(self) -> str:
+        """The same for the same words about the same messages."""
+        ids = "\x00".join([self.why, self.text, *(each.id or "" for each in self.messages)])
+        return hashlib.sha256(ids.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSummary:
+    """A summary and its verdict."""
+
+    summary: Summary
+    """What was judged."""
+
+    verdict: Verdict
+    """Unscored where the judge failed, or where no model judges."""
+
+
+def judge_summaries(
+    talk: Talk, sample: int | None = SAMPLE, seed: int = 0
+) -> Steps[tuple[JudgedSummary, ...]]:
+    """Have some of a thread's summaries judged; nothing of the thread changes but what was spent.
+
+    Args:
+        talk: The thread.
+        sample: How many at most; `None` is all.
+        seed: Another one chooses others; the same one chooses the same of the same summaries.
+
+    Raises:
+        InputError: `sample` is under 1.
+        UnknownThreadError: Nothing was ever said.
+    """
+    if sample is not None and sample < 1:
+        raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
+    state, scope = (yield from talk.whole()), talk.scope()
+    found = summaries_of(state, scope.texts(state["messages"]))
+    judged: list[JudgedSummary] = []
+    for each in chosen(found, sample, seed):
+        verdict = yield from judge_summary(each.messages, each.text, scope, key=each.key)
+        judged.append(JudgedSummary(summary=each, verdict=verdict))
+    return tuple(judged)
+
+
+def chosen(summaries: Sequence[Summary], sample: int | None, seed: int) -> list[Summary]:
+    """A sample, in the order in which they stand."""
+    drawn = sorted(
+        range(len(summaries)),
+        key=lambda place: hashlib.sha256(f"{seed} {summaries[place].key}".encode()).digest(),
+    )
+    return [summaries[place] for place in sorted(drawn[:sample])]
+
+
+def summaries_of(state: State, texts: Texts) -> list[Summary]:
+    """All summaries that views may show, those of folds first; none of what is forgotten.
+
+    Args:
+        state: With all of its record.
+        texts: Of the conversation's language.
+    """
+    record, segments = state["messages"], state.get("segments", [])
+    gone = state.get("forgotten", [])
+    out, cleared = forgotten_ids(record, segments, gone), cleared_ids(record, gone)
+    fold = untold(record, segments, state.get("fold", Fold()), forgotten=out, cleared=cleared)
+    said = remembered(record, segments, gone, texts)
+    grouped = by_topic(said, segments)
+    found = list(_of_fold(said, fold, None))
+    for name, own in fold.get("topics", {}).items():
+        found += _of_fold(grouped.get(name, []), own, name)
+    for topic in told_topics(state.get("topics", []), gone):
+        found += _of_topic(grouped.get(topic["id"], []), topic)
+    return found
+
+
+def _of_fold(messages: Sequence[AnyMessage], fold: Fold, topic_id: str | None) -> Iterator[Summary]:
+    """The summaries of a fold's spans, each of what no span before it left out."""
+    before: set[int] = set()
+    for span in standing(messages, fold):
+        own = sorted(hidden(messages, Fold(spans=[span])) - before)
+        before.update(own)
+        if span["summary"] and own:
+            yield Summary(
+                text=span["summary"],
+                why=span["why"],
+                topic_id=topic_id,
+                messages=tuple(messages[index] for index in own),
+            )
+
+
+def _of_topic(messages: Sequence[AnyMessage], topic: Topic) -> Iterator[Summary]:
+    """The summary of a topic that was left, as far as it had come then."""
+    ids = [message.id for message in messages]
+    if topic["summary"] and topic["summarized_through"] in ids:
+        end = ids.index(topic["summarized_through"]) + 1
+        said = tuple(messages[:end])
+        yield Summary(text=topic["summary"], why=TOPIC, topic_id=topic["id"], messages=said)

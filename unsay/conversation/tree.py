@@ -1,0 +1,309 @@
+"""The rows of a thread's tree, and the tree as text for a terminal."""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from unsay.conversation.timeline import Timeline, TurnView
+from unsay.messages.content import cells_of, preview
+from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
+
+SHOWN_TURNS = 60
+"""The newest so many turns are shown, and how many are hidden is said."""
+
+
+SHOWN_CUTS = 12
+"""The newest so many cuts are shown in one place."""
+
+
+ELSEWHERE = "set aside elsewhere"
+"""Heading of the cuts that hang from what is no longer on the branch."""
+
+
+CUT_WORDS: dict[CutKind, str] = {
+    "draft": "draft taken back",
+    "context": "context taken back",
+    "person": "rolled back",
+    "undo": "undone",
+    "redo": "left again",
+    "restore": "made way",
+    "retry": "answered anew",
+    "order": "an order",
+    "interrupted": "never finished",
+    "rejected": "draft rejected",
+}
+"""What a person calls each kind of cut."""
+
+
+FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
+"""What a person calls each flag."""
+
+
+_READ_CHARS = 400
+
+
+_NAME_CELLS = 128
+
+
+_JOINERS = "\u200c\u200d"
+
+
+_NEVER_IN_XML = "\ufffe\uffff"
+
+
+_STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """What was cut in one place."""
+
+    shown: tuple[CutRef, ...] = ()
+    """The newest, oldest first."""
+
+    hidden: int = 0
+    """How many older ones are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn with what stands at it and hangs from it."""
+
+    view: TurnView
+    """The turn itself."""
+
+    marks: tuple[str, ...]
+    """Names, or ids where there is none, of its checkpoints."""
+
+    cuts: Cuts
+    """They hang from its message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """The rows of a tree, from the top."""
+
+    at_start: Cuts
+    """They hang from the start of the conversation."""
+
+    hidden_turns: int
+    """How many of the oldest turns are left out."""
+
+    hidden_cuts: int
+    """How many cuts hang from these."""
+
+    rows: tuple[TurnRow, ...]
+    """The newest turns, oldest first."""
+
+    elsewhere: Cuts
+    """They hang from messages that are not on the branch, or are nobody's turn."""
+
+
+def outline(timeline: Timeline) -> Outline:
+    """The rows that a picture of the thread shows."""
+    first = max(0, len(timeline.turns) - SHOWN_TURNS)
+    hidden, shown = timeline.turns[:first], timeline.turns[first:]
+    earlier = {name for turn in hidden for name in _names(turn)}
+    placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
+    rest = [cut for cut in timeline.cuts if cut["base"] not in placed]
+    return Outline(
+        at_start=_cuts_at(timeline.cuts, None),
+        hidden_turns=len(hidden),
+        hidden_cuts=sum(cut["base"] in earlier for cut in timeline.cuts),
+        rows=tuple(
+            TurnRow(
+                view=turn,
+                marks=_marks_at(timeline.checkpoints, turn, placed),
+                cuts=_cuts_at(timeline.cuts, *_names(turn)),
+            )
+            for turn in shown
+        ),
+        elsewhere=_bounded(rest),
+    )
+
+
+def _marks_at(
+    checkpoints: Sequence[Checkpoint], turn: TurnView, placed: set[str | None]
+) -> tuple[str, ...]:
+    # One that stands at a question or a notice is shown at the turn before it.
+    return tuple(
+        one_line(each["name"] or each["id"], _NAME_CELLS)
+        for each in checkpoints
+        if each["message_id"] == turn.message_id
+        or (each["message_id"] not in placed and each["turn"] == turn.number)
+    )
+
+
+def _names(turn: TurnView) -> tuple[str | None, ...]:
+    """The ids from which a cut of this turn may hang."""
+    return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
+
+
+def _cuts_at(cuts: Sequence[CutRef], *bases: str | None) -> Cuts:
+    return _bounded([cut for cut in cuts if cut["base"] in bases])
+
+
+def _bounded(cuts: Sequence[CutRef]) -> Cuts:
+    return Cuts(shown=tuple(cuts[-SHOWN_CUTS:]), hidden=max(0, len(cuts) - SHOWN_CUTS))
+
+
+def one_line(text: str, cells: int) -> str:
+    r"""The beginning of a text as one line that is safe in a terminal and in XML.
+
+    Control characters and lone surrogates become U+FFFD; marks that change the
+    direction of writing are dropped.
+
+    Args:
+        text: Anybody's words.
+        cells: Most terminal cells that it may take.
+
+    >>> one_line("\x1b[31mred\n内包表記とは", 14)
+    '�[31mred 内包…'
+    """
+    line = "".join(_safe(char) for char in preview(text, _READ_CHARS))
+    if cells_of(line) <= cells:
+        return line
+    ends = accumulate(cells_of(char) for char in line)
+    return line[: sum(end < cells for end in ends)].rstrip() + "…"
+
+
+def _safe(char: str) -> str:
+    category = unicodedata.category(char)
+    if category == "Cf" and char not in _JOINERS:
+        return ""
+    return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
+
+
+def score_text(turn: TurnView) -> str:
+    """A turn's score with two digits, a dash for unscored."""
+    return "–" if turn.score is None else f"{turn.score:.2f}"
+
+
+def failed(turn: TurnView) -> bool:
+    """Whether the delivered answer of a turn did not pass."""
+    return turn.outcome == "failed"
+
+
+def notes_of(turn: TurnView) -> list[str]:
+    """What is to be said of a turn besides its score."""
+    notes = ["waits for an answer"] if turn.answer is None else []
+    notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
+    notes += [f"taken back {_times(turn.rollbacks)}"] if turn.rollbacks else []
+    notes += ["pinned"] if turn.pinned else []
+    notes += ["forgotten"] if turn.forgotten else []
+    return notes
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def question_of(turn: TurnView, cells: int) -> str:
+    """A turn's question on one line."""
+    return one_line(turn.question, cells) or "(no question)"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "cut"), counted(2, "earlier turn")
+    ('1 cut', '2 earlier turns')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def summary_of(timeline: Timeline) -> str:
+    """How much there is of a thread, in one line."""
+    parts = [
+        counted(len(timeline.turns), "turn"),
+        counted(len(timeline.checkpoints), "checkpoint"),
+        counted(len(timeline.cuts), "cut"),
+    ]
+    return f"Thread {one_line(timeline.thread_id, 40)}: {', '.join(parts)}"
+
+
+def cut_head(cut: CutRef) -> str:
+    """Kind and size of a cut in words."""
+    return f"{CUT_WORDS.get(cut['kind'], cut['kind'])}, {counted(cut['size'], 'message')}"
+
+
+def hidden_text(tree: Outline) -> str:
+    """What is left out above the first row that is shown."""
+    cuts = f", {counted(tree.hidden_cuts, 'cut')} at them" if tree.hidden_cuts else ""
+    return f"{counted(tree.hidden_turns, 'earlier turn')} not shown{cuts}"
+
+
+def tree_text(timeline: Timeline, *, color: bool = False) -> str:
+    """The thread as a tree for a terminal, one line for each turn and each cut.
+
+    Args:
+        timeline: Of the thread.
+        color: Whether to add ANSI colours; the words say the same without them.
+    """
+    tree, pen = outline(timeline), _Pen(color=color)
+    lines = [pen.write("strong", summary_of(timeline))]
+    if not timeline.turns:
+        lines.append("Nothing has been said yet.")
+    if timeline.turns or tree.at_start.shown:
+        lines += ["○ start", *pen.cuts(tree.at_start, "│" if tree.rows else " ")]
+    if tree.hidden_turns:
+        lines.append(pen.write("faint", f"┊ {hidden_text(tree)}"))
+    lines += _turn_lines(timeline, tree, pen)
+    if tree.elsewhere.shown:
+        lines += [pen.write("faint", ELSEWHERE), *pen.cuts(tree.elsewhere, " ")]
+    lines += [pen.write("faint", forgotten_line(each)) for each in timeline.forgotten]
+    return "\n".join(lines)
+
+
+def forgotten_line(entry: Forgotten) -> str:
+    """What a person had forgotten, and the id that brings it back."""
+    about = entry.get("topic_id") or counted(len(entry["message_ids"]), "message")
+    words = f"forgotten {entry['id']}: {entry['kind'].replace('_', ' ')}, {about}"
+    return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
+
+
+def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]:
+    digits = len(str(len(timeline.turns)))
+    topics = [one_line(row.view.topic, 16) for row in tree.rows]
+    width = max((cells_of(topic) for topic in topics), default=0)
+    for row, topic in zip(tree.rows, topics, strict=True):
+        last = row is tree.rows[-1]
+        gap = " " * (width - cells_of(topic))
+        yield " ".join(
+            [
+                f"{'└' if last else '├'}─",
+                pen.write("strong", f"{row.view.number:>{digits}}"),
+                pen.score(row.view, timeline),
+                *([pen.write("faint", topic) + gap] if width else []),
+                question_of(row.view, 40),
+                *(pen.write("mark", f"◆ {name}") for name in row.marks),
+                *(pen.write("bad", f"[{note}]") for note in notes_of(row.view)),
+            ]
+        )
+        yield from pen.cuts(row.cuts, " " if last else "│")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pen:
+    """Writes with ANSI colours, or without."""
+
+    color: bool
+
+    def write(self, style: str, words: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.color and words else words
+
+    def score(self, turn: TurnView, timeline: Timeline) -> str:
+        words = f"{score_text(turn):>4}"
+        if failed(turn):
+            return self.write("bad", words)
+        good = turn.score is not None and turn.score >= timeline.checkpoint_threshold
+        return self.write("good", words) if good else words
+
+    def cuts(self, cuts: Cuts, trunk: str) -> Iterator[str]:
+        if cuts.hidden:
+            yield self.write("faint", f"{trunk}  ╌╌ {counted(cuts.hidden, 'older cut')} not shown")
+        for cut in cuts.shown:
+            reason = one_line(cut["reason"], 48)
+            words = f"╌╌ × {cut_head(cut)}" + (f": {reason}" if reason else "")
+            yield f"{trunk}  " + self.write("faint", words)

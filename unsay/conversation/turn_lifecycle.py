@@ -1,0 +1,215 @@
+"""How a turn begins: with new words, where it stopped, or not at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.types import Command, StateSnapshot
+
+from unsay.conversation.idempotency import Stored, check_turn_id, stored_turn
+from unsay.conversation.results import Reply, reply_of
+from unsay.conversation.thread import Talk
+from unsay.effects import Call, Steps
+from unsay.errors import ConflictError, NothingToUndoError
+from unsay.history.threads import TITLE_CHARS, find_session, read_journal, refuse_ended, revise
+from unsay.messages.annotations import DOCUMENT, is_answer, is_question
+from unsay.messages.content import preview, text_of
+from unsay.operations.pending import check_message
+from unsay.operations.run_lifecycle import resume_run
+from unsay.storage.items import freeze_messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a turn begins."""
+
+    value: Any = None
+    """What to hand the graph; `None` goes on with the turn that stopped."""
+
+    reply: Reply | None = None
+    """What the turn ended in when it was said before: the graph is not run."""
+
+
+def open_turn(
+    talk: Talk, text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
+) -> Steps[Opening]:
+    """How a message is answered once.
+
+    A message that was said before and never answered is not put on the
+    record a second time: its turn goes on where it stopped. With a turn's id
+    an answer that is stored is given back.
+
+    Raises:
+        InvalidNameError: The turn's id cannot be one.
+        EmptyMessageError: There is nothing to answer.
+        MessageTooLongError: It is longer than allowed.
+        ConflictError: A decision is due first, or the turn's id was used for other words.
+        NothingToUndoError: There is no turn to go on with.
+    """
+    name = str(uuid4()) if turn_id is None else check_turn_id(turn_id)
+    message = None if text is None else HumanMessage(text, id=name)
+    if message is not None:
+        check_message(message, talk.services.settings.max_message_chars)
+    if message is not None and turn_id is None and (yield from rests(talk)):
+        return (yield from _announced(talk, message, documents))
+    snapshot = yield from talk.snapshot()
+    stored = None
+    if message is not None and turn_id is not None:
+        stored = yield from stored_turn(talk.database.store, talk.thread_id, snapshot, message)
+    waits = goes_on_with(snapshot, text, stored)
+    if stored is not None and stored.reply is not None and not waits:
+        return Opening(reply=stored.reply)
+    if snapshot.interrupts:
+        raise ConflictError(
+            "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
+            '"approve", "reject", or {"decisions": [...]}'
+        )
+    if waits:
+        if is_opened(snapshot.values):
+            yield from resume_run(talk.run_scope(snapshot.values))
+        return Opening()
+    if message is None:
+        raise NothingToUndoError("There is no interrupted turn to go on with; say something")
+    return (yield from _announced(talk, message, documents))
+
+
+def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[Opening]:
+    """New words, written down before the graph is run."""
+    found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
+    said = [*found, message]
+    yield from _announce(talk, said)
+    return Opening(value={"messages": said})
+
+
+def rests(talk: Talk) -> Steps[bool]:
+    """Whether a thread's last turn came to its end and nothing came after it.
+
+    It is told without loading the record; where it is not certain the answer is no.
+    """
+    saver: Any = talk.graph.checkpointer
+    found = yield Call(
+        blocking=lambda: saver.get_tuple(talk.config),
+        awaitable=lambda: saver.aget_tuple(talk.config),
+    )
+    if found is None or found.pending_writes or found.metadata.get("source") != "loop":
+        return False
+    values = found.checkpoint["channel_values"]
+    turn = values.get("turn")
+    due = turn is None or not turn["done"] or turn["checkpoints_due"] or values.get("owed")
+    if due or values.get("should_rollback"):
+        return False
+    return not (yield from read_journal(talk.database.store, talk.thread_id))
+
+
+def _announce(talk: Talk, said: Sequence[AnyMessage]) -> Steps[None]:
+    """Write down what is about to be said: in the journal, until the turn has ended.
+
+    It names a thread that has no name, so that it can be found even if its first turn never ends.
+
+    Raises:
+        SessionEndedError: The thread was ended.
+    """
+    store = talk.database.store
+    listed = yield from find_session(store, talk.thread_id)
+    refuse_ended(listed)
+    title = listed.title if listed else ""
+    yield from revise(
+        store,
+        talk.thread_id,
+        now=talk.scope().now(),
+        title=title or preview(text_of(said[-1]), TITLE_CHARS),
+        journal=freeze_messages(said),
+    )
+
+
+def is_opened(state: Mapping[str, Any]) -> bool:
+    """Whether the state's turn is that of the question at the end of the record."""
+    turn = state.get("turn")
+    asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
+    if asked is None or not turn or turn["done"]:
+        return False
+    return bool(turn["question_id"] == asked.id)
+
+
+def _was_answered(state: Mapping[str, Any]) -> bool:
+    """Whether a host wrote an answer behind the question of a turn that had stopped."""
+    messages, turn = state.get("messages", []), state.get("turn")
+    return bool(messages and turn and not turn["done"] and is_answer(messages[-1]))
+
+
+def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
+    """Whether what is said is what waits: the same turn, or without its id the same words."""
+    if not snapshot.next or snapshot.interrupts or _was_answered(snapshot.values):
+        return False
+    messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
+    asked = next((m for m in reversed(messages) if is_question(m)), None)
+    if stored is not None:
+        return asked is not None and asked.id == stored.name
+    return text is None or text == ("" if asked is None else text_of(asked))
+
+
+def decided(talk: Talk, decision: Any) -> Steps[Opening]:
+    """What to hand the graph so that a person's decision reaches the drafts it is about.
+
+    Raises:
+        NothingToUndoError: No decision is due.
+    """
+    snapshot = yield from talk.snapshot()
+    if not snapshot.interrupts:
+        raise NothingToUndoError("No decision is due in this thread; say something")
+    return Opening(value=Command(resume=decision))
+
+
+def answer(
+    talk: Talk,
+    text: str | None,
+    *,
+    decision: Any = None,
+    documents: Sequence[str] = (),
+    turn_id: str | None = None,
+) -> Steps[Reply]:
+    """Say something, or go on with a turn that stopped, to its end."""
+    if decision is None:
+        opening = yield from open_turn(talk, text, documents, turn_id)
+    else:
+        opening = yield from decided(talk, decision)
+    if opening.reply is not None:
+        return opening.reply
+    return (yield from run_turn(talk, opening.value, turn_id))
+
+
+def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:
+    """Run the graph on a value, to the end of its turn."""
+    state = yield Call(
+        blocking=lambda: talk.graph.invoke(value, talk.config, **talk.run_options()),
+        awaitable=lambda: talk.graph.ainvoke(value, talk.config, **talk.run_options()),
+    )
+    interrupts = tuple(state.get("__interrupt__", ()))
+    return (yield from ended_turn(talk, state, interrupts, turn_id))
+
+
+def close_turn(talk: Talk, turn_id: str | None = None) -> Steps[Reply]:
+    """The reply of the turn that just ended."""
+    snapshot = yield from talk.snapshot()
+    return (yield from ended_turn(talk, snapshot.values, snapshot.interrupts, turn_id))
+
+
+def ended_turn(
+    talk: Talk,
+    state: Mapping[str, Any],
+    interrupts: tuple[Any, ...],
+    turn_id: str | None = None,
+) -> Steps[Reply]:
+    """The reply that a state holds; the thread is listed with it.
+
+    Args:
+        talk: The thread.
+        state: As the turn left it.
+        interrupts: That are due.
+        turn_id: As the caller gave it; `None` takes the question's.
+    """
+    yield from talk.list_thread(state)
+    reply = reply_of(state, interrupts)
+    return replace(reply, turn_id=turn_id or reply.turn_id)

@@ -1,0 +1,195 @@
+"""Parts of messages put together, in their sacred order, as they arrive.
+
+The plain shapes that it reads, by type of event:
+
+| type | data |
+|---|---|
+| `thinking` | `{text, signature, redacted}` |
+| `user_message`, `assistant_message` | `{text}` |
+| `tool_call` | `{id, name, args}` |
+| `tool_result` | `{id, content, is_error, preview, bounds}`, or `{id, omitted, preview, …}` |
+
+Each may have a `message_id`: parts with the same one are one message.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+
+from unsay.errors import LedgerGapError, TranscriptError
+from unsay.messages.content import Part, Text, Thinking, ToolCall, message_of
+from unsay.messages.truncation import REASON
+from unsay.types import EventType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One event, whatever shape it came in."""
+
+    kind: EventType
+    """What happened."""
+
+    data: Mapping[str, Any]
+    """The event's data; for a plain event all its fields."""
+
+    name: str
+    """How an error calls it."""
+
+    def text(self) -> str:
+        """The words of a part."""
+        return str(self.data.get("text", self.data.get("content", "")))
+
+    def need(self, key: str) -> str:
+        """A field that a part cannot do without.
+
+        Raises:
+            TranscriptError: It is missing or empty.
+        """
+        value = self.data.get(key)
+        if not isinstance(value, str) or not value:
+            raise TranscriptError(
+                f"{self.name} has {key}={value!r} and needs a text: a result is found by its "
+                "call's id, a tool by its name"
+            )
+        return value
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """An assistant's message under way."""
+
+    message_id: str | None
+    parts: list[Part] = field(default_factory=list)
+
+    def calls(self) -> dict[str, str]:
+        """Names of the tools by the calls' ids, in the order of declaration."""
+        return {part.id: part.name for part in self.parts if isinstance(part, ToolCall)}
+
+
+class Assembly:
+    """Makes messages of parts: nothing is dropped, and results follow their calls at once.
+
+    What is said between a call and its result waits until the results are in.
+    """
+
+    def __init__(self) -> None:
+        self._draft: _Draft | None = None
+        self._asked: dict[str, str] = {}
+        self._given: dict[str, AnyMessage] = {}
+        self._waiting: list[Step] = []
+        self._late: dict[str, str] = {}
+
+    def expect(self, call_id: str, tool: str) -> None:
+        """Take note of a call that a whole message declared."""
+        self._late[call_id] = tool
+
+    def answered(self, call_id: str) -> None:
+        """Take note of a result that came as a whole message."""
+        self._late.pop(call_id, None)
+
+    def feed(self, step: Step) -> list[AnyMessage]:
+        """Take one part; the messages that are whole because of it.
+
+        Raises:
+            LedgerGapError: It is the result of a call that is not there.
+            TranscriptError: It lacks what every such part has.
+        """
+        if step.kind == "tool_result":
+            return self._result(step)
+        if self._asked:
+            self._waiting.append(step)
+            return []
+        name, draft = step.data.get("message_id"), self._draft
+        other = draft is not None and name not in (None, draft.message_id)
+        if draft is not None and (step.kind == "user_message" or other):
+            return [*self._flush(draft), *self.feed(step)]
+        if step.kind == "user_message":
+            return [HumanMessage(step.text(), id=name)]
+        self._draft = draft or _Draft(message_id=name)
+        self._draft.parts.append(_part(step))
+        return []
+
+    def rest(self) -> list[AnyMessage]:
+        """The messages still under way, as far as they are known."""
+        made: list[AnyMessage] = []
+        while self._asked or self._draft:
+            made += self._flush(self._draft) if self._draft else self._settle()
+        return made
+
+    def _flush(self, draft: _Draft) -> list[AnyMessage]:
+        self._draft, self._asked = None, draft.calls()
+        return [message_of(draft.parts, role="ai", message_id=draft.message_id)]
+
+    def _result(self, step: Step) -> list[AnyMessage]:
+        name = step.need("id")
+        draft = self._draft
+        made = self._flush(draft) if draft is not None and name in draft.calls() else []
+        if name in self._asked and name not in self._given:
+            self._given[name] = _result_message(step, self._asked[name])
+            complete = len(self._given) == len(self._asked)
+            return [*made, *(self._settle() if complete else [])]
+        if name in self._late:
+            return [_result_message(step, self._late.pop(name))]
+        if any(each.kind == "tool_call" and each.data.get("id") == name for each in self._waiting):
+            self._waiting.append(step)
+            return made
+        raise LedgerGapError(
+            f"{step.name} is the result of call {name!r}, and no such call is open: its "
+            "tool_call event is missing, or it was answered before"
+        )
+
+    def _settle(self) -> list[AnyMessage]:
+        """The results that are there in the order of their calls, and all that waited for them."""
+        made = [self._given[name] for name in self._asked if name in self._given]
+        self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
+        self._asked, self._given = {}, {}
+        waiting, self._waiting = self._waiting, []
+        for step in waiting:
+            made += self.feed(step)
+        return made
+
+
+def _part(step: Step) -> Part:
+    if step.kind == "thinking":
+        return Thinking(
+            text=step.text(),
+            signature=step.data.get("signature"),
+            redacted=step.data.get("redacted"),
+        )
+    if step.kind == "tool_call":
+        args = step.data.get("args") or {}
+        if not isinstance(args, Mapping):
+            raise TranscriptError(f"{step.name} has args={args!r}: give them by name, as a dict")
+        return ToolCall(id=step.need("id"), name=step.need("name"), args=dict(args))
+    return Text(text=step.text())
+
+
+def _result_message(step: Step, tool: str) -> ToolMessage:
+    return ToolMessage(
+        content=_content(step.data),
+        tool_call_id=step.need("id"),
+        name=tool,
+        status="error" if step.data.get("is_error") else "success",
+        id=step.data.get("message_id"),
+    )
+
+
+def _content(data: Mapping[str, Any]) -> Any:
+    """A result's content: words, content blocks, or JSON of anything else."""
+    if data.get("omitted"):
+        keys = ("bytes", "preview", "bounds")
+        known = {key: data[key] for key in keys if key in data}
+        record = {"omitted": True, "reason": data.get("reason", REASON), **known}
+        return json.dumps(record, ensure_ascii=False, default=repr)
+    content = data.get("content", "")
+    blocks = isinstance(content, list) and content and all(map(_is_block, content))
+    if isinstance(content, str) or blocks:
+        return content
+    return json.dumps(content, ensure_ascii=False, default=repr)
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)

@@ -1,0 +1,176 @@
+"""A thread's ledger for builders: say what happened, get the messages back in order."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.errors import EventConflictError, TranscriptError
+from unsay.events.event_types import Stamp, body_of, distinct, make_event
+from unsay.events.replay import replay
+from unsay.types import Event, EventType
+
+
+class Ledger:
+    """Events that are only ever added, and the messages that they lead to.
+
+    Parts of an assistant's message may come in any order and are put into the sacred one:
+    thinking, text, tool calls; its results follow in the order of the calls.
+
+    Args:
+        thread_id: The thread that the events belong to.
+        now: Gives the time, ISO 8601, UTC.
+        new_id: Gives an id for each message.
+        run_id: The run under way.
+        turn_id: The turn under way.
+        labels: Words to find the events by.
+        events: What happened before, oldest first.
+
+    Source:
+        Goa-AI, transcript ledger (order, correlation by tool use id).
+    """
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        now: Callable[[], str],
+        new_id: Callable[[], str],
+        run_id: str | None = None,
+        turn_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        events: Iterable[Event] = (),
+    ) -> None:
+        self._thread_id = thread_id
+        self._now = now
+        self._new_id = new_id
+        self._run_id = run_id
+        self._turn_id = turn_id
+        self._labels = dict(labels or {})
+        self._events: dict[str, Event] = {}
+        self._answered: dict[str, bool] = {}
+        self._message_id: str | None = None
+        for event in events:
+            self.append(event)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened, oldest first."""
+        return list(self._events.values())
+
+    def messages(self) -> list[AnyMessage]:
+        """The messages that the events lead to, the one under way with them."""
+        return replay(self._events.values()).messages
+
+    def thinking(
+        self, text: str, signature: str | None = None, redacted: str | None = None
+    ) -> Event:
+        """The assistant thinks.
+
+        Args:
+            text: Its words; empty where the provider hides them.
+            signature: The provider's proof that they are its own.
+            redacted: What the provider gave in place of the words.
+        """
+        hidden = {"signature": signature, "redacted": redacted}
+        told = {key: value for key, value in hidden.items() if value is not None}
+        return self._part("thinking", {"text": text, **told})
+
+    def text(self, text: str) -> Event:
+        """The assistant says something."""
+        return self._part("assistant_message", {"text": text})
+
+    def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
+        """The assistant declares a tool call.
+
+        Raises:
+            TranscriptError: It has no id or name, or the id was used before.
+        """
+        if not call_id or not name or call_id in self._answered:
+            raise TranscriptError(
+                f"A tool call with id={call_id!r} and name={name!r} cannot be told apart: give it "
+                "a name, and an id that no call of this ledger has"
+            )
+        return self._part("tool_call", {"id": call_id, "name": name, "args": dict(args)})
+
+    def flush(self) -> None:
+        """The assistant's message is over; what it says next is another one."""
+        self._message_id = None
+
+    def results(self, results: Sequence[Mapping[str, Any]]) -> list[Event]:
+        """Tools return, in any order.
+
+        Args:
+            results: Each `{id, content, is_error, preview, bounds}`; all but `id` may be missing.
+
+        Raises:
+            TranscriptError: There is none, or one answers no open call; none of them was added.
+        """
+        self.flush()
+        ids = [result.get("id") for result in results]
+        wrong = [each for each in ids if self._answered.get(str(each), True)]
+        if not ids or wrong or len(set(ids)) < len(ids):
+            calls = [name for name, done in self._answered.items() if not done]
+            raise TranscriptError(
+                f"Results for {ids!r} do not fit the open calls {calls!r}: "
+                "give one result or more, each for an open call of its own"
+            )
+        return [
+            self._add("tool_result", {"message_id": self._new_id(), **result}) for result in results
+        ]
+
+    def user(self, text: str) -> Event:
+        """The user says something."""
+        self.flush()
+        return self._add("user_message", {"message_id": self._new_id(), "text": text})
+
+    def note(self, text: str) -> Event:
+        """The planner remarks something that no model is sent."""
+        return self._add("planner_note", {"text": text})
+
+    def append(self, event: Event) -> bool:
+        """Add an event of the caller's own.
+
+        Returns:
+            Whether it was new: `False` when the same event is there already.
+
+        Raises:
+            EventConflictError: Another event has its id.
+        """
+        there = self._events.get(event["id"])
+        if there is None:
+            self._events[event["id"]] = event
+            self._follow(event)
+            return True
+        if body_of(there) != body_of(event):
+            raise EventConflictError(
+                f"The ledger has another event with the id {event['id']!r}: "
+                "give this one an id of its own"
+            )
+        return False
+
+    def _part(self, kind: EventType, data: Mapping[str, Any]) -> Event:
+        self._message_id = self._message_id or self._new_id()
+        return self._add(kind, {"message_id": self._message_id, **data})
+
+    def _add(self, kind: EventType, data: Mapping[str, Any]) -> Event:
+        stamp = Stamp(
+            thread_id=self._thread_id,
+            at=self._now(),
+            run_id=self._run_id,
+            turn_id=self._turn_id,
+            labels=self._labels,
+        )
+        (event,) = distinct([make_event(kind, data, stamp=stamp)], self._events.keys())
+        self.append(event)
+        return event
+
+    def _follow(self, event: Event) -> None:
+        """Note which calls are open."""
+        data = event["data"]
+        whole = data.get("message", {})
+        if event["type"] == "tool_call":
+            self._answered[str(data.get("call", data).get("id"))] = False
+        elif event["type"] == "tool_result":
+            name = whole["data"].get("tool_call_id") if isinstance(whole, dict) and whole else None
+            self._answered[str(name or data.get("id"))] = True

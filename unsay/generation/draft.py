@@ -1,0 +1,293 @@
+"""Asking the model: a view of its own for each call, and what the call leaves to the next."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    convert_to_messages,
+    message_chunk_to_message,
+)
+
+from unsay.context.compaction import Fold
+from unsay.context.exclusions import named_ids
+from unsay.context.manifest import Asked, Manifest, Occasion, Room, manifest_of
+from unsay.context.overflow import ask_with
+from unsay.context.plan import Plan, Situation
+from unsay.context.rendering import summary_message
+from unsay.context.strategy import planned
+from unsay.effects import Steps
+from unsay.errors import ModelReplyError
+from unsay.generation.context_builder import Carried, Sight, plans_at_end, strategy_of
+from unsay.llm.call import ask_model, with_room
+from unsay.llm.usage import answered_by, longest_reply, replies_in
+from unsay.messages.annotations import KEY
+from unsay.operations.recall import recalled
+from unsay.retrieval.excerpts import recalled_message
+from unsay.runtime import Scope
+from unsay.state import State, sealed_of
+from unsay.tokens.counter import TokenCounter
+
+ROOM = 0.375
+"""Share of the window that a fold leaves, of which recall may take its share. Source: seed 004."""
+
+
+FULLEST = 0.9
+"""Share of the window that a view with what was recalled may take."""
+
+
+def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tuple[Any, Carried]]:
+    """One call of the model with a view of its own; too long a view is reduced and sent again.
+
+    Args:
+        sight: Of the attempt.
+        done: The messages of the attempt's steps so far.
+        carried: What the calls before it left.
+
+    Returns:
+        The reply, and what is left to the next call.
+
+    Raises:
+        ContextOverflowError: The view cannot be made small enough.
+        Exception: Whatever the model raises.
+    """
+    now, scope, model = sight.situation(done, carried), sight.scope, sight.model
+    assert model is not None  # noqa: S101 - whoever asks has one
+    key = f"{sight.state['turn']['question_id']}-{sight.attempt}-{now.call}"
+    sendings: list[_Sending] = []
+
+    def send(plan: Plan) -> Steps[Any]:
+        sendings.append((yield from _sending(sight, plan, carried)))
+        sent = sendings[-1].sent
+        counter, tools = sight.counting(carried), scope.services.tools
+        sight.witness.sees(sent)
+        return (
+            yield from ask_model(
+                scope,
+                model,
+                {"messages": sent} if scope.services.is_graph else sent,
+                purpose="answer",
+                key=key,
+                tokens=lambda: counter.count(sent, tools),
+                quiet=scope.settings.stream == "held",
+                witness=sight.witness,
+                fallback=scope.services.with_tools,
+            )
+        )
+
+    answered = yield from with_room(
+        scope,
+        model,
+        lambda: ask_with(
+            strategy_of(scope), now, send, has_extras=lambda: sendings[-1].quoted is not None
+        ),
+        purpose="answer",
+        key=key,
+        tokens=lambda: min(now.tokens, now.window),
+    )
+    for problem in answered.plan.problems:
+        scope.tell("view_problem", error=f"{type(problem).__name__}: {problem}"[:500])
+    return answered.reply, _left(sight, answered.plan, sendings[-1], answered.reply, carried)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sending:
+    """What one call is sent."""
+
+    view: Sequence[AnyMessage]
+    """Each message still by itself."""
+
+    sent: list[AnyMessage]
+    """As the provider gets it."""
+
+    quoted: AnyMessage | None
+    """What was recalled; `None` for nothing."""
+
+    quoted_ids: list[str]
+    """Ids of the messages that it quotes."""
+
+
+def _sending(sight: Sight, plan: Plan, carried: Carried) -> Steps[_Sending]:
+    """A plan's view with what is recalled; after an overflow nothing is."""
+    quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
+    if plan.after.overflows:
+        quoted, ids = None, []
+    elif "quoted" not in carried:
+        found = yield from recalled(
+            sight.state,
+            sight.scope,
+            {message.id or "" for message in plan.messages},
+            question=sight.question,
+            budget_tokens=_room(plan.after, sight.scope),
+            count=plan.after.count,
+            forgotten=sight.forgotten | named_ids(sight.state.get("forgotten", [])),
+        )
+        quoted = recalled_message(found, sight.texts) if found.messages else None
+        ids = [message.id or "" for message in found.messages]
+    view = sight.laid_out(plan, quoted)
+    return _Sending(view=view, sent=sight.sendable(view), quoted=quoted, quoted_ids=ids)
+
+
+def _room(after: Situation, scope: Scope) -> int:
+    """What recalled messages may cost together."""
+    settings = scope.settings
+    share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
+    return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
+
+
+def _left(sight: Sight, plan: Plan, sending: _Sending, reply: Any, carried: Carried) -> Carried:
+    """What a call leaves to the next."""
+    services, counter = sight.scope.services, sight.counting(carried)
+    manifest = _manifest(sight, plan, sending, reply, counter)
+    if isinstance(reply, AIMessage):
+        counter = counter.observe(sending.sent, reply.usage_metadata, services.tools)
+    return Carried(
+        fold=plan.fold,
+        calibration=counter.calibration,
+        quoted=sending.quoted,
+        quoted_ids=sending.quoted_ids,
+        manifest=manifest,
+    )
+
+
+def _manifest(
+    sight: Sight, plan: Plan, sending: _Sending, reply: Any, counter: TokenCounter
+) -> Manifest:
+    services, sealed = sight.scope.services, sealed_of(sight.state)
+    assert sight.model is not None  # noqa: S101 - it has just replied
+    asked = Asked(
+        record=sight.state["messages"],
+        view=sending.view,
+        sent=sending.sent,
+        left_out=sight.left_out(plan),
+        pins=plan.after.pins,
+        recalled=sending.quoted_ids,
+        before=sealed["messages"] if sealed else 0,
+        sealed_places=sight.earlier,
+    )
+    occasion = Occasion(
+        question_id=sight.state["turn"]["question_id"],
+        attempt=sight.attempt,
+        call=plan.after.call or 1,
+        model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
+    )
+    quotes = [sending.quoted] if sending.quoted else []
+    told_here = [summary_message(sight.told.head, sight.texts)] if sight.told.head else []
+    room = Room(
+        prompt=plan.after.tokens + counter.count(quotes),
+        tools=counter.count([], services.tools),
+        summary=counter.count(told_here),
+        reply=longest_reply(sight.model, "answer"),
+        window=plan.after.window_tokens or 0,
+    )
+    return manifest_of(asked, occasion, room, counter.count)
+
+
+def at_end(sight: Sight, draft: Sequence[AnyMessage], carried: Carried) -> Steps[Fold]:
+    """The fold once a turn is over, by a strategy that plans at the end of turns."""
+    strategy = strategy_of(sight.scope)
+    if not plans_at_end(strategy):
+        return carried.get("fold", sight.fold)
+    now = replace(sight.situation(draft, carried), call=None, pending=frozenset())
+    return (yield from planned(strategy, now)).fold
+
+
+UNIQUE_CHARS = 16
+"""An id that is shorter may stand on the sealed part of a record already."""
+
+
+def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
+    """The new messages of a reply: tool steps first, the final words last.
+
+    Args:
+        reply: A message, text, a list of messages, or a mapping with `messages`.
+        sent: Ids of the messages that the model was sent; in a list of messages
+            they are not new, save for the last: some servers give every reply one id.
+
+    Raises:
+        ModelReplyError: The reply is none of these, or ends without the
+            assistant's words.
+    """
+    if isinstance(reply, Mapping) and "messages" in reply:
+        reply = reply["messages"]
+    if isinstance(reply, str | BaseMessage):
+        reply, sent = [AIMessage(reply) if isinstance(reply, str) else reply], ()
+    found = [_whole(message) for message in _converted(reply)]
+    said = [m for m in found if m.type in ("ai", "tool")]
+    longer = len(found) > len(sent)
+    new = [m for m in said if m.id not in sent or m.id is None or (longer and m is found[-1])]
+    if not new or new[-1].type != "ai":
+        raise ModelReplyError("The reply does not end in a message of the assistant")
+    if isinstance(new[-1], AIMessage) and new[-1].tool_calls:
+        names = ", ".join(repr(call["name"]) for call in new[-1].tool_calls)
+        raise ModelReplyError(f"The model calls {names} without being given such a tool")
+    return new
+
+
+def _converted(reply: Any) -> list[BaseMessage]:
+    expected = (
+        "an agent must return a message, text, a list of messages, or a mapping with 'messages'"
+    )
+    if not isinstance(reply, Sequence):
+        raise ModelReplyError(
+            f"The model returned {type(reply).__name__}, not a message: {expected}"
+        )
+    try:
+        return convert_to_messages(list(reply))
+    except (NotImplementedError, ValueError) as error:
+        raise ModelReplyError(
+            f"The model returned something else than messages: {expected}"
+        ) from error
+
+
+def _whole(message: BaseMessage) -> Any:
+    """The message, joined if it is a chunk, without notes that only unsay may write."""
+    whole = message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
+    if KEY not in whole.response_metadata:
+        return whole
+    metadata = {key: value for key, value in whole.response_metadata.items() if key != KEY}
+    return whole.model_copy(update={"response_metadata": metadata})
+
+
+def with_fresh_ids(
+    messages: Sequence[AnyMessage],
+    taken: Collection[str | None],
+    stem: str,
+    *,
+    shortest: int = 0,
+) -> list[AnyMessage]:
+    """The messages with ids that are not yet on the record.
+
+    Some servers give every reply the same id; on the record it would replace
+    the answer before it.
+
+    Args:
+        messages: New ones, in order.
+        taken: Ids on the record.
+        stem: Unique to the attempt; ids that must be made begin with it.
+        shortest: Characters of the shortest id that is believed to be unique.
+    """
+    used = set(taken)
+    fresh: list[AnyMessage] = []
+    for index, message in enumerate(messages):
+        own = message.id or ""
+        name = own if own and own not in used and len(own) >= shortest else f"{stem}-{index}"
+        used.add(name)
+        fresh.append(message if name == message.id else message.model_copy(update={"id": name}))
+    return fresh
+
+
+def fresh(
+    draft: Sequence[AnyMessage], state: State, done: Sequence[AnyMessage] = ()
+) -> list[AnyMessage]:
+    """Messages of an attempt with ids that are not on the record, nor on what the attempt has."""
+    turn = state["turn"]
+    stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
+    taken = {message.id for message in (*state["messages"], *done)}
+    shortest = UNIQUE_CHARS if sealed_of(state) else 0
+    stem = f"{stem}-{len(done)}" if done else stem
+    return with_fresh_ids(draft, taken, stem, shortest=shortest)

@@ -1,0 +1,149 @@
+"""What a model was sent, noted at its door and kept when the attempt failed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage, convert_to_openai_messages
+from langchain_core.runnables import Runnable, RunnableBinding
+
+from unsay.effects import Steps
+from unsay.history.failed_requests import KeptRequest, keep_request
+from unsay.messages.content import text_of
+from unsay.runtime import ASIDE, Scope
+from unsay.state import State
+from unsay.types import Turn, Verdict
+
+REASON_CHARS = 2_000
+"""How much of a model's error is kept."""
+
+
+UNKEPT = frozenset(
+    {
+        *("api_key", "default_headers", "extra_headers", "headers"),
+        *("default_query", "extra_query", "http_client", "timeout"),
+        *("stream", "stream_options"),
+    }
+)
+"""Arguments of a call that may hold a secret or a live object, or that are not in its body."""
+
+
+class Witness(BaseCallbackHandler):
+    """Notes what each chat model of one attempt is about to send.
+
+    It sees the request inside agents and tool loops too, after everything that
+    they put around the view.
+    """
+
+    run_inline = True
+    """Called in place: an event loop would otherwise take it to another thread."""
+
+    def __init__(self) -> None:
+        self.view: Sequence[BaseMessage] = ()
+        self.sent: Sequence[BaseMessage] = ()
+        self.params: dict[str, Any] = {}
+
+    def sees(self, view: Sequence[BaseMessage]) -> None:
+        """Note the view with which a model or an agent is asked next."""
+        self.view = self.sent = view
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any
+    ) -> None:
+        """Note the newest request; it holds those before it in the same attempt."""
+        del serialized
+        if ASIDE in (more.get("tags") or ()):
+            return
+        self.sent = tuple(messages[0])
+        self.params = _plain(more.get("invocation_params") or {})
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that are JSON values and no secrets."""
+    return {key: value for key, value in params.items() if key not in UNKEPT and _is_json(value)}
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_json(each) for each in value)
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def payload_of(
+    model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The request's body as its provider gets it.
+
+    Args:
+        model: The chat model, perhaps with tools bound. Those of langchain-openai and
+            langchain-anthropic make the body themselves; for others it is written in
+            the form of the OpenAI protocol.
+        sent: The messages of the call.
+        params: The call's other parameters.
+    """
+    bound = model.kwargs if isinstance(model, RunnableBinding) else {}
+    inner = model.bound if isinstance(model, RunnableBinding) else model
+    make = getattr(inner, "_get_request_payload", None)
+    if make is not None:
+        made = dict(make(list(sent), **bound))
+        more = made.pop("extra_body", None) or {}
+        body = _plain({**made, **more})
+        if "messages" in body or "input" in body:
+            return body
+    named = {"model_name"} if "model" in params else set()
+    shown = {k: v for k, v in params.items() if v and not k.startswith("_") and k not in named}
+    return {**shown, "messages": convert_to_openai_messages(list(sent))}
+
+
+def shown_payload(
+    model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The body, empty where none can be made of the messages, which are kept in any case."""
+    try:
+        return payload_of(model, sent, params)
+    except Exception:  # noqa: BLE001 - any client's code; what is kept beside a turn must not end it
+        return {}
+
+
+def keep_failed_draft(
+    state: State, scope: Scope, witness: Witness, draft: str, verdict: Verdict
+) -> Steps[None]:
+    """Keep the request that led to a draft which a judge failed."""
+    yield from _keep(
+        state, scope, witness, answer=draft, score=verdict.score, reason=verdict.reason, error=None
+    )
+
+
+def keep_failed_call(state: State, scope: Scope, witness: Witness, error: Exception) -> Steps[None]:
+    """Keep the request that the model failed on."""
+    yield from _keep(
+        state,
+        scope,
+        witness,
+        answer="",
+        score=None,
+        reason=str(error)[:REASON_CHARS],
+        error=type(error).__name__,
+    )
+
+
+def _keep(state: State, scope: Scope, witness: Witness, **outcome: Any) -> Steps[None]:
+    if scope.store is None or scope.thread_id is None:
+        return
+    turn: Turn = state["turn"]
+    model = yield scope.resolve("answerer")
+    question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
+    kept = KeptRequest(
+        run_id=turn["run_id"],
+        turn_id=turn["question_id"] or "",
+        turn=turn["number"],
+        attempt=len(turn["rejections"]) + 1,
+        at=scope.now(),
+        messages=witness.sent,
+        payload=shown_payload(model, witness.sent, witness.params),
+        question="" if question is None else text_of(question),
+        **outcome,
+    )
+    yield from keep_request(scope.store, scope.thread_id, kept)

@@ -1,0 +1,234 @@
+"""Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import Runnable
+
+from unsay.effects import Steps
+from unsay.errors import BudgetExceededError
+from unsay.history.branch import Label, take_back
+from unsay.judging.heuristics import prejudge
+from unsay.judging.verdict import (
+    document_request,
+    judge_request,
+    relevance,
+    summary_request,
+    unscored,
+    verdict_of,
+    verdict_of_rules,
+)
+from unsay.llm.call import ask_model
+from unsay.messages.annotations import with_verdict
+from unsay.messages.content import has_other_content, language_of, text_of
+from unsay.operations.commands import answered_turns
+from unsay.operations.pending import unjudged_documents
+from unsay.operations.record_events import log_verdict
+from unsay.operations.rollback import keep_cut, line_of, note
+from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope
+from unsay.settings import Settings
+from unsay.state import State, Update, merge_messages
+from unsay.types import Exchange, Turn, Verdict
+
+_NO_STRUCTURE = "the judge's server refuses structured output"
+
+
+EARLIER_PAIRS = 3
+"""How many earlier exchanges a judge is shown."""
+
+
+READ_AT_ONCE = 32
+"""Messages in which those are looked for first."""
+
+
+def exchange_of(
+    question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
+) -> Exchange:
+    """What is judged: an answer, its question, and the exchanges before them."""
+    return Exchange(
+        question="" if question is None else text_of(question),
+        answer=text_of(answer),
+        earlier=tuple((asked, text_of(said)) for asked, said in _newest_turns(before)),
+        truncated=_was_cut_off(answer.response_metadata),
+    )
+
+
+def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
+    """The last few turns; the first of a part may lack its question, and so does not count."""
+    read = READ_AT_ONCE
+    turns = answered_turns(before[-read:])
+    while len(turns) <= EARLIER_PAIRS and read < len(before):
+        read *= 4
+        turns = answered_turns(before[-read:])
+    return turns[-EARLIER_PAIRS:]
+
+
+def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
+    """Whether an answer ends where its author did not end it.
+
+    A stream of the OpenAI protocol that breaks off between two pieces raises
+    nothing in any client; only its reason to finish is missing.
+    """
+    if "status" in metadata:
+        return bool(metadata["status"] == "incomplete")
+    finish = metadata.get("finish_reason")
+    return finish == "length" or (finish is None and metadata.get("model_provider") == "openai")
+
+
+def judge_exchange(
+    exchange: Exchange, answer: AnyMessage, scope: Scope, *, key: str | None = None
+) -> Steps[Verdict]:
+    """A verdict on one exchange; a judge that fails in any way leaves it unscored.
+
+    Args:
+        exchange: What is judged.
+        answer: The message in it.
+        scope: Of the step.
+        key: Names the judge's call within the thread, the same when it is made again after a
+            crash; `None` takes the answer's id, for one that is on the record already.
+    """
+    settings = scope.settings
+    if not exchange.answer.strip():
+        return _verdict_without_words(answer)
+    if settings.judging == "off":
+        return unscored("judging is off")
+    found, words = prejudge(exchange), exchange.question or exchange.answer
+    if found.decided or settings.judging == "local":
+        spoken = _texts(words, settings)
+        return verdict_of_rules(found, spoken, quality_threshold=settings.quality_threshold)
+    request = partial(judge_request, exchange)
+    return (yield from _ask_judge(request, words, scope, key=key or answer.id or ""))
+
+
+def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
+    """A verdict on whether a retrieved document bears on the question."""
+    settings = scope.settings
+    asked, found = text_of(question), text_of(document)
+    if settings.judging == "local":
+        rules = relevance(asked, found)
+        spoken = _texts(asked, settings)
+        return verdict_of_rules(rules, spoken, quality_threshold=settings.quality_threshold)
+    request = partial(document_request, asked, found)
+    return (yield from _ask_judge(request, asked, scope, key=document.id or ""))
+
+
+def judge_summary(
+    messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
+) -> Steps[Verdict]:
+    """A verdict on whether a summary tells what was said in the messages that it stands for."""
+    if scope.settings.judging != "model":
+        return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
+    words = next((text for each in messages if (text := text_of(each)).strip()), summary)
+    request = partial(summary_request, messages, summary)
+    return (yield from _ask_judge(request, words, scope, key=key))
+
+
+def _verdict_without_words(answer: AnyMessage) -> Verdict:
+    if has_other_content(answer):
+        return unscored("the answer is not text")
+    return Verdict(
+        outcome="failed", score=0.0, reason="the model returned nothing", source="prejudge"
+    )
+
+
+def _texts(words: str, settings: Settings) -> Texts:
+    """The catalogue in the language of these words, unless another is set."""
+    return texts(language_of(words) if settings.language == "auto" else settings.language)
+
+
+def _ask_judge(
+    make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope, *, key: str
+) -> Steps[Verdict]:
+    settings = scope.settings
+    try:
+        judge = yield scope.resolve("judge")
+        if judge is None:
+            return unscored("no judge is configured and the agent that answers is no chat model")
+        request = make_request(_texts(words, settings))
+        reply = yield from _reply(judge, request, scope, key)
+        return verdict_of(reply, quality_threshold=settings.quality_threshold)
+    except BudgetExceededError as error:
+        return unscored(f"the judge was not asked: {error}"[:500])
+    except TimeoutError:
+        return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
+    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+
+
+def _reply(
+    judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
+) -> Steps[Any]:
+    limit = scope.settings.judge_timeout_seconds
+    ask = partial(
+        ask_model, scope, value=request, purpose="judge", aside=True, timeout_seconds=limit
+    )
+    structured = yield scope.resolve("structured_judge")
+    if structured is not None and _NO_STRUCTURE not in scope.services.learned:
+        try:
+            found = yield from ask(runnable=structured, key=key)
+        except Exception as error:  # raised again unless the server only refuses the structure
+            if not _refuses_structure(error):
+                raise
+            scope.services.learned.add(_NO_STRUCTURE)
+        else:
+            return found["raw"] if found["parsed"] is None else found["parsed"]
+    return (yield from ask(runnable=judge, key=f"{key}-plain"))
+
+
+def _refuses_structure(error: Exception) -> bool:
+    """Whether a server says that it cannot answer in a structure, so that plain words may do."""
+    return isinstance(error, NotImplementedError) or getattr(error, "status_code", None) in (
+        400,
+        404,
+        422,
+    )
+
+
+def judge_documents(state: State, scope: Scope, turn: Turn, update: Update) -> Steps[Update]:
+    """Judge the documents that came with the question; each that fails goes alone.
+
+    Args:
+        state: With what the update so far has made of it.
+        scope: Of the run.
+        turn: The turn that is being opened; failed documents leave its pending messages.
+        update: So far.
+    """
+    waiting = unjudged_documents(state["messages"], turn["pending"])
+    question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
+    if not waiting or question is None or scope.settings.judging == "off":
+        return Update()
+    stamped, failed, reasons = [], [], []
+    for document in waiting[-scope.settings.max_judged_documents :]:
+        verdict = yield from judge_document(question, document, scope)
+        scope.tell("verdict", of="document", message_id=document.id, **asdict(verdict))
+        topic = state.get("current_topic", "")
+        stamped.append(with_verdict(document, verdict, turn=turn["number"], topic=topic))
+        log_verdict(scope, stamped[-1])
+        if verdict.outcome == "failed":
+            failed.append(document.id or "")
+            reasons.append(verdict.reason)
+    result = Update(messages=[*update.get("messages", []), *stamped])
+    result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
+    if failed:
+        judged: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
+        result.update((yield from _set_aside(judged, scope, turn, failed, " / ".join(reasons))))
+        result["messages"] = [*update.get("messages", []), *stamped, *result["messages"]]
+    return result
+
+
+def _set_aside(
+    state: State, scope: Scope, turn: Turn, failed: list[str], reason: str
+) -> Steps[Update]:
+    """Take single documents off the record; everything around them stays."""
+    turn["pending"] = [name for name in turn["pending"] if name not in failed]
+    turn["context_reason"] = reason
+    cause = Label(kind="document", reason=reason, created_at=scope.now())
+    change = take_back(line_of(state), turn["base"], label=cause, keep=turn["pending"])
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    scope.tell("set_aside", reason=reason, messages=failed)
+    return Update(messages=change.writes, cuts=refs)

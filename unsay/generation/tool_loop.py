@@ -1,0 +1,105 @@
+"""The graph in which a model and its tools take turns until there is an answer.
+
+Its state is the draft alone. The view reaches it through the run's
+configuration, so that no step stores it; each step is a checkpoint of its own,
+so that a tool that finished is not called again after a crash.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Required, TypedDict, cast
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
+
+from unsay.context.compaction import Fold
+from unsay.context.manifest import Manifest
+from unsay.effects import Steps, adrive, drive
+from unsay.errors import ToolStepsError
+from unsay.generation.context_builder import Carried, Sight
+from unsay.generation.draft import ask, fresh
+from unsay.operations.compensate import note_made
+from unsay.operations.run_lifecycle import advance_run
+from unsay.tokens.counter import Calibration
+
+ATTEMPT_KEY = "__unsay_attempt"
+"""Where a run's configuration carries the attempt; servers copy no such key."""
+
+
+class Draft(TypedDict, total=False):
+    """What one attempt has produced so far, and what its calls leave to the next."""
+
+    messages: Required[Annotated[list[AnyMessage], add_messages]]
+    fold: Fold
+    calibration: Calibration
+    quoted: AnyMessage | None
+    quoted_ids: list[str]
+    manifests: dict[str, Manifest]
+
+
+def carried_of(draft: Mapping[str, Any]) -> Carried:
+    """What the attempt's last call left."""
+    names = Carried.__annotations__.keys() & draft.keys()
+    return cast("Carried", {name: draft[name] for name in names})
+
+
+def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The loop, compiled; it takes its checkpointer from the graph around it."""
+    builder = StateGraph(Draft)
+    builder.add_node(
+        "call_model", RunnableLambda(_call_model, afunc=_acall_model, name="call_model")
+    )
+    builder.add_node("tools", ToolNode(tools, handle_tool_errors=True))
+    builder.add_edge(START, "call_model")
+    builder.add_conditional_edges("call_model", _next, ["tools", END])
+    builder.add_edge("tools", "call_model")
+    return builder.compile(name="tool_loop")
+
+
+def _next(draft: Draft) -> str:
+    last = draft["messages"][-1]
+    return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
+
+
+def _call_model(draft: Draft, config: RunnableConfig) -> Draft:
+    return drive(_step(draft, config))
+
+
+async def _acall_model(draft: Draft, config: RunnableConfig) -> Draft:
+    return await adrive(_step(draft, config))
+
+
+def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
+    sight: Sight = config["configurable"][ATTEMPT_KEY]
+    scope, done = sight.scope, draft.get("messages", [])
+    limit = scope.settings.max_tool_steps
+    if sum(message.type == "ai" for message in done) > limit:
+        raise ToolStepsError(
+            f"The model called tools {limit} times without an answer; raise max_tool_steps, "
+            "or ask for less at once"
+        )
+    if done:
+        yield from note_made(done, sight.state["turn"]["question_id"] or "", scope)
+    scope = replace(scope, config=_under_parent(config, scope.config))
+    if done:
+        yield from advance_run(scope, phase="synthesizing")
+    reply, carried = yield from ask(replace(sight, scope=scope), done, carried_of(draft))
+    if isinstance(reply, AIMessage) and reply.tool_calls:
+        yield from advance_run(scope, phase="executing_tools")
+    (said,) = fresh([reply], sight.state, done)
+    told = {**draft.get("manifests", {}), said.id or "": carried.pop("manifest")}
+    return cast("Draft", {**carried, "messages": [said], "manifests": told})
+
+
+def _under_parent(config: RunnableConfig, parent: RunnableConfig) -> RunnableConfig:
+    """This step's configuration, its tokens announced as `process_message`'s own.
+
+    Without it a host that streams messages would need `subgraphs=True` to see them.
+    """
+    metadata = {**config.get("metadata", {}), **parent.get("metadata", {})}
+    return {**config, "metadata": metadata}

@@ -1,0 +1,279 @@
+"""A thread as one plain JSON object, to be kept elsewhere, read again, and put back in part."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+
+from unsay.errors import DatabaseCorruptError, SnapshotError
+from unsay.storage.items import freeze, thaw
+from unsay.storage.pagination import are_labels, moment_of
+from unsay.types import Checkpoint, Segment, Topic, Unfolded
+
+VERSION = "1.0"
+"""Of the form; a snapshot of another is refused."""
+
+
+FROZEN = "frozen"
+"""Stands for a message that JSON cannot hold, such as one with bytes."""
+
+
+_LISTS: dict[str, Any] = {
+    "checkpoints": Checkpoint,
+    "segments": Segment,
+    "topics": Topic,
+    "unfolded": Unfolded,
+}
+
+
+_MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unfolded": "at"}
+"""Where each mark names a message of the record."""
+
+
+FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
+"""What a snapshot can hold."""
+
+
+Preset = Literal["session", "record"]
+
+
+PRESETS: dict[Preset, tuple[str, ...]] = {
+    "session": tuple(each for each in FIELDS if each != "settings"),
+    "record": ("messages",),
+}
+"""Fields that go together: all that a thread is, or its words alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portable:
+    """Some fields of a thread as they were, apart from it."""
+
+    created_at: str
+    """ISO 8601 with a zone."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """By field; one that is absent was not taken, and stays as it is when this is put back."""
+
+    app_data: Mapping[str, Any] = field(default_factory=dict)
+    """Of the host's own, plain JSON; nothing here reads it."""
+
+
+def resolve_fields(
+    *,
+    preset: Preset | None = None,
+    include: Collection[str] = (),
+    exclude: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Which fields are meant: those of the preset, and the included ones, less the excluded ones.
+
+    Args:
+        preset: `session` or `record`; `None` begins with none.
+        include: Names of more fields.
+        exclude: Names of fields to leave out; they win.
+
+    Raises:
+        SnapshotError: A name is unknown, or no field is left.
+    """
+    if preset is not None and preset not in PRESETS:
+        raise SnapshotError(f"preset={preset!r} is unknown: use one of {', '.join(PRESETS)}")
+    for name in (*include, *exclude):
+        if name not in FIELDS:
+            raise SnapshotError(f"{name!r} is no field of a snapshot: use {', '.join(FIELDS)}")
+    chosen = {*(PRESETS[preset] if preset else ()), *include} - {*exclude}
+    if not chosen:
+        raise SnapshotError("No field is chosen: give a preset, or the fields to include")
+    return tuple(name for name in FIELDS if name in chosen)
+
+
+def take_snapshot(
+    live: Mapping[str, Any],
+    fields: Iterable[str],
+    *,
+    now: str,
+    app_data: Mapping[str, Any] | None = None,
+) -> Portable:
+    """Some fields of a thread, copied to their depth: what happens to either leaves the other.
+
+    Args:
+        live: The thread's fields; one that it does not have is not taken.
+        fields: See `resolve_fields`.
+        now: ISO 8601 with a zone.
+        app_data: Plain JSON of the host's own.
+    """
+    data = {name: _portable(name, live[name]) for name in fields if name in live}
+    return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
+
+
+def load_snapshot(
+    live: Mapping[str, Any], snapshot: Portable, fields: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """A thread's fields with those of a snapshot in their place.
+
+    Where the record comes back and marks do not, those marks stay whose message is on it, and the
+    topics' summaries of what is.
+
+    Args:
+        live: The fields as they are; it is not changed.
+        snapshot: What comes back.
+        fields: Which of its fields; `None` is all that it has.
+    """
+    chosen = snapshot.data if fields is None else [each for each in fields if each in snapshot.data]
+    after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
+    if "messages" in chosen:
+        known = {message.id for message in after["messages"]}
+        for name, key in _MARKS.items():
+            if name in live and name not in chosen:
+                after[name] = [each for each in live[name] if each[key] in known]
+        if "topics" in live and "topics" not in chosen:
+            after["topics"] = [_told(each, known) for each in live["topics"]]
+    return after
+
+
+def to_dict(snapshot: Portable) -> dict[str, Any]:
+    """A snapshot as plain JSON values.
+
+    Raises:
+        SnapshotError: A field or the host's data is no JSON.
+    """
+    data = dict(snapshot.data)
+    if "messages" in data:
+        data["messages"] = [_plain(message) for message in data["messages"]]
+    plain = {
+        "schema_version": VERSION,
+        "created_at": snapshot.created_at,
+        "data": data,
+        "app_data": dict(snapshot.app_data),
+    }
+    if not _is_json(plain):
+        raise SnapshotError("The snapshot has values that JSON cannot hold; give plain ones")
+    copied: dict[str, Any] = deepcopy(plain)
+    return copied
+
+
+def from_dict(value: Any) -> Portable:
+    """A snapshot from plain JSON values, each field checked.
+
+    Raises:
+        SnapshotError: It is none, of another version, or a field is not what it must be.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("data"), Mapping):
+        raise SnapshotError("This is no snapshot of a thread: it has no fields under 'data'")
+    version = value.get("schema_version")
+    if version != VERSION:
+        raise SnapshotError(
+            f"schema_version={version!r} is not known, only {VERSION!r}: read it with the unsay "
+            "that wrote it"
+        )
+    created_at, app_data = value.get("created_at"), value.get("app_data", {})
+    if not isinstance(created_at, str) or not _is_moment(created_at):
+        raise SnapshotError(f"created_at={created_at!r} is no moment: write ISO 8601 with a zone")
+    if not isinstance(app_data, Mapping):
+        raise SnapshotError(
+            f"app_data={app_data!r} is no JSON object: give the host's own data by name"
+        )
+    data = {name: _checked(name, each) for name, each in value["data"].items()}
+    _refuse_dangling(data)
+    return Portable(created_at=created_at, data=data, app_data=deepcopy(dict(app_data)))
+
+
+def _told(topic: Topic, known: Collection[str | None]) -> Topic:
+    """A topic without a summary of messages that are not on the record."""
+    if topic["summarized_through"] in known:
+        return topic
+    return {**topic, "summary": None, "summarized_through": None}
+
+
+def _portable(name: str, value: Any) -> Any:
+    """A field's value without what names places in a store."""
+    if name not in _LISTS:
+        return deepcopy(value)
+    keys = _LISTS[name].__required_keys__
+    return [{key: each[key] for key in each if key in keys} for each in value]
+
+
+def _plain(message: BaseMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = message_to_dict(message)
+    return plain if _is_json(plain) else {FROZEN: freeze(plain)}
+
+
+def _is_json(value: Any) -> bool:
+    """Whether JSON gives the value back as it is."""
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
+    except (RecursionError, TypeError, ValueError):
+        return False
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        moment_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A field's value, messages as messages."""
+    if name == "messages":
+        return _messages(value)
+    if name in _LISTS:
+        fits = isinstance(value, list) and all(_fits(each, _LISTS[name]) for each in value)
+    elif name == "labels":
+        fits = are_labels(value)
+    elif name == "settings":
+        fits = isinstance(value, dict) and _is_json(value)
+    else:
+        fits = name in FIELDS and isinstance(value, str)
+    if not fits:
+        raise _unfit(name)
+    return deepcopy(value)
+
+
+def _messages(value: Any) -> list[BaseMessage]:
+    try:
+        plain = [thaw(each[FROZEN]) if FROZEN in each else each for each in value]
+        return messages_from_dict(plain)
+    except (DatabaseCorruptError, LookupError, TypeError, ValueError) as error:
+        raise _unfit("messages") from error
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a plain value is what a type says: of those that our marks are made of."""
+    if hasattr(kind, "__required_keys__"):
+        hints = get_type_hints(kind)
+        return (
+            isinstance(value, dict)
+            and kind.__required_keys__ == set(value)
+            and all(_fits(each, hints[name]) for name, each in value.items())
+        )
+    if isinstance(kind, UnionType):
+        return any(_fits(value, each) for each in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _refuse_dangling(data: Mapping[str, Any]) -> None:
+    """Let no mark in that names a message which is not on the snapshot's own record."""
+    if "messages" not in data:
+        return
+    known = {None, *(message.id for message in data["messages"])}
+    for name, key in _MARKS.items():
+        lost = [each[key] for each in data.get(name, []) if each[key] not in known]
+        if lost:
+            raise SnapshotError(
+                f"{name!r} names the message {lost[0]!r}, which the snapshot does not have: "
+                "it was changed, take it anew"
+            )
+
+
+def _unfit(name: str) -> SnapshotError:
+    if name not in FIELDS:
+        return SnapshotError(f"{name!r} is no field of a snapshot: leave it out, or upgrade unsay")
+    return SnapshotError(f"The field {name!r} is not what a snapshot holds there: take it anew")

@@ -1,0 +1,97 @@
+"""The requests of attempts that failed, kept whole so that they can be made again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langgraph.store.base import BaseStore, Item
+
+from unsay.effects import Steps
+from unsay.storage.items import drop_items, freeze, put_item, thaw, thread_namespace
+from unsay.storage.pagination import scan
+
+MOST_KEPT = 8
+"""How many failed requests a thread keeps, the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRequest:
+    """One attempt's last request to the model, and how the attempt ended."""
+
+    run_id: str
+    """Of the run that made it."""
+
+    turn_id: str
+    """Id of the question."""
+
+    turn: int
+    """The turn's number when it was made."""
+
+    attempt: int
+    """From 1, within the turn."""
+
+    at: str
+    """ISO 8601, UTC."""
+
+    messages: Sequence[BaseMessage]
+    """As the model was given them."""
+
+    payload: dict[str, Any]
+    """As the provider was sent them: the request's body, without how it was streamed."""
+
+    question: str
+    """The user's words."""
+
+    answer: str
+    """The draft's words; empty when the model gave none."""
+
+    score: float | None
+    """The draft's; `None` when the model failed."""
+
+    reason: str
+    """Why the draft was taken back, or what the model's error said."""
+
+    error: str | None
+    """Class of the model's error; `None` for a draft that was judged and failed."""
+
+
+def requests_namespace(thread_id: str) -> tuple[str, ...]:
+    """The store's namespace for a thread's failed requests."""
+    return thread_namespace("requests", thread_id)
+
+
+def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[None]:
+    """Keep a request, and let go of the oldest; the same attempt made again replaces its own."""
+    place = requests_namespace(thread_id)
+    key = f"{kept.turn_id}-{kept.attempt:03}"
+    value = {each.name: getattr(kept, each.name) for each in fields(kept)}
+    sent = {
+        "messages": [message_to_dict(each) for each in value.pop("messages")],
+        "payload": value.pop("payload"),
+    }
+    yield put_item(store, place, key, {**value, "sent": freeze(sent, dense=True)})
+    ages = yield from scan(
+        store,
+        place,
+        lambda item: (item.value["at"], item.key) if item.namespace == place else None,
+    )
+    oldest = [name for _, name in sorted(ages)][:-MOST_KEPT]
+    if oldest:
+        yield drop_items(store, place, oldest)
+
+
+def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
+    """The failed requests that a thread keeps, oldest first."""
+    place = requests_namespace(thread_id)
+    kept = yield from scan(
+        store, place, lambda item: _thawed(item) if item.namespace == place else None
+    )
+    return sorted(kept, key=lambda each: (each.at, each.attempt))
+
+
+def _thawed(item: Item) -> KeptRequest:
+    value = dict(item.value)
+    sent = thaw(value.pop("sent"))
+    messages = messages_from_dict(sent["messages"])
+    return KeptRequest(**value, messages=messages, payload=sent["payload"])

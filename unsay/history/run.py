@@ -1,0 +1,241 @@
+"""A run as a value: what it is, and which states it may pass through."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langgraph.runtime import ExecutionInfo
+
+from unsay.errors import InputError, RunConflictError
+from unsay.messages.content import preview
+from unsay.storage.pagination import check_word
+from unsay.types import RunPhase, RunStatus
+
+ERROR_CHARS = 2_000
+"""Longest error that is kept."""
+
+
+NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
+    "pending": frozenset({"running"}),
+    "running": frozenset({"completed", "failed", "canceled", "paused"}),
+    "paused": frozenset({"running", "canceled", "failed"}),
+    "completed": frozenset(),
+    "failed": frozenset({"running"}),
+    "canceled": frozenset({"running"}),
+}
+"""What may follow a status; a run that failed or was canceled goes on when its turn does.
+
+Source: Goa-AI, run statuses.
+"""
+
+
+_AT_WORK: tuple[RunPhase, ...] = ("prompted", "planning", "executing_tools", "synthesizing")
+
+
+PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
+    "pending": ("prompted",),
+    "running": _AT_WORK,
+    "paused": _AT_WORK,
+    "completed": ("completed",),
+    "failed": ("failed",),
+    "canceled": ("canceled",),
+}
+"""The phases that fit a status; the first stands where none is named. Source: Goa-AI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """What a paused run waits for."""
+
+    suspension_id: str
+    """The caller's; the same one may be handed in again with the same body."""
+
+    body: Any
+    """JSON: what whoever lets the run go on needs to know."""
+
+    at: str
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One invocation of the graph in a thread."""
+
+    run_id: str
+    """Of one run in its thread, for good."""
+
+    thread_id: str
+    """The session that it belongs to."""
+
+    turn_id: str | None = None
+    """The question's message id; `None` when the run answers none."""
+
+    parent_run_id: str | None = None
+    """The run that started this one, in this thread or another; `None` for none."""
+
+    status: RunStatus = "running"
+    """Where it stands."""
+
+    phase: RunPhase = "prompted"
+    """What it is at; always one that fits the status."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The caller's own words for finding it again."""
+
+    started_at: str
+    """ISO 8601, UTC; when it was opened."""
+
+    updated_at: str
+    """ISO 8601, UTC; of the last change."""
+
+    ended_at: str | None = None
+    """ISO 8601, UTC; `None` until it completed, failed or was canceled."""
+
+    error: str | None = None
+    """Why it failed or was canceled, at most 2,000 characters; `None` otherwise."""
+
+    suspension: Suspension | None = None
+    """What it waits for; `None` unless it is paused."""
+
+    attempt: int = 1
+    """How often it has set out; more than once where its turn was resumed."""
+
+
+def advance(
+    run: Run,
+    *,
+    now: str,
+    status: RunStatus | None = None,
+    phase: RunPhase | None = None,
+    error: str | None = None,
+) -> Run:
+    """A run in its next state; in the same one it stays what it is, so a step may say it twice.
+
+    Args:
+        run: As it is.
+        now: ISO 8601, UTC.
+        status: `None` keeps it.
+        phase: `None` keeps it where it fits the status, else takes the first that fits.
+        error: Why it failed or was canceled.
+
+    Raises:
+        RunConflictError: The status may not follow, or the phase does not fit it.
+        InputError: There is no such status or phase, or nothing that the error explains.
+    """
+    wanted = run.status if status is None else status
+    check_word("status", wanted, RunStatus)
+    if wanted != run.status and wanted not in NEXT[run.status]:
+        raise RunConflictError(
+            f"Run {run.run_id!r} is {run.status!r} and cannot become {wanted!r}: "
+            f"{_choices(NEXT[run.status])}"
+        )
+    fitting = _fitting_phase(run, wanted, phase)
+    if error is not None and wanted not in ("failed", "canceled"):
+        raise InputError(f"error={error!r} explains nothing: only a failed or canceled run has one")
+    if (wanted, fitting) == (run.status, run.phase):
+        return run
+    again = run.status in ("failed", "canceled")
+    over = wanted in ("completed", "failed", "canceled")
+    return replace(
+        run,
+        status=wanted,
+        phase=fitting,
+        updated_at=now,
+        ended_at=now if over else None,
+        error=_kept_error(error),
+        suspension=run.suspension if wanted == "paused" else None,
+        attempt=run.attempt + again,
+    )
+
+
+def resume(run: Run, *, now: str) -> Run:
+    """A run that sets out again where it stopped, also one that an ended process left running.
+
+    Only a paused or pending run goes on without counting as another attempt.
+
+    Raises:
+        RunConflictError: It completed.
+    """
+    if run.status != "running":
+        return advance(run, now=now, status="running")
+    return replace(run, attempt=run.attempt + 1, updated_at=now)
+
+
+def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
+    """A run that waits; the same suspension again changes nothing, until the run goes on.
+
+    Raises:
+        RunConflictError: It waits for something else, or is not at work.
+        InputError: The body is no JSON.
+    """
+    new = Suspension(suspension_id=suspension_id, body=json.loads(plain(body)), at=now)
+    old = run.suspension
+    if old is not None:
+        if (old.suspension_id, plain(old.body)) == (suspension_id, plain(new.body)):
+            return run
+        raise RunConflictError(
+            f"Run {run.run_id!r} waits for {old.suspension_id!r} already, and {suspension_id!r} "
+            "differs: let the run go on first"
+        )
+    return replace(advance(run, now=now, status="paused"), suspension=new, updated_at=now)
+
+
+def plain(value: Any) -> str:
+    """A JSON value as text, the same for equal ones.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{preview(repr(value))} cannot be kept ({error}): give JSON, that is text, numbers, "
+            "true, false, null, lists, and dicts with text as keys"
+        ) from error
+
+
+def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPhase:
+    if phase is None:
+        return run.phase if run.phase in PHASES[status] else PHASES[status][0]
+    check_word("phase", phase, RunPhase)
+    if phase not in PHASES[status]:
+        raise RunConflictError(
+            f"Run {run.run_id!r}, {run.status!r}, cannot be {status!r} and at {phase!r}: "
+            f"{_choices(PHASES[status])}"
+        )
+    return phase
+
+
+def _kept_error(error: str | None) -> str | None:
+    """The error as a store's JSON can hold it: half a surrogate pair it cannot."""
+    if error is None:
+        return None
+    return preview(error.encode("utf-8", "replace").decode("utf-8"), ERROR_CHARS)
+
+
+def _choices(words: Collection[str]) -> str:
+    """What may be asked for instead."""
+    return f"use {' or '.join(map(repr, sorted(words)))}" if words else "open another run"
+
+
+def run_id_of(info: ExecutionInfo | None) -> str | None:
+    """The host's name for the run, else one that a step run twice makes again."""
+    if info is None:
+        return None
+    if info.run_id:
+        return str(info.run_id)
+    return run_named_after(info.thread_id, info.checkpoint_id)
+
+
+def run_named_after(thread_id: str | None, origin: str | None) -> str:
+    """A run's id that follows from what it began with.
+
+    Args:
+        thread_id: Whose.
+        origin: Id of the question, or of the checkpoint that the run set out from.
+    """
+    seed = f"{thread_id}\x00{origin}"
+    return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -1,0 +1,178 @@
+"""The pre-judge: a score for every exchange and a decision on the obvious ones, without a model.
+
+It never obeys what it reads: sentences that tell a judge what to say are left out before anything
+is measured. Contradictions and wrong facts, the worst failures, cannot be seen from here; that is
+why all but the obvious cases are left to a model judge.
+"""
+
+import re
+from dataclasses import replace
+
+from unsay.judging.repetition import squeezed
+from unsay.judging.signals import RULES, Signal, is_empty, overlap, tells_judge, without_demands
+from unsay.judging.vocabulary import normal, sentences, stops_short, width
+from unsay.types import Exchange, PreVerdict
+
+BEST = 0.95
+"""From 0 to 1: what surface features can earn at most; they cannot tell truth."""
+
+
+_OPEN = re.compile(
+    r"\b(?:explain|describe|tell me (?:about|more|how|why)|teach|why|how (?:do|does|did|can|could|should|would|to)|write"
+    r"|compare|discuss|outline|elaborate|summari[sz]e|introduce|plan|recommend\w*|suggest\w*|advice|ideas|essay|article"
+    r"|list|difference|pros and cons|steps|details?)\b"
+    r"|について|説明|教えて|解説|書いて|作成|作って|述べ|なぜ|どうして|どうやって|方法|比較|違い|とは|まとめ|提案|挙げ|紹介|考えて"
+    r"|理由|仕組み|概要|詳しく"
+)
+
+
+_DEFINES = re.compile(
+    r"\bwhat(?:'s| is| are) (?!(?:the|your|my|his|her|our|their)\b)[\w-]+(?: [\w-]+){0,2}\?|って何|とは何"
+)
+
+
+_CODE = re.compile(r"```|\w\([^()\n]*\)|[=;{}]")
+
+
+_CLOSED = re.compile(
+    r"\A\W*(?:do|does|did|are|is|am|was|were|can|could|will|would|should|have|has|had|may)(?:n't)?\b"
+    r"|(?:ます|です|でしょう|ません)か[。?]*\Z|(?:ある|いる|できる|好き|ない|いい|大丈夫)[のか]?\?\Z"
+)
+
+
+_AFFIRMS = re.compile(
+    r"\A\W*(?:yes|yeah|yep|yup|no|nope|sure|of course|certainly|absolutely|definitely|i (?:do|don't|am|think|would)"
+    r"|はい|いいえ|いや|ええ|うん|もちろん|できます|できません|そう|大丈夫)"
+)
+
+
+_GREETS = re.compile(
+    r"\A\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks?|thank you|bye|goodbye|ok(?:ay)?|great|cool"
+    r"|nice|こんにち|こんばん|おはよう|ありがと|どうも|さよなら|さようなら|了解|わかりました|なるほど|よろしく)"
+)
+
+
+_FULL_WIDTH = {"open": 110, "defined": 80, "short": 18}
+"""Width of an answer that is complete, by what the question wants: two sentences, one, or a word."""
+
+
+_LEAST = {"open": 0.45, "defined": 0.55, "short": 0.97}
+"""Completeness, from 0 to 1, of the shortest answer; a short one is right where no more was asked."""
+
+
+_CANNOT = re.compile(
+    r"\b(?:can't|cannot|unable|don't have (?:access|the ability|real))\b|できません|できない|わかりません|分かりません"
+)
+
+
+_BLURTS = re.compile(
+    r"\b(?:lol|lmao|idk|dunno|whatever|meh|duh|shut up|stupid)\b|知らん|知らね|うざ|だるい|めんどくさ|ばか|バカ"
+)
+
+
+_TOLL = 0.02
+"""Share that each earlier exchange costs. Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22)."""
+
+
+_MOST_TOLLS = 4
+"""How many earlier exchanges cost anything."""
+
+
+def prejudge(exchange: Exchange) -> PreVerdict:
+    """Tell what the surface of an exchange shows, in English or Japanese.
+
+    Args:
+        exchange: Read as data; a text in it that asks for a score gets none.
+
+    Returns:
+        A verdict with `decided` only for failures that are obvious; they
+        score under 0.5, an empty answer 0.0. Else the score is a heuristic
+        quality that may stand in where no judge is configured.
+    """
+    heard, demand = _without_demands(exchange)
+    found = [signal for rule in RULES if (signal := rule(heard)) is not None] + demand
+    worst = min(found, key=lambda signal: (not signal.certain, signal.score), default=None)
+    score = round(min([quality(heard), *(signal.score for signal in found)]), 3)
+    telling = worst is not None and (worst.certain or worst.score <= score)
+    return PreVerdict(
+        score=score,
+        decided=worst is not None and worst.certain,
+        reason=worst.reason if worst is not None and telling else _impression(score),
+        signals=tuple(dict.fromkeys(signal.name for signal in found)),
+    )
+
+
+def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
+    """The exchange without what its answer tells a judge, and the signal that it did.
+
+    An answer that is nothing else stays whole: it is no empty answer, only a poor one.
+    """
+    rest = without_demands(exchange)
+    heard = replace(exchange, answer=rest) if rest else exchange
+    if not tells_judge(exchange.answer):
+        return heard, []
+    score = 1.0 if rest else 0.1
+    reason = "The answer tells the judge what to say."
+    return heard, [Signal(name="demand", certain=False, score=score, reason=reason)]
+
+
+def _impression(score: float) -> str:
+    if score >= 0.8:
+        return "The answer takes up the question at a fitting length."
+    if score >= 0.5:
+        return "The answer takes up the question in part, or briefly."
+    return "The answer hardly takes up the question."
+
+
+def quality(exchange: Exchange) -> float:
+    """A heuristic quality from 0 to 1: relevance times completeness, at most `BEST`."""
+    if is_empty(exchange.answer):
+        return 0.0
+    toll = 1 - _TOLL * min(len(exchange.earlier), _MOST_TOLLS)
+    merits = _relevance(exchange) * _completeness(exchange) * _manners(exchange)
+    return BEST * merits * toll
+
+
+def _relevance(exchange: Exchange) -> float:
+    """How much of the question, or of the talk before it, the answer takes up; 0 to 1."""
+    shared = overlap(exchange)
+    if shared.with_question or shared.covered:
+        return 0.85 + 0.15 * min(1.0, shared.covered / 0.4)
+    fitting = _fits(normal(exchange.question), normal(exchange.answer))
+    if shared.with_context:
+        share = shared.with_context / shared.said
+        return max(fitting, 0.6 + 0.3 * min(1.0, share / 0.3))
+    return max(0.4, fitting - 0.08 * shared.said)
+
+
+def _fits(question: str, answer: str) -> float:
+    """How well the form of an answer without common words fits the question's; 0 to 1."""
+    if not question.strip():
+        return 0.9
+    if _CLOSED.search(question) and _AFFIRMS.search(answer):
+        return 0.95
+    if _GREETS.search(question):
+        return 0.98
+    return 0.9 if answer.rstrip().endswith("?") and len(sentences(answer)) == 1 else 0.8
+
+
+def _completeness(exchange: Exchange) -> float:
+    """Whether the answer is as long as such a question wants, and ends; 0 to 1."""
+    question = normal(exchange.question)
+    kind = "open" if _OPEN.search(question) and not _CODE.search(exchange.answer) else "short"
+    if kind == "short" and _DEFINES.search(question):
+        kind = "defined"
+    said = min(1.0, width(exchange.answer.strip()) / _FULL_WIDTH[kind])
+    complete = _LEAST[kind] + (1 - _LEAST[kind]) * said
+    return complete * (0.85 if stops_short(exchange.answer) else 1.0)
+
+
+def _manners(exchange: Exchange) -> float:
+    """Less for an answer that cannot, says the same again, parrots or blurts; 0 to 1."""
+    answer = normal(exchange.answer)
+    said = squeezed(answer)
+    cannot = 0.88 if _CANNOT.search(answer) else 1.0
+    again = 0.9 if said in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
+    parrots = 0.85 if said == squeezed(normal(exchange.question)) else 1.0
+    blurts = 0.6 if _BLURTS.search(answer) and len(sentences(answer)) < 4 else 1.0
+    return cannot * again * parrots * blurts

@@ -1,0 +1,217 @@
+"""Whether an answer repeats itself, its question, or an earlier answer; all pure."""
+
+import re
+from collections import Counter
+from functools import lru_cache
+
+from unsay.judging.vocabulary import FENCED, JAPANESE, normal, sentences, width
+from unsay.types import Exchange
+
+LOOP_SHARE = 0.6
+"""Share of an answer, from 0 to 1, that one unit said over and over must fill to be a loop."""
+
+
+LOOP_WIDTH = 160
+"""Width of such a run that is a loop whatever share it fills."""
+
+
+LOOP_RUN = 12
+"""Characters of the shortest run that counts."""
+
+
+LOOP_UNIT = 4
+"""Characters of the shortest unit that counts; `ha ha ha` is laughter, unless it is long."""
+
+
+LONG_LAUGH = 60
+"""Width from which on a run of a shorter unit counts, too."""
+
+
+LOOP_READ = 2_000
+"""Characters read for runs, at the end, where models get caught."""
+
+
+SAID_AGAIN = 0.4
+"""Share of an answer's sentences, from 0 to 1, that may come again."""
+
+
+SENTENCE_WIDTH = 12
+"""Width from which on a sentence counts as said again."""
+
+
+GRAMS_AGAIN = 0.5
+"""Share of an answer's word runs, from 0 to 1, that may come again."""
+
+
+FEWEST_GRAMS = 24
+"""How many word runs there must be to judge them."""
+
+
+ECHO_NEAR = 0.9
+"""Similarity, from 0 to 1, from which on an answer is its question."""
+
+
+ECHO_WIDTH = 12
+"""Width of the shortest question that can be echoed; a greeting is rightly returned."""
+
+
+REPETITION_NEAR = 0.78
+"""Similarity, from 0 to 1, from which on a long answer is an earlier one. Of the development answers
+0.3 % reach it, and 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
+"""
+
+
+REPETITION_SAME = 0.9
+"""The same for an answer that is not long: `Please confirm: …` may rightly come again."""
+
+
+LONG = 80
+"""Width from which on an answer is long."""
+
+
+REPETITION_WIDTH = 30
+"""Width of the shortest answer that counts as a repetition; `Yes.` may come as often as it likes."""
+
+
+SAME_QUESTION = 0.8
+"""Similarity, from 0 to 1, from which on two questions are one, that deserves one answer."""
+
+
+_RUN = re.compile(r"(.{2,80}?)\1{2,}")
+
+
+_GRAM = {True: 6, False: 3}
+
+
+_ASKS_READ = 40
+
+
+_REPEATS = re.compile(
+    r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"
+    r"|\bagain and again\b|\blyrics\b|\bchorus\b|\bchant|\bmantra\b|\bpattern\b"
+    r"|繰り返|くり返|[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
+)
+
+
+_WANTS_AGAIN = re.compile(
+    r"\brepeat|\b(?:once )?again\b|\bonce more\b|\bsame\b|\b(?:sure|wrong|correct|mistake)\b|\bcop(?:y|ies)\b"
+    r"|繰り返|くり返|もう一度|もう一回|再度|同じ|そのまま|本当|間違|違(?:う|い)"
+)
+
+
+_REWORKS = re.compile(
+    r":|\n|[\"“「『]|\b(?:correct|fix|proofread|paraphras\w*|translat\w*|re(?:write|word|phrase|peat)\w*|format|grammar|say"
+    r"|spell|echo|case|sort|cop(?:y|ied)|edit|punctuat\w*|improve)\b|校正|訂正|修正|翻訳|言い換え|書き直|添削|復唱"
+    r"|そのまま|並べ替|直して|敬語|丁寧"
+)
+
+
+_ASKS = re.compile(r"(?:\?|か|ください|下さい|please)[\s。.」\"”')]*\Z")
+
+
+_AGREES = re.compile(
+    r"\W*(?:yes|yeah|yep|no|nope|right|correct|true|false|indeed|exactly|sure|of course|はい|いいえ|ええ|うん|そう|いや|もちろん|正解)"
+)
+
+
+def loops(answer: str) -> bool:
+    """Whether an answer says the same unit, sentence or run of words over and over."""
+    text = FENCED.sub("\n", normal(answer))
+    return _runs(text) or _says_again(text) or _circles(text)
+
+
+def wants_a_loop(question: str) -> bool:
+    """Whether a question asks for something that repeats itself."""
+    return _REPEATS.search(normal(question)) is not None
+
+
+def _runs(text: str) -> bool:
+    """Whether a unit follows itself until it fills much of the text."""
+    letters = squeezed(text)[-LOOP_READ:]
+    run = max(_RUN.finditer(letters), key=lambda match: len(match[0]), default=None)
+    if run is None or run[1].isdigit() or len(run[0]) < LOOP_RUN:
+        return False
+    if len(run[1]) < LOOP_UNIT and width(run[0]) < LONG_LAUGH:
+        return False
+    return len(run[0]) >= LOOP_SHARE * len(letters) or width(run[0]) >= LOOP_WIDTH
+
+
+def _says_again(text: str) -> bool:
+    """Whether much of the text is sentences that were there before."""
+    said = [part for line in sentences(text) if width(part := squeezed(line)) >= SENTENCE_WIDTH]
+    again = sum(len(part) * (count - 1) for part, count in Counter(said).items())
+    return again > 0 and again >= SAID_AGAIN * sum(map(len, said))
+
+
+def _circles(text: str) -> bool:
+    """Whether much of the text is runs of words, or of characters, that were there before."""
+    japanese = JAPANESE.search(text) is not None
+    words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
+    size = _GRAM[japanese]
+    grams = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
+    again = len(grams) - len(set(grams))
+    return len(grams) >= FEWEST_GRAMS and again >= GRAMS_AGAIN * len(grams)
+
+
+def echoes(exchange: Exchange) -> bool:
+    """Whether the answer is the question again, and nothing asked for that."""
+    question, answer = normal(exchange.question), normal(exchange.answer)
+    asked, said = squeezed(question), squeezed(answer)
+    if width(asked) < ECHO_WIDTH or not said:
+        return False
+    if question.split() == answer.split():
+        return True
+    if _REWORKS.search(question) or _AGREES.match(answer):
+        return False
+    return _asks(question) == _asks(answer) and similarity(asked, said) >= ECHO_NEAR
+
+
+def _asks(text: str) -> bool:
+    return _ASKS.search(text[-_ASKS_READ:]) is not None
+
+
+def says_earlier_answer(exchange: Exchange) -> bool:
+    """Whether the answer was already given to another question."""
+    answer = _letters(exchange.answer)
+    if width(answer) < REPETITION_WIDTH:
+        return False
+    asked = squeezed(normal(exchange.question))
+    near = REPETITION_NEAR if width(answer) >= LONG else REPETITION_SAME
+    return any(
+        similarity(answer, _letters(earlier)) >= near
+        for question, earlier in exchange.earlier
+        if similarity(asked, squeezed(normal(question))) < SAME_QUESTION
+    )
+
+
+def wants_it_again(question: str) -> bool:
+    """Whether a question asks for an earlier answer again, or doubts it."""
+    return _WANTS_AGAIN.search(normal(question)) is not None
+
+
+@lru_cache(maxsize=64)
+def _letters(text: str) -> str:
+    """The letters outside code blocks: code may well come again with one line changed."""
+    return squeezed(normal(FENCED.sub("\n", text)))
+
+
+def squeezed(text: str) -> str:
+    """The letters and digits of a normal text, and nothing else."""
+    return "".join(re.findall(r"[^\W_]+", text))
+
+
+def similarity(one: str, other: str) -> float:
+    """Share of character runs that two squeezed texts have in common, from 0 to 1."""
+    size = 2 if JAPANESE.search(one) else 4
+    first, second = _stretches(one, size), _stretches(other, size)
+    total = first.total() + second.total()
+    if not total:
+        return float(one == other)
+    common = first.keys() & second.keys()
+    return 2 * sum(min(first[run], second[run]) for run in common) / total
+
+
+@lru_cache(maxsize=64)
+def _stretches(text: str, size: int) -> Counter[str]:
+    """How often each run of so many characters occurs."""
+    return Counter(text[start : start + size] for start in range(len(text) - size + 1))

@@ -1,0 +1,415 @@
+"""Scores read from whatever a judge replied: numbers, prose, JSON, objects.
+
+A score that cannot be read for certain is `None`, which means unscored; a
+guess would move a conversation, `None` moves nothing. What a reply quotes is
+not its verdict: quotations are blanked before a score is looked for.
+
+Every pattern is bounded, so that reading stays linear in the reply's length.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+MAXIMUM_REASON_LENGTH = 500
+"""Characters of a reason that are kept, from its beginning."""
+
+
+SCALES = (1.0, 5.0, 10.0, 100.0)
+"""The scales that a score may name; any other, such as a date's, is none."""
+
+
+_MAXIMUM_BROKEN_OBJECTS = 64
+
+
+_DEEPEST_LEVEL = 8
+
+
+_REASON_KEYS = ("reason", "rationale", "explanation", "justification", "comment", "理由", "根拠")
+
+
+_EXACT_KEYS = ("score", "スコア", "rating", "評価", "点数")
+
+
+_OVERALL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質")
+
+
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x2212: 0x2D}
+
+
+_MARKUP = str.maketrans(dict.fromkeys("*`#|", " "))
+
+
+_NUMBER = (
+    r"(?<![0-9A-Za-z_/])(?<![0-9][.,~–〜-])"
+    r"[-+]?(?:[01],[0-9]{1,2}|[0-9]++(?:\.[0-9]++)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,4})?"
+    r"(?![0-9A-Za-z_]|[.,~–〜-][0-9])"
+)
+
+
+_VALUE = (
+    rf"(?:(?P<full>{_NUMBER})[ ]{{0,3}}点満点(?:中|で|の)?[、: ]{{0,3}})?"
+    rf"(?P<value>{_NUMBER})"
+    r"(?:[ ]{0,3}点?[ ]{0,3}\(?(?:/|out of)[ ]{0,3}(?P<scale>[0-9]{1,3}(?:\.0)?)(?![0-9]|\.[0-9]|[ ]{0,3}/)\)?"
+    r"|[ ]{0,3}点?[ ]{0,3}\((?P<most>[0-9]{1,3})点満点\)"
+    r"|[ ]{0,3}(?P<percent>%|percent|パーセント))?"
+)
+
+
+_VALUES = re.compile(_VALUE, re.IGNORECASE)
+
+
+_VALUE_LINE = re.compile(
+    rf"[\s(\[<「“\"']{{0,9}}{_VALUE}[\s)\]>」”\"']{{0,9}}(?:点|points?)?[ ]?(?:です|だ)?[.。!]?",
+    re.IGNORECASE,
+)
+
+
+_LABEL = r"(?:score|rating|grade|verdict|quality|スコア|点数|得点|評点|採点|評価[点値]?|評価結果|総合点)s?"
+
+
+_LABELLED = re.compile(
+    rf"(?<![a-z]){_LABEL}['\"]?\s{{0,9}}(?:\([^()\n]{{0,24}}\)\s{{0,3}})?"
+    r"(?:(?P<hard>[:=]|(?<=[a-z])>)|は|が|is\b|of\b|->|→|[-–—](?=\s))?"
+    rf"[\s\"'\[「『“]{{0,9}}(?:{_VALUE}|(?P<none>null|none|true|false|nan|n/a|-?inf|n/[0-9]|不明))",
+    re.IGNORECASE,
+)
+
+
+_LABEL_ONLY = re.compile(rf"[\w ]{{0,12}}{_LABEL}", re.IGNORECASE)
+
+
+_PLAIN_LEAD = re.compile(
+    r"(?:(?:the|my|our|final|overall|total|quality|so|thus|hence|therefore|answer|judge"
+    r"|最終|総合|全体|品質|回答|応答|の|判定|私の|よって|したがって)[\s_]{0,3})*"
+)
+
+
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+
+
+_FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
+
+
+_BRACKETED = re.compile(r"(?P<lead>[:=は]\s{0,3})?[「『“](?P<body>[^「」『』“”]*)[」』”]")
+
+
+_STRAIGHT = re.compile(r"(?P<lead>[:=は]\s{0,3})?\"(?P<body>[^\"]*)\"")
+
+
+_QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
+
+
+Strength = Literal["plain", "fenced", "weak"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreReply:
+    """What a judge's reply came to."""
+
+    score: float | None
+    """From 0 to 1; `None` when no score could be read for certain."""
+
+    reason: str
+    """The judge's reason on one line, at most `MAXIMUM_REASON_LENGTH` characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A labelled score somewhere in a reply."""
+
+    position: int
+    """Where it ends in the reply, in characters."""
+
+    strength: Strength
+    """`plain` starts its sentence, `fenced` is JSON in a fence, `weak` stands amid words."""
+
+    score: float | None
+    """From 0 to 1; `None` when the label carries no valid score."""
+
+
+def read_reply(reply: object) -> ScoreReply:
+    """The score and reason in whatever a judge returned.
+
+    Args:
+        reply: A number, a text, a mapping, an object with `score` and `reason`,
+            or a message whose `content` is a text or a list of blocks.
+    """
+    if isinstance(reply, str):
+        return _read_text(reply)
+    if isinstance(reply, Mapping):
+        return _read_mapping(reply)
+    if hasattr(reply, "score"):
+        reason = _one_line(getattr(reply, "reason", ""))
+        return ScoreReply(score=_number_of(reply.score), reason=reason)
+    if hasattr(reply, "content"):
+        return _read_text(_text_of(reply.content))
+    return ScoreReply(score=_number_of(reply), reason="")
+
+
+def parse_score(reply: str) -> float | None:
+    """The score in a judge's free text, from 0 to 1; `None` when unsure.
+
+    A labelled score wins over other numbers, the last one over earlier ones,
+    and one that opens its sentence over one amid other words. Thoughts,
+    quotations and fences that are not JSON are never read.
+    """
+    text = _unfenced(_without_thoughts(reply.translate(_WIDE)).strip())
+    whole = _whole_object(text)
+    if whole is not None:
+        return _score_of_mapping(whole)
+    if _VALUE_LINE.fullmatch(text.translate(_MARKUP).strip()):
+        return _last_line_score(text.translate(_MARKUP))
+    prose, found = _extract_objects(text)
+    prose = _without_quotations(prose).translate(_MARKUP)
+    found += _labelled(prose)
+    return _choose(found, prose) if found else _unlabelled(prose)
+
+
+def _read_text(text: str) -> ScoreReply:
+    said = _unfenced(_without_thoughts(text).strip())
+    whole = _whole_object(said)
+    reason = said if whole is None else _reason_of(whole)
+    return ScoreReply(score=parse_score(text), reason=_one_line(reason))
+
+
+def _read_mapping(reply: Mapping[object, object]) -> ScoreReply:
+    if "parsed" in reply and "raw" in reply:
+        return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
+    return ScoreReply(score=_score_of_mapping(reply), reason=_one_line(_reason_of(reply)))
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list | tuple) else ()
+    return "\n".join(text for block in blocks if (text := _text_of_block(block)))
+
+
+def _text_of_block(block: object) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, Mapping) and block.get("type", "text") in ("text", "output_text"):
+        text = block.get("text", "")
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
+
+
+def _reason_of(mapping: Mapping[object, object]) -> object:
+    for level in _levels(mapping):
+        for key, value in level.items():
+            if str(key).strip().lower() in _REASON_KEYS and isinstance(value, str):
+                return value
+    return ""
+
+
+def _number_of(value: object) -> float | None:
+    if isinstance(value, str):
+        line = _VALUE_LINE.fullmatch(value.translate(_WIDE).strip())
+        return _score_of_match(line) if line else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return _valid(value)
+
+
+def _valid(value: float) -> float | None:
+    return float(value) + 0.0 if 0 <= value <= 1 else None
+
+
+def _score_of_match(match: re.Match[str]) -> float | None:
+    """The score of a match of `_VALUE`, once its scale is taken out."""
+    value = float(match["value"].replace(",", "."))
+    scale = float(_scale_of(match).replace(",", "."))
+    if scale not in SCALES or not math.isfinite(value):
+        return None
+    return _valid(value / scale)
+
+
+def _scale_of(match: re.Match[str]) -> str:
+    named = match["full"] or match["scale"] or match["most"]
+    return named or ("100" if match["percent"] else "1")
+
+
+def _without_thoughts(text: str) -> str:
+    """The text outside thought blocks; a stray closing tag ends a thought begun at the start."""
+    kept: list[str] = []
+    depth = position = 0
+    for tag in _THOUGHT.finditer(text):
+        if depth == 0:
+            kept.append(text[position : tag.start()])
+        if tag[1] and depth == 0:
+            kept.clear()
+        depth = max(0, depth + (-1 if tag[1] else 1))
+        position = tag.end()
+    if depth == 0:
+        kept.append(text[position:])
+    return "\n".join(kept)
+
+
+def _unfenced(text: str) -> str:
+    """What is in the fence when the whole text is one fence; else the text."""
+    marks = list(_FENCE.finditer(text))
+    if len(marks) in (1, 2) and marks[0].start() == 0:
+        end = len(text) if len(marks) == 1 else marks[1].start()
+        if len(marks) == 1 or marks[1].end() == len(text):
+            return text[marks[0].end() : end].strip()
+    return text
+
+
+def _whole_object(text: str) -> Mapping[object, object] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object]]:
+    """The mapping, then what is nested in it, level by level."""
+    level = [mapping]
+    for _ in range(_DEEPEST_LEVEL):
+        yield from level
+        level = [value for one in level for value in one.values() if isinstance(value, Mapping)]
+
+
+def _key_rank(key: object) -> int:
+    name = str(key).strip().lower()
+    if name in _EXACT_KEYS:
+        return 0
+    if not any(word in name for word in _EXACT_KEYS):
+        return 9
+    return 1 if any(word in name for word in _OVERALL_KEYS) else 2
+
+
+def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
+    """The score under the plainest key of the outermost level that has one."""
+    for level in _levels(mapping):
+        ranked = [(_key_rank(key), value) for key, value in level.items()]
+        ranked = [(r, value) for r, value in ranked if r < 9 and not isinstance(value, Mapping)]
+        if ranked:
+            best = min(rank for rank, _ in ranked)
+            return _number_of([value for rank, value in ranked if rank == best][-1])
+    return None
+
+
+def _has_score(mapping: Mapping[object, object]) -> bool:
+    return any(_key_rank(key) < 9 for level in _levels(mapping) for key in level)
+
+
+def _extract_objects(text: str) -> tuple[str, list[_Found]]:
+    """The text with objects and fences blanked, and the scores those objects hold."""
+    text = _blank_quotes(_BRACKETED, _QUOTED_LINE.sub(" ", text))
+    prose: list[str] = []
+    found: list[_Found] = []
+    position = 0
+    parts = _FENCE.split(text)
+    for number, part in enumerate(parts):
+        fenced = number % 2 == 1
+        if not fenced:
+            outside, inside = _objects(part, position)
+            prose.append(outside)
+            found += inside
+        elif (whole := _whole_object(part.strip())) is not None and _has_score(whole):
+            score = _score_of_mapping(whole)
+            found.append(_Found(position=position, strength="fenced", score=score))
+        if fenced:
+            prose.append(" " * len(part))
+        position += len(part)
+    return "".join(prose), found
+
+
+def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
+    """The text with JSON objects blanked, same length, and their scores."""
+    decoder = json.JSONDecoder()
+    prose: list[str] = []
+    found: list[_Found] = []
+    position, broken = 0, 0
+    start = text.find("{")
+    while start >= 0 and broken < _MAXIMUM_BROKEN_OBJECTS:
+        try:
+            parsed, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            broken += 1
+            start = text.find("{", start + 1)
+            continue
+        prose += [text[position:start], " " * (end - start)]
+        if _has_score(parsed):
+            score = _score_of_mapping(parsed)
+            found.append(_Found(position=offset + end, strength="plain", score=score))
+        position, start = end, text.find("{", end)
+    return "".join([*prose, text[position:]]), found
+
+
+def _without_quotations(text: str) -> str:
+    return _blank_quotes(_STRAIGHT, _blank_quotes(_BRACKETED, text))
+
+
+def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
+    """The text with quotations blanked, same length, but for quoted labels and their values."""
+
+    def blank(match: re.Match[str]) -> str:
+        body = match["body"]
+        labelled = match["lead"] and _VALUE_LINE.fullmatch(body)
+        if labelled or _LABEL_ONLY.fullmatch(body):
+            return f"{match['lead'] or ''} {body} "
+        return " " * len(match[0])
+
+    return pattern.sub(blank, text)
+
+
+def _labelled(prose: str) -> list[_Found]:
+    """Labelled scores; a soft label amid other words is not one."""
+    found = []
+    for match in _LABELLED.finditer(prose):
+        lead = re.split(r"[\n.。!?]", prose[max(0, match.start() - 24) : match.start()])[-1]
+        plain = _PLAIN_LEAD.fullmatch(lead.strip(" \t{[(<,'\"→-・•:").lower()) is not None
+        if plain or match["hard"]:
+            score = None if match["none"] else _score_of_match(match)
+            strength: Strength = "plain" if plain else "weak"
+            found.append(_Found(position=match.end(), strength=strength, score=score))
+    return found
+
+
+def _choose(found: list[_Found], prose: str) -> float | None:
+    """The last of the strongest; a weak one only when no other number follows it."""
+    for strength in ("plain", "fenced"):
+        strong = [one for one in found if one.strength == strength]
+        if strong:
+            return max(strong, key=lambda one: one.position).score
+    last = max(found, key=lambda one: one.position)
+    rivals = _scorelike(prose[last.position :]) - {last.score}
+    return None if rivals else last.score
+
+
+def _scorelike(text: str) -> set[float | None]:
+    """Valid scores with a decimal point or a scale; bare integers count for nothing."""
+    return {
+        score
+        for match in _VALUES.finditer(text)
+        if (score := _score_of_match(match)) is not None
+        and not (match["value"].isdigit() and _scale_of(match) == "1")
+    }
+
+
+def _last_line_score(text: str) -> float | None:
+    lines = text.strip().splitlines()
+    match = _VALUE_LINE.fullmatch(lines[-1].strip()) if lines else None
+    return _score_of_match(match) if match else None
+
+
+def _unlabelled(prose: str) -> float | None:
+    """The number on the last line, alone there, or the only one that can be a score."""
+    lines = prose.strip().splitlines()
+    if lines and _VALUE_LINE.fullmatch(lines[-1].strip()):
+        return _last_line_score(prose)
+    scores = _scorelike(prose)
+    return scores.pop() if len(scores) == 1 else None

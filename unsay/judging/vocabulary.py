@@ -1,0 +1,328 @@
+"""The words of a text that carry its subject, in English, Japanese and most scripts.
+
+Nothing here knows a dictionary. Words between spaces are lower-cased and lightly stemmed; Japanese
+has no spaces, so its runs of kanji and of katakana stand for words, and their 2-3-grams let a
+compound meet its parts. Runs of hiragana are grammar and are dropped, as are words that any
+conversation uses.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from unsay.types import Exchange
+
+TEXT_LIMIT = 4_000
+"""Characters of a text that are read, half from either end: a pasted file must not cost seconds."""
+
+
+_KANJI = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆ヶ"
+
+
+_KATAKANA = "\u30a1-\u30f5\u30f7-\u30fa\u30fc"
+
+
+_HIRAGANA = "\u3041-\u309f"
+
+
+_TOKENS = re.compile(
+    rf"(?P<kanji>[{_KANJI}]+)"
+    rf"|(?P<katakana>[{_KATAKANA}]+)"
+    rf"|(?P<word>[^\W\d_{_KANJI}{_KATAKANA}ヵヮヽヾ{_HIRAGANA}]"
+    rf"(?:[^\W_{_KANJI}{_KATAKANA}ヵヮヽヾ{_HIRAGANA}]|'(?=[a-z]))*(?:\+\+|\#)?)"
+)
+
+
+_SHORTEST_WORD = 2
+
+
+_SHORTEST_STEM = 3
+
+
+_ENGLISH = """
+a about above actually add advantage affect after again ah all almost also alternative although
+always am an and another answer any anything are arent around as ask at away back bad basic be
+because been before beginner being believe below benefit best better between both build but by
+bye can cannot cant case cause certainly change chat choose come common concept consider
+conversation correct could couldnt course create current day detail did didnt difference
+different disadvantage do does doesnt doing done dont drawback each earlier effect either else
+enough even event ever every everything example explain few find fine first follow following for
+form from function general get give glad go goal going good got great had has hasnt have havent
+having he hello help her here hers hes hey hi him his hmm how however hows i id idea if ill im
+impact implication important improve in include information interested interesting into is isnt
+issue it its ive just keep key kind know last learn least let lets life like limitation little
+lol long look lot made main make many may maybe me mean meaning mention message might mine more
+most much must my need never new next nice no not nothing now number of off oh ok okay old on
+one only or other our out over own part people per perhaps person plan play please point popular
+possible previous problem process prompt provide purpose put question quite rather really reason
+recent recommend recommendation reply response result right role said same say second see seem
+several shall she shes should shouldnt show since sir so solution some someone something sorry
+sort specific start step still such suggest sure take talk task teach tell test than thank
+thanks that thats the their them then there theres these they theyre thing think this those
+though three through time to today together too top topic try turn two type under understand
+until up upon us usage use used useful using usually very want was wasnt way we wed welcome well
+were werent weve what whats when where whether which while who whom whos whose why will with
+within without wont work world would wouldnt wow wrong yeah year yes yet you youd your youre
+yours youve
+"""
+
+
+STOP_WORDS = frozenset(_ENGLISH.split())
+"""Words that any two conversations share: they say nothing about the subject."""
+
+
+_JAPANESE = """
+質問 回答 答 説明 方法 場合 必要 以下 以上 例 例文 文章 内容 情報 今日 今回 上記 前述 下記 最初
+最後 次 前 後 一 二 三 四 五 六 七 八 九 十 何 私 僕 俺 自分 皆 人 方 事 物 者 的 用 時 分 日 月
+年 今 他 別 件 話 話題 点 内 中 上 下 間 際 同 同様 各 全 全部 全て 多 少 小 大 高 低 良 悪 新
+古 長 短 早 速 強 弱 近 遠 教 言 思 見 聞 行 来 出 入 使 作 書 読 考 知 持 取 付 立 与 得 得意
+示 含 異 違 合 始 終 続 続行 変 変更 戻 返 送 選 決 受 置 当 基 従 応 対 関 関係 可能 簡単 具体
+具体的 詳細 詳 一般 一般的 重要 特 特定 特徴 理由 結果 目的 問題 提供 提案 利用 使用 存在 追加
+確認 理解 紹介 一番 一度 一緒 一部 人気 大丈夫 大事 素敵 本当 普通 色々 様々 願 致 頂 有難
+有難う 申 訳 申訳 失礼 了解 承知 是非 勿論 参考 希望 予定 検索 回 個 目 番 番目 種類 度 名 場 所
+気 手 形 面 化 性 式 法 ポイント テーマ トピック コメント アドバイス サンプル ケース パターン
+メリット デメリット 影響 利点 欠点 注意点 意味 原因 制限 具体例 使用例 初心者 日本語 手順
+"""
+
+
+STOP_RUNS = frozenset(_JAPANESE.split())
+"""The same for runs of kanji and katakana; single kanji here are mostly stems of common verbs."""
+
+
+_SUFFIXES = {
+    "ational": "ate",
+    "ization": "ize",
+    "fulness": "ful",
+    "iveness": "ive",
+    "sses": "ss",
+    "ies": "y",
+    "ied": "y",
+    **dict.fromkeys(("ments", "ment", "ings", "ing", "edly", "ers", "ions", "ion"), ""),
+    **dict.fromkeys(("ed", "er", "ly", "es", "s", "e"), ""),
+}
+
+
+_KEEPS = ("ss", "us", "is")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One word of a text, or one run of kanji or katakana."""
+
+    whole: str
+    """The stem of the word, or the whole run."""
+
+    parts: tuple[str, ...]
+    """The run's 2-3-grams; empty for a word and for a run of one or two characters."""
+
+    weight: float
+    """How much it tells: 1 for a word, 0.5 for one of at most two letters, more for a compound."""
+
+
+@lru_cache(maxsize=8_192)
+def stem(word: str) -> str:
+    """Give a lower-case word without its commonest English ending."""
+    if not word.isascii() or word.endswith(_KEEPS):
+        return word
+    for ending, instead in _SUFFIXES.items():
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return _undoubled(word[: -len(ending)] + instead)
+    return word
+
+
+def _undoubled(word: str) -> str:
+    """Give `plann` as `plan`, but `call` as it is."""
+    doubled = len(word) > _SHORTEST_STEM and word[-1] == word[-2] and word[-1] not in "aeiouls"
+    return word[:-1] if doubled else word
+
+
+_STOP_STEMS = frozenset(map(stem, STOP_WORDS))
+
+
+def terms(text: str) -> tuple[str, ...]:
+    """Give the terms of a text in order, repeated as often as they occur.
+
+    Args:
+        text: In any language; only its two ends count beyond `TEXT_LIMIT`.
+
+    Returns:
+        Stems of words, and runs of kanji and katakana with their 2-3-grams.
+    """
+    return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
+
+
+@lru_cache(maxsize=256)
+def vocabulary(text: str) -> frozenset[str]:
+    """Give the distinct terms of a text; the newest few hundred texts are remembered."""
+    return frozenset(terms(text))
+
+
+@lru_cache(maxsize=256)
+def units(text: str) -> tuple[Unit, ...]:
+    """Give the words and runs of a text in order, without the ubiquitous ones."""
+    found = (_unit(match) for match in _TOKENS.finditer(normal(text)))
+    return tuple(unit for unit in found if unit is not None)
+
+
+def normal(text: str) -> str:
+    """Give the two ends of a text in NFKC, lower case and with plain apostrophes."""
+    if len(text) > TEXT_LIMIT:
+        text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
+    return unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+
+
+def _unit(match: re.Match[str]) -> Unit | None:
+    """Make a unit of a token, or nothing of a ubiquitous one."""
+    token = match.group()
+    if match.lastgroup == "word":
+        return _word(token)
+    if token in STOP_RUNS or not token.strip("ー"):
+        return None
+    return _run(token, katakana=match.lastgroup == "katakana")
+
+
+@lru_cache(maxsize=8_192)
+def _word(token: str) -> Unit | None:
+    """Make a unit of a word between spaces; `q2` and `uk` tell half of what a word tells."""
+    word = token.removesuffix("'s").replace("'", "")
+    if len(word) < _SHORTEST_WORD or word in STOP_WORDS or stem(word) in _STOP_STEMS:
+        return None
+    weak = len(word) == _SHORTEST_WORD or word[1:].isdigit()
+    return Unit(whole=stem(word), parts=(), weight=0.5 if weak else 1.0)
+
+
+def _run(run: str, *, katakana: bool) -> Unit:
+    """Make a unit of a run; katakana needs about twice the characters for one word."""
+    grams = (run[i : i + size] for size in (2, 3) for i in range(len(run) - size + 1))
+    parts = tuple(dict.fromkeys(gram for gram in grams if gram != run))
+    size = len(run) / (4 if katakana else 2)
+    return Unit(whole=run, parts=parts, weight=min(max(size, 0.5) ** 0.5, 2.0))
+
+
+JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
+
+
+FENCED = re.compile(r"^[ ]{0,3}```.*?(?:^[ ]{0,3}```|\Z)", re.MULTILINE | re.DOTALL)
+
+
+_FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
+
+
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])|\n+")
+
+
+_TERMINAL = re.compile(
+    r"(?:[.!?。！？…;；～〜♪☆★)）\]】」』”\"'’`>|}*_~#=$\-―—0-9０-９%％°℃/]|(?:です|ます|ました|ません|でした|ください|でしょう)|[^\w\s,、，（(「『\[{+&:：])\Z"
+)
+
+
+_LOOSE_END = re.compile(r"(?:\A|\s)(?:#|@|https?:)\S*\Z")
+
+
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*+•・◦▪■●○◆]|[0-9]{1,3}[.)）、:]|[(（]?[0-9a-z①-⑳][)）.]|#{1,6}|\||>)\s*"
+)
+
+
+_UNFINISHED = re.compile(r"\A(?:#{1,6}\s.*|#{2,6}|[-*+•・]|[0-9]{1,3}[.)])\Z|[：:,、，]\Z")
+
+
+_FORMULAS = (("\\[", "\\]"), ("\\(", "\\)"))
+
+
+_DANGLING = re.compile(
+    r"(?:[,、，(（「『\[{+&]|\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
+    r"|has|have|had|its|their|your|our|his|than|into|while|because|such|including|can|will|would|should|could|may|not"
+    r"|but|if|when|where|who|whose|more|most|very|also|these|those|this|between|about|through|during|without|like)"
+    r"|(?<=[^\W\d_a-z])[はがをにへとので、も])\Z"
+)
+
+
+_STOPS = (".", "!", "?", "。", "！", "？", "…", "」", '"', ")", "）")
+
+
+_TAIL = 200
+
+
+CUT_WIDTH = 50
+"""Width from which on an answer without a stop at its end is cut off. Source: of MT-Bench-101's
+answers 1.5 % have none, and most of those are lists.
+"""
+
+
+DANGLING_WIDTH = 30
+"""The same for an answer whose last word wants another, such as `the`."""
+
+
+FIRST_WIDTH = 80
+"""The same for a first answer, whose speaker may not use stops at all."""
+
+
+LINE_WIDTH = 16
+"""Width from which on a line shows whether its kind ends with stops."""
+
+
+LINES_ENDED = 0.7
+"""Share of lines of its kind, from 0 to 1, that must end for the last one to be cut off."""
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, without empty ones."""
+    return [part for part in _SENTENCE_ENDS.split(text) if part and part.strip()]
+
+
+def width(text: str) -> int:
+    """The length of a text in Latin letters; a Japanese character tells about as much as two."""
+    return len(text) + len(JAPANESE.findall(text))
+
+
+def is_casual(exchange: Exchange) -> bool:
+    """Whether this speaker does without stops or capitals, as far as one can see."""
+    starts = [part.lstrip() for part in sentences(FENCED.sub("\n", exchange.answer))]
+    small = sum(part[:1].islower() for part in starts)
+    earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
+    return small * 2 > len(starts) or not all(_ends(answer.rstrip()) for answer in earlier)
+
+
+def _ends(line: str) -> bool:
+    tail = line[-_TAIL:]
+    return _TERMINAL.search(tail) is not None or _LOOSE_END.search(tail) is not None
+
+
+def leaves_fence_open(answer: str) -> bool:
+    """Whether an answer's last code block is never closed."""
+    return len(_FENCE.findall(answer)) % 2 == 1
+
+
+def stops_short(answer: str, *, enough: int = CUT_WIDTH) -> bool:
+    """Whether an answer, if it is long enough, breaks off before its last sentence ends.
+
+    A last word that wants another, a bare heading or an unclosed formula tells sooner than
+    a missing stop, for which the answer must be `enough` wide.
+    """
+    lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
+    if not lines or width(answer) < DANGLING_WIDTH:
+        return False
+    last = lines[-1]
+    if last.count("**") % 2 or _UNFINISHED.search(last) or _unclosed_formula(answer):
+        return True
+    dangles = _DANGLING.search(last[-_TAIL:].lower()) is not None
+    if not dangles and (_ends(last) or width(answer) < enough):
+        return False
+    return _others_end(last, lines[:-1], otherwise=dangles or len(sentences(last)) > 1)
+
+
+def _unclosed_formula(answer: str) -> bool:
+    return any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
+
+
+def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
+    """Whether lines of the last one's kind end as sentences do, so that it should have, too."""
+    item = _ITEM.match(last) is not None
+    alike = [line for line in before if (_ITEM.match(line) is not None) == item]
+    alike = [line for line in alike if width(line) >= LINE_WIDTH and not line.endswith((":", "："))]
+    if alike:
+        ended = sum(line.endswith(_STOPS) if item else _ends(line) for line in alike)
+        return ended / len(alike) >= LINES_ENDED
+    return otherwise or (not item and width(last) >= CUT_WIDTH)

@@ -1,0 +1,229 @@
+"""The way to the models: a bounded waiting line, a circuit for each model, and a fallback.
+
+A gate stands around single calls of models, never around an agent or a loop of tools: a call
+inside that came to the same gate would wait for the place that its own caller holds.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from itertools import count
+from threading import Lock
+from typing import Any, Literal, TypeVar
+
+from unsay.budget.circuit_breaker import Admission, Circuit, CircuitPolicy
+from unsay.budget.queue import Line
+from unsay.effects import Call, Steps
+from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, WaitingLineFullError
+from unsay.llm.provider_errors import explain
+from unsay.settings import Settings
+
+T = TypeVar("T")
+
+
+class Turnstile:
+    """Lets so many in at once, and the others in the order of their coming."""
+
+    def __init__(self, line: Line, *, wait_seconds: float) -> None:
+        """Begin with an empty line.
+
+        Args:
+            line: Without anybody in it.
+            wait_seconds: How long one waits in line before it is refused.
+        """
+        self._line = line
+        self._wait_seconds = wait_seconds
+        self._mutex = Lock()
+        self._tickets = count(1)
+        self._turns: dict[int, Future[None]] = {}
+
+    @property
+    def line(self) -> Line:
+        """Who is inside and who waits."""
+        return self._line
+
+    def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
+        """Wait in line, then make some steps inside.
+
+        Raises:
+            WaitingLineFullError: Too many wait, or the line did not move in time.
+        """
+        ticket, turn = self._join()
+        try:
+            if not turn.done():
+                yield from self._wait(turn)
+            return (yield from steps())
+        finally:
+            self._leave(ticket)
+
+    def _join(self) -> tuple[int, Future[None]]:
+        turn: Future[None] = Future()
+        turn.set_running_or_notify_cancel()
+        with self._mutex:
+            ticket = next(self._tickets)
+            self._line = self._line.joined(ticket)
+            reception = self._line.reception(ticket)
+            if reception == "refused":
+                raise WaitingLineFullError(
+                    f"{self._line.places!r} calls stand before the models and "
+                    f"{self._line.most_waiting!r} wait: ask again later, or raise parallel_calls "
+                    "or waiting_calls"
+                )
+            self._turns[ticket] = turn
+            if reception == "inside":
+                turn.set_result(None)
+        return ticket, turn
+
+    def _leave(self, ticket: int) -> None:
+        with self._mutex:
+            before = self._line.inside
+            self._line = self._line.left(ticket)
+            del self._turns[ticket]
+            for next_one in self._line.inside - before:
+                self._turns[next_one].set_result(None)
+
+    def _wait(self, turn: Future[None]) -> Steps[None]:
+        seconds = self._wait_seconds
+        try:
+            yield Call(
+                blocking=lambda: turn.result(timeout=seconds),
+                awaitable=lambda: asyncio.wait_for(asyncio.wrap_future(turn), timeout=seconds),
+            )
+        except TimeoutError as error:
+            raise WaitingLineFullError(
+                f"The line before the models did not move for {seconds:g} s: ask again later, or "
+                "raise parallel_calls or call_wait_seconds"
+            ) from error
+
+
+News = Literal["succeeded", "failed", "withdrawn"]
+"""How a call went, as far as it tells of its model."""
+
+
+def pause(milliseconds: int) -> Call:
+    """A call that only waits, for backpressure; an event loop goes on meanwhile."""
+    seconds = milliseconds / 1_000
+    return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
+
+
+class Gate:
+    """What stands before the models of one graph; threads and event loops may share it."""
+
+    def __init__(
+        self,
+        line: Line,
+        policy: CircuitPolicy,
+        *,
+        wait_seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with an empty line and closed circuits.
+
+        Args:
+            line: Without anybody in it.
+            policy: Of each model's circuit.
+            wait_seconds: How long a call waits in line before it is refused.
+            clock: In seconds; it must not go back.
+        """
+        self._turnstile = Turnstile(line, wait_seconds=wait_seconds)
+        self._policy = policy
+        self._clock = clock
+        self._mutex = Lock()
+        self._circuits: dict[str, Circuit] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Gate":
+        """The gate that the settings describe."""
+        return cls(
+            Line(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
+            CircuitPolicy(
+                failures=settings.circuit_failures,
+                reset_seconds=settings.circuit_reset_seconds,
+                probes=settings.circuit_probes,
+            ),
+            wait_seconds=settings.call_wait_seconds,
+        )
+
+    @property
+    def line(self) -> Line:
+        """Who is inside and who waits."""
+        return self._turnstile.line
+
+    def circuit(self, model: str) -> Circuit:
+        """What is known of a model's failures."""
+        return self._circuits.get(model) or Circuit(policy=self._policy)
+
+    def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
+        """Wait in line, then make the first of the calls whose model answers.
+
+        Args:
+            calls: The same request to each model, by the model's name, the fallbacks last.
+
+        Returns:
+            What the call gave.
+
+        Raises:
+            WaitingLineFullError: Too many wait, or the line did not move in time.
+            CircuitOpenError: Every model's circuit is open.
+            Exception: As the last call raised it. Only a model that cannot be reached is
+                followed by the next; any other failure is the request's own.
+        """
+        return (yield from self._turnstile.through(lambda: self._first_answer(calls)))
+
+    def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
+        failure: Exception | None = None
+        for model, call in calls.items():
+            admission = self._admit(model)
+            if not admission.admitted:
+                continue
+            try:
+                return (yield from self._watched(model, admission, call))
+            except Exception as error:
+                if _news_of(error) != "failed":
+                    raise
+                failure = error
+        if failure is not None:
+            raise failure
+        raise CircuitOpenError(
+            f"{' and '.join(map(repr, calls))} failed {self._policy.failures!r} times in a row: "
+            f"ask again in {self._policy.reset_seconds:g} s, or name a fallback_model"
+        )
+
+    def _watched(self, model: str, admission: Admission, call: Call) -> Steps[Any]:
+        """Make a call, and let its model's circuit know how it went."""
+        news: News = "withdrawn"
+        try:
+            result = yield call
+            news = "succeeded"
+            return result
+        except Exception as error:
+            news = _news_of(error)
+            raise
+        finally:
+            self._tell(model, admission, news)
+
+    def _tell(self, model: str, admission: Admission, news: News) -> None:
+        with self._mutex:
+            circuit, now, period = self.circuit(model), self._clock(), admission.period
+            if news == "withdrawn":
+                circuit = circuit.withdrawn(period=period)
+            elif news == "failed":
+                circuit = circuit.failed(now, period=period)
+            else:
+                circuit = circuit.succeeded(now, period=period)
+            self._circuits[model] = circuit
+
+    def _admit(self, model: str) -> Admission:
+        with self._mutex:
+            admission = self.circuit(model).admit(self._clock())
+            self._circuits[model] = admission.circuit
+        return admission
+
+
+def _news_of(error: Exception) -> News:
+    """What a failure says of the model's server: one that refuses a request is there."""
+    explained = explain(error)
+    if isinstance(explained, ModelUnavailableError):
+        return "failed"
+    return "succeeded" if isinstance(explained, ModelError) else "withdrawn"

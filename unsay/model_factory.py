@@ -1,0 +1,75 @@
+"""The models behind names, and whatever else a caller may give as one."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from os import environ
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from unsay.errors import ConfigurationError, MissingModelError
+from unsay.settings import Settings
+from unsay.types import Provider
+
+ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
+"""A chat model, an agent that takes and gives messages, a function, or a model's name."""
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "bedrock_converse": "bedrock",
+    "google-generative-ai": "gemini",
+    "vertexai": "gemini",
+}
+"""Providers by a part of LangChain's name for the kind of model. Source: `_llm_type` of each."""
+
+
+def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
+    """Something that can be invoked, from anything that a caller may give.
+
+    Raises:
+        MissingModelError: A name was given, but no key or address for it.
+        ConfigurationError: It is none of the accepted kinds.
+    """
+    if isinstance(model, str):
+        return _named_model(model, settings)
+    if isinstance(model, Runnable):
+        return model
+    if callable(model):
+        return RunnableLambda(model)
+    raise ConfigurationError(
+        f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
+        "or a Runnable that takes and gives messages"
+    )
+
+
+def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
+    key, base = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
+    if not key and not base:
+        raise MissingModelError(
+            f"There is no key for model {name!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
+            "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
+        )
+    chat_openai = import_module("langchain_openai").ChatOpenAI
+    made: Runnable[Any, Any] = chat_openai(
+        model=name,
+        timeout=settings.model_timeout_seconds,
+        stream_usage=True,
+        **({} if key else {"api_key": "not-needed"}),
+        **_loop_safe_client(),
+    )
+    return made
+
+
+def _loop_safe_client() -> dict[str, Any]:
+    """An HTTP client that keeps no connection of one event loop for the next.
+
+    LangChain shares one among all loops of the process, and a connection that was kept by a
+    loop that has ended fails in the next one. A proxy set for LangChain needs its own client.
+    """
+    if environ.get("OPENAI_PROXY"):
+        return {}
+    limits = import_module("httpx").Limits(max_keepalive_connections=0)
+    return {"http_async_client": import_module("openai").DefaultAsyncHttpxClient(limits=limits)}

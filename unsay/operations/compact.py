@@ -1,0 +1,105 @@
+"""Folds: the summaries by which views tell of what they leave out."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+
+from unsay.context.exclusions import remembered
+from unsay.context.summaries import local_summary
+from unsay.context.topics import by_topic, current_topic_id
+from unsay.effects import Steps
+from unsay.history.branch import Line
+from unsay.llm.call import ask_model
+from unsay.messages.content import text_of
+from unsay.operations.record_events import log_fold
+from unsay.prompts.catalog import Fence
+from unsay.runtime import Scope
+from unsay.types import Forgotten, Topic
+
+SUMMARY_CHARS = 1_500
+"""Longest summary of one topic that a view carries, in characters."""
+
+
+LOCAL_CHARS = 400
+"""Longest summary that is made without a model: a list of questions tells less for its length, and
+the state carries it in every turn."""
+
+
+MATERIAL_CHARS = 24_000
+"""How much of a topic a summarizer is shown, its newest part."""
+
+
+def fold(
+    line: Line, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
+) -> Steps[list[Topic]]:
+    """Summarize each topic that is not under way and has grown since its last summary.
+
+    What is forgotten is told to nobody.
+    """
+    current = current_topic_id(line.segments)
+    grouped = by_topic(line.messages, line.segments)
+    folded: list[Topic] = []
+    for topic in topics:
+        said = grouped.get(topic["id"], [])
+        if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
+            folded.append(topic)
+            continue
+        told = told_of(said, line, forgotten, scope)
+        earlier = topic.get("sealed")
+        summary = (yield from summary_of(told, scope, earlier=earlier)) if told else None
+        folded.append({**topic, "summary": summary, "summarized_through": said[-1].id})
+        log_fold(scope, folded[-1])
+        scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
+    return folded
+
+
+def told_of(
+    said: list[AnyMessage], line: Line, forgotten: Sequence[Forgotten], scope: Scope
+) -> list[AnyMessage]:
+    """Those of a line's messages of which a summary may tell, forgotten results as cleared."""
+    if not forgotten:
+        return said
+    texts = scope.texts(list(line.messages))
+    ids = {message.id for message in said}
+    left = remembered(line.messages, line.segments, forgotten, texts)
+    return [message for message in left if message.id in ids]
+
+
+def summary_of(
+    messages: list[AnyMessage], scope: Scope, *, earlier: str | None = None
+) -> Steps[str]:
+    """A summary by the summarizer, or the local one where there is none or it fails.
+
+    Args:
+        messages: Of one topic.
+        scope: Of the step.
+        earlier: What tells of the topic's messages before these; it is told again.
+    """
+    texts = scope.texts(messages)
+    local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
+    try:
+        summarizer = yield scope.resolve("summarizer")
+        if summarizer is None:
+            return local
+        said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
+        said = said if earlier is None else f"{earlier}\n{said}"
+        material = Fence.around(said).mark("conversation", said)
+        request = [
+            SystemMessage(texts.summary_system),
+            HumanMessage(texts.summary_request.format(material=material)),
+        ]
+        limit = scope.settings.judge_timeout_seconds
+        reply = yield from ask_model(
+            scope,
+            summarizer,
+            request,
+            purpose="summary",
+            key=messages[-1].id or "",
+            aside=True,
+            timeout_seconds=limit,
+        )
+    except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
+        scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+        return local
+    written = (reply if isinstance(reply, str) else text_of(reply)).strip()
+    return written[:SUMMARY_CHARS] or local

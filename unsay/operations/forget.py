@@ -1,0 +1,241 @@
+"""Partial forgetting as steps of a thread: made, taken back, and made again.
+
+What is forgotten stays on the record. The summaries of folded topics are made anew without it;
+one of a part that was sealed since tells nothing of it even after it was restored.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from unsay.context.compaction import with_partners
+from unsay.context.exclusions import cleared_ids, forgotten_ids, forgotten_topics
+from unsay.context.topics import by_topic
+from unsay.effects import Steps
+from unsay.errors import ConflictError, InputError
+from unsay.history.branch import Line
+from unsay.operations.compact import summary_of, told_of
+from unsay.operations.pin import bounded, unsealed_pins
+from unsay.operations.record_events import log_forgetting
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.types import Forgotten, ForgottenKind, Operation, Pin, Topic
+
+FORGOTTEN = 64
+"""How many things a thread may have forgotten at a time."""
+
+
+FORGOTTEN_MESSAGES = 1_000
+"""How many messages these may name one by one: the state carries them in every turn."""
+
+
+TOPIC_ENDS = 32
+"""How many of a forgotten topic's newest messages are noted, to tell them from what follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why something is forgotten."""
+
+    reason: str
+    """In a person's words; may be empty."""
+
+    created_at: str
+    """ISO 8601, UTC."""
+
+
+def messages_entry(
+    state: State,
+    names: Collection[str],
+    *,
+    pending: Collection[str],
+    cause: Cause,
+    span: bool = False,
+) -> Forgotten:
+    """What it means to forget some messages, with those that no cut may part from them.
+
+    Args:
+        state: With the messages in its live part.
+        names: Their ids.
+        pending: Ids of the question that waits.
+        cause: Why, and when.
+        span: Whether they are a stretch.
+
+    Raises:
+        InputError: The question that waits is among them, or an instruction alone is meant.
+        ConflictError: They are forgotten already.
+    """
+    messages = state["messages"]
+    group = [messages[index] for index in sorted(with_partners(messages, names))]
+    if waiting := [m.id for m in group if m.id in pending]:
+        raise InputError(
+            f"Message {waiting[0]!r} waits for its answer and cannot be forgotten: undo it instead"
+        )
+    said = [m.id or "" for m in group if m.type != "system"]
+    if not said:
+        raise InputError(f"{sorted(names)!r} are instructions, which are part of every view")
+    gone = _gone(state, state.get("forgotten", []))
+    new = [name for name in said if name not in gone]
+    if not new:
+        raise ConflictError(f"Message {said[0]!r} is forgotten already; forgotten() lists it")
+    return _entry("span" if span else "message", new, cause)
+
+
+def topic_entry(state: State, topic: Topic, *, pending: Collection[str], cause: Cause) -> Forgotten:
+    """What it means to forget all that was said on a topic until now.
+
+    Raises:
+        InputError: Nothing but the question that waits was said on it.
+        ConflictError: It is forgotten already.
+    """
+    if topic["id"] in forgotten_topics(state.get("forgotten", [])):
+        raise ConflictError(f"Topic {topic['id']!r} is forgotten already; forgotten() lists it")
+    said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
+    ids = [m.id or "" for m in said if m.id not in pending]
+    if not ids and not topic.get("sealed"):
+        raise InputError(
+            f"Nothing was said on topic {topic['id']!r} but the question that waits: undo it instead"
+        )
+    made = _entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
+    return {**made, "topic_id": topic["id"]}
+
+
+def results_entry(names: Sequence[str], *, cause: Cause) -> Forgotten:
+    """What it means to forget some tool results: a line stands in their place."""
+    return _entry("tool_results", names, cause)
+
+
+def _entry(kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = "") -> Forgotten:
+    """An entry whose id follows from what it names, so that a node run twice makes one."""
+    parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
+    return Forgotten(
+        id=f"forgot-{hashlib.sha256(parts).hexdigest()[:16]}",
+        kind=kind,
+        message_ids=list(names),
+        reason=cause.reason,
+        created_at=cause.created_at,
+    )
+
+
+def forgetting(state: State, entry: Forgotten) -> Operation:
+    """The step that forgets something; pins of what it takes out of the views come off.
+
+    Raises:
+        ConflictError: More would be forgotten than a thread may have.
+    """
+    _within([*state.get("forgotten", []), entry])
+    after = _gone(state, [entry])
+    off = [each for each in state.get("pins", []) if each["message_id"] in after]
+    return Operation(kind="forget", base=None, cuts=[], forgotten=[entry], unpinned=off)
+
+
+def restoring(state: State, entry: Forgotten, what: str) -> Operation:
+    """The step that lets views show something again.
+
+    Args:
+        state: As it is.
+        entry: That names it.
+        what: The entry's id, for all of it, or a message's, for that with what belongs to it.
+    """
+    step = Operation(kind="forget", base=None, cuts=[], remembered=[entry])
+    if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
+        return step
+    messages = state["messages"]
+    back = {what, *(messages[index].id for index in with_partners(messages, {what}))}
+    left = [name for name in entry["message_ids"] if name not in back]
+    return {**step, "forgotten": [{**entry, "message_ids": left}]} if left else step
+
+
+def named_by(step: Operation) -> list[str]:
+    """Ids of the messages that a step of forgetting names."""
+    entries = (*step.get("forgotten", []), *step.get("remembered", []))
+    return [name for each in entries for name in each["message_ids"]]
+
+
+def find_forgotten(state: State, what: str) -> Forgotten | None:
+    """The newest entry with this id, or that names this message or topic."""
+    entries = state.get("forgotten", [])[::-1]
+    named = [each for each in entries if each["id"] == what]
+    of_topic = [each for each in entries if each.get("topic_id") == what]
+    single = [e for e in entries if "topic_id" not in e and what in e["message_ids"]]
+    return next(iter((*named, *of_topic, *single)), None)
+
+
+def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
+    """What becomes of a state when something is forgotten, or that is taken back.
+
+    Args:
+        state: With all that the step names in its live part, as far as it is on the record.
+        scope: Of the step.
+        step: A `forget`.
+        back: Whether it is taken back.
+
+    Raises:
+        ConflictError: More would be forgotten, or pinned, than a thread may have.
+    """
+    made, gone = step.get("forgotten", []), step.get("remembered", [])
+    if back:
+        made, gone = gone, made
+    names = {each["id"] for each in (*made, *gone)}
+    kept = [each for each in state.get("forgotten", []) if each["id"] not in names]
+    entries, pins = _within([*kept, *made]), _pins(state, step, back=back)
+    for each in gone:
+        log_forgetting(scope, each, again=True)
+    for each in made:
+        log_forgetting(scope, each, again=False)
+    update = Update(messages=[], forgotten=entries, pins=pins)
+    topics = yield from _told_anew(state, entries, scope)
+    return {**update, "topics": topics} if topics != state.get("topics", []) else update
+
+
+def _within(entries: list[Forgotten]) -> list[Forgotten]:
+    """The entries, if they are not too many.
+
+    Raises:
+        ConflictError: They are.
+    """
+    named = sum(len(each["message_ids"]) for each in entries)
+    if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
+        raise ConflictError(
+            f"{len(entries)!r} things with {named!r} messages would be forgotten, and {FORGOTTEN!r} "
+            f"with {FORGOTTEN_MESSAGES!r} may be: forget a whole topic, roll back, or restore some"
+        )
+    return entries
+
+
+def _pins(state: State, step: Operation, *, back: bool) -> list[Pin]:
+    """The pins without those that a step took off, or with them."""
+    off = step.get("unpinned", [])
+    names = {each["message_id"] for each in off}
+    kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
+    return bounded([*kept, *unsealed_pins(off)]) if back else kept
+
+
+def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Steps[list[Topic]]:
+    """The topics, their summaries made anew where they told of something else."""
+    changed = silent(state, state.get("forgotten", [])) ^ silent(state, entries)
+    line = Line(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
+    grouped = by_topic(line.messages, line.segments)
+    topics: list[Topic] = []
+    for topic in state.get("topics", []):
+        ids = [message.id or "" for message in grouped.get(topic["id"], [])]
+        through = topic["summarized_through"]
+        told = set(ids[: ids.index(through) + 1] if through in ids else ())
+        if changed.isdisjoint(told):
+            topics.append(topic)
+            continue
+        said = [message for message in grouped[topic["id"]] if message.id in told]
+        kept = told_of(said, line, entries, scope)
+        earlier = topic.get("sealed")
+        summary = (yield from summary_of(kept, scope, earlier=earlier)) if kept else None
+        topics.append({**topic, "summary": summary})
+    return topics
+
+
+def _gone(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
+    return forgotten_ids(state["messages"], state.get("segments", []), entries)
+
+
+def silent(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
+    """Ids of the messages of which nothing, or not the words, is to be told."""
+    return _gone(state, entries) | cleared_ids(state["messages"], entries)

@@ -1,0 +1,136 @@
+"""What entered the record since the last turn ended."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage
+
+from unsay.errors import EmptyMessageError, MessageTooLongError
+from unsay.messages.annotations import is_answer, is_document, is_notice, is_question, mark_of
+from unsay.messages.content import has_other_content, text_of
+from unsay.types import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The unanswered end of a record."""
+
+    question: AnyMessage | None
+    """The newest message of the user that nothing answers; `None` when there is none."""
+
+    start: int
+    """Index where the pending messages begin; the record's length without a question."""
+
+    interrupted: range
+    """Indices of an earlier question whose turn never ended; empty when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """An answer that entered the record without a verdict."""
+
+    index: int
+    """Where the answer stands."""
+
+    start: int
+    """Where its exchange begins: at its question if it has one, else at itself."""
+
+
+def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> Entry:
+    """Find the pending question, and the one that an interruption left behind.
+
+    Args:
+        messages: The record.
+        turn: The last turn; one that is not done was interrupted.
+    """
+    start = len(messages)
+    question: AnyMessage | None = None
+    for index in range(len(messages) - 1, -1, -1):
+        if is_answer(messages[index]) or is_notice(messages[index]):
+            break
+        if messages[index].type == "human":
+            start = index
+        if is_question(messages[index]):
+            question = question or messages[index]
+    old_end = _end_of_interrupted(messages, turn, start)
+    if question is None or old_end is None:
+        return Entry(question=question, start=start, interrupted=range(0))
+    return Entry(question=question, start=old_end, interrupted=range(start, old_end))
+
+
+def _end_of_interrupted(
+    messages: Sequence[AnyMessage], turn: Turn | None, start: int
+) -> int | None:
+    """Index of the first message after the interrupted turn's; `None` if no question follows it."""
+    if turn is None or turn["done"]:
+        return None
+    ids = [message.id for message in messages[start:]]
+    if turn["question_id"] not in ids:
+        return None
+    old = {*turn["pending"], turn["question_id"]}
+    after = start + max(index for index, name in enumerate(ids) if name in old) + 1
+    if not any(is_question(message) for message in messages[after:]):
+        return None
+    return next(i for i in range(after, len(messages)) if messages[i].type == "human")
+
+
+def check_message(message: AnyMessage, limit: int) -> None:
+    """Refuse a message that cannot be answered.
+
+    Raises:
+        EmptyMessageError: It has neither words nor anything else.
+        MessageTooLongError: It is longer than the limit, in characters.
+    """
+    text = text_of(message)
+    if not text.strip() and not has_other_content(message):
+        raise EmptyMessageError("The message is empty; write something to answer")
+    if len(text) > limit:
+        raise MessageTooLongError(
+            f"The message has {len(text)} characters, the limit is {limit}: shorten it, "
+            "or raise max_message_chars"
+        )
+
+
+def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
+    """Answers before an index that have no verdict, back to the newest that has one.
+
+    Args:
+        messages: The record.
+        end: Index of the first pending message.
+
+    Returns:
+        Oldest first.
+    """
+    found: list[Injected] = []
+    for index in range(end - 1, -1, -1):
+        message = messages[index]
+        if not is_answer(message):
+            continue
+        if "outcome" in mark_of(message):
+            break
+        found.append(Injected(index=index, start=_exchange_start(messages, index)))
+    return found[::-1]
+
+
+def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
+    for index in range(answer - 1, -1, -1):
+        if is_question(messages[index]):
+            return _with_documents(messages, index)
+        if is_answer(messages[index]) or is_notice(messages[index]):
+            break
+    return answer
+
+
+def _with_documents(messages: Sequence[AnyMessage], question: int) -> int:
+    """Index of the first of the documents that stand right before a question."""
+    while question > 0 and is_document(messages[question - 1]):
+        question -= 1
+    return question
+
+
+def unjudged_documents(
+    messages: Sequence[AnyMessage], pending: Collection[str]
+) -> list[AnyMessage]:
+    """Retrieved documents that wait with the question and have no verdict, oldest first."""
+    waiting = (m for m in messages if m.id in pending and is_document(m))
+    return [message for message in waiting if "outcome" not in mark_of(message)]

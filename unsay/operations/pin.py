@@ -1,0 +1,159 @@
+"""Pins: messages that no view leaves out, also where the state has let go of them.
+
+A pin is of a message, not of a place: it goes quiet while a rollback has the message off the
+record, and counts again when that returns.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.compaction import with_partners
+from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, untold
+from unsay.context.topics import by_topic
+from unsay.errors import ConflictError, UnknownBranchError
+from unsay.messages.annotations import spoken
+from unsay.operations.record_events import log_pin
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.storage.segments import Page
+from unsay.types import Pin
+
+PINS = 64
+"""Most pins of a thread: what no view leaves out must leave room for the talk."""
+
+
+def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
+    """Ids of the messages that no view leaves out, on the record or not."""
+    return frozenset(each["message_id"] for each in state.get("pins", []))
+
+
+def pin(
+    state: State, scope: Scope, names: Sequence[str], *, pages: Mapping[str, str] | None = None
+) -> Update:
+    """Pin messages.
+
+    Args:
+        state: As it is.
+        scope: Of the step.
+        names: Ids of messages that are on the record.
+        pages: The page of each that is sealed.
+
+    Raises:
+        ConflictError: They are pinned already, one is forgotten, or there are too many pins.
+    """
+    pins, known = state.get("pins", []), pinned_ids(state)
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    if not new:
+        raise ConflictError(f"Message {names[0]!r} is pinned already")
+    live = state.get("messages", [])
+    gone = forgotten_ids(live, state.get("segments", []), state.get("forgotten", []))
+    if lost := [name for name in new if name in gone]:
+        raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
+    made = bounded([*pins, *(_pin(name, (pages or {}).get(name)) for name in new)])
+    for name in new:
+        log_pin(scope, name, pinned=True)
+    return Update(pins=made)
+
+
+def unpin(state: State, scope: Scope, names: Collection[str]) -> Update:
+    """Take pins off.
+
+    Raises:
+        UnknownBranchError: None of the messages is pinned.
+    """
+    pins = state.get("pins", [])
+    off = [each["message_id"] for each in pins if each["message_id"] in names]
+    if not off:
+        raise UnknownBranchError(
+            f"Nothing of {sorted(names)!r} is pinned; pins() lists the {len(pins)!r} pins there are"
+        )
+    for name in off:
+        log_pin(scope, name, pinned=False)
+    return Update(pins=[each for each in pins if each["message_id"] not in off])
+
+
+def bounded(pins: list[Pin]) -> list[Pin]:
+    """The pins, if they are not too many.
+
+    Raises:
+        ConflictError: They are.
+    """
+    if len(pins) > PINS:
+        raise ConflictError(
+            f"{len(pins)!r} pins are more than the {PINS!r} that a thread may have: unpin some first"
+        )
+    return pins
+
+
+def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
+    """Of each of these messages' steps the first, which the rest of its step goes with."""
+    led: list[str] = []
+    seen: set[int] = set()
+    for index, message in enumerate(messages):
+        if message.id in names and index not in seen:
+            led.append(message.id or "")
+            seen |= with_partners(messages, {message.id or ""})
+    return led
+
+
+def sealed_pins(pins: Sequence[Pin], gone: Collection[str | None], page_id: str) -> list[Pin]:
+    """The pins once a page holds some messages."""
+    return [
+        _pin(each["message_id"], page_id) if each["message_id"] in gone else each for each in pins
+    ]
+
+
+def unsealed_pins(pins: Sequence[Pin], back: Collection[str | None] | None = None) -> list[Pin]:
+    """The pins once the state holds some messages again, or nobody does; by default all."""
+    return [
+        _pin(each["message_id"], None) if back is None or each["message_id"] in back else each
+        for each in pins
+    ]
+
+
+def pinned_pages(state: State) -> list[str]:
+    """The pages that hold pinned messages."""
+    return [each["page"] for each in state.get("pins", []) if "page" in each]
+
+
+def in_order(pages: Iterable[Page]) -> list[Page]:
+    """Pages in the order in which they stand on the record."""
+    return sorted(pages, key=lambda page: page.before["messages"] if page.before else 0)
+
+
+def shown_of(page: Page, topics: Collection[str], state: State, texts: Texts) -> list[AnyMessage]:
+    """What views show of a page: the words of some topics and what is pinned, if not forgotten.
+
+    Args:
+        page: Of the sealed part.
+        topics: Those whose words are shown, of those that have words in it; in a page that knows
+            of no topic all words are theirs.
+        state: With the pins and what is forgotten.
+        texts: Of the conversation's language.
+    """
+    grouped = by_topic(page.messages, page.segments)
+    all_of_one = grouped.get("", [])
+    shown = {m.id for each in topics for m in grouped.get(each, all_of_one)}
+    said = {message.id for message in spoken(page.messages)}
+    held = with_partners(page.messages, pinned_ids(state))
+    shown |= {page.messages[index].id for index in held} & said
+    left = remembered(page.messages, page.segments, state.get("forgotten", []), texts)
+    return [message for message in left if message.id in shown]
+
+
+def with_fold_untold(state: State) -> State:
+    """The state with a fold that tells of nothing forgotten."""
+    messages, segments = state["messages"], state.get("segments", [])
+    entries = state.get("forgotten", [])
+    out, cleared = forgotten_ids(messages, segments, entries), cleared_ids(messages, entries)
+    if not entries or "fold" not in state:
+        return state
+    fold = untold(messages, segments, state["fold"], forgotten=out, cleared=cleared)
+    return {**state, "fold": fold}
+
+
+def _pin(name: str, page: str | None) -> Pin:
+    return Pin(message_id=name) if page is None else Pin(message_id=name, page=page)

@@ -1,0 +1,323 @@
+"""What recall looks through: the record as far as the process has read it, newest part first."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, named_ids
+from unsay.effects import Steps
+from unsay.errors import DatabaseCorruptError
+from unsay.history.recall_cache import MEMORIES, Leaf, Memory
+from unsay.messages.annotations import is_answer, spoken, with_mark
+from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
+from unsay.retrieval.excerpts import LACKING, is_quoting
+from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.terms import TEXT_LIMIT
+from unsay.runtime import Scope
+from unsay.state import State, sealed_of
+from unsay.storage.segments import older_part, read_back, read_page
+from unsay.types import Forgotten, Segment
+
+FRESH = 1_600
+"""About so many messages one turn reads and indexes, eight full pages; the turns after it go on.
+
+Source: own measurement, 0.1 s.
+"""
+
+
+PAGES = 64
+"""Most pages that one turn reads, however small they are."""
+
+
+REACH = 2_000
+"""So many of the newest messages a turn looks through unasked, and what else stands on the last page
+of them, so that its cost stays flat; whoever asks for older ones is given them. Source: own measurement,
+about 12 ms at 2,000 and 20 at 10,000."""
+
+
+SMALL = 200
+"""A field of a content block that is longer is an image's or a file's data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollected:
+    """What was spoken on a record, as far as it was read."""
+
+    messages: tuple[AnyMessage, ...]
+    """Oldest first, without the pending question; what is sealed without images and files."""
+
+    memory: Memory
+    """Of the thread, whose index covers them."""
+
+    leaves: tuple[Leaf, ...]
+    """The sealed part, oldest first."""
+
+    turns: int
+    """How many answered turns stand before them."""
+
+    def forgotten(self, forgotten: Sequence[Forgotten]) -> set[str]:
+        """Ids of the sealed messages that a person wants left out."""
+        found: set[str] = set()
+        topic: str | None = None
+        for leaf in self.leaves if forgotten else ():
+            starts, segments = {each["start"] for each in leaf.segments}, list(leaf.segments)
+            if topic is not None and leaf.messages and leaf.messages[0].id not in starts:
+                segments.insert(0, Segment(topic_id=topic, start=leaf.messages[0].id or ""))
+            found |= forgotten_ids(leaf.messages, segments, forgotten)
+            topic = segments[-1]["topic_id"] if segments else topic
+        return found
+
+    def numbers(self) -> dict[str, int]:
+        """By message id, the number of its turn."""
+        found, number = {}, self.turns + 1
+        for message in self.messages:
+            found[message.id or ""] = number
+            number += is_answer(message)
+        return found
+
+
+def recollect(state: State, scope: Scope, *, wholly: bool = False) -> Steps[Recollected]:
+    """Read what was spoken on a record; what was read before is not read again.
+
+    Args:
+        state: As it is.
+        scope: Of the run or the order.
+        wholly: Whether all of it is wanted, however long that takes.
+    """
+    known = _memory(scope)
+    leaves = yield from _leaves(state, scope, known.leaves, wholly=wholly)
+    said = [message for leaf in reversed(leaves.values()) for message in leaf.messages]
+    live = left_out(state, ())
+    said += live
+    memory = _grown(known, leaves, said, live, unread=None if wholly else FRESH)
+    _keep(scope, memory)
+    first = len(said) - len(memory.index)
+    end = list(leaves.values())[-1].before if leaves else sealed_of(state)
+    return Recollected(
+        messages=tuple(said[first:]),
+        memory=memory,
+        leaves=tuple(reversed(leaves.values())),
+        turns=sum(map(is_answer, said[:first])) + (end["turns"] if end else 0),
+    )
+
+
+def words_for(state: State, scope: Scope, wanted: Collection[str]) -> Steps[list[AnyMessage]]:
+    """Sealed messages by their ids, wherever they lie; those that are nowhere are left out.
+
+    Raises:
+        DatabaseCorruptError: A page is missing or was changed.
+    """
+    head = sealed_of(state)
+    if not wanted or head is None or scope.store is None or scope.thread_id is None:
+        return []
+    pages = yield from read_back(scope.store, scope.thread_id, head, wanted)
+    return [m for page in reversed(pages) for m in page.messages if m.id in wanted]
+
+
+def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
+    """The messages of the newest page that holds a call's result; empty where none does.
+
+    Raises:
+        DatabaseCorruptError: The page is missing or was changed.
+    """
+    known, head = _memory(scope).leaves, sealed_of(state)
+    while head is not None and scope.store is not None and scope.thread_id is not None:
+        name = head["page_id"]
+        leaf = known.get(name) or (yield from _leaf(name, scope))
+        results = (m.tool_call_id for m in leaf.messages if isinstance(m, ToolMessage))
+        if tool_call_id in results:
+            return (yield from read_page(scope.store, scope.thread_id, name)).messages
+        head = leaf.before
+    return ()
+
+
+def hidden_ids(state: State) -> set[str]:
+    """Ids of the messages that a person wants left out, but for sealed ones of a topic."""
+    forgotten = state.get("forgotten", [])
+    turn = state.get("turn")
+    pending = turn["pending"] if turn and not turn["done"] else ()
+    segments = state.get("segments", [])
+    out = forgotten_ids(state["messages"], segments, forgotten, pending=pending)
+    return {*out, *named_ids(forgotten)}
+
+
+def hidden_sealed(state: State, scope: Scope) -> Steps[set[str]]:
+    """Ids of the sealed messages of a topic that a person wants left out."""
+    forgotten = state.get("forgotten", [])
+    if not forgotten_topics(forgotten):
+        return set()
+    return (yield from recollect(state, scope, wholly=True)).forgotten(forgotten)
+
+
+def turn_numbers(state: State, scope: Scope) -> Steps[dict[str, int]]:
+    """By message id, the number of its turn on the record, from 1.
+
+    Raises:
+        StorageError: The record cannot be read.
+    """
+    return (yield from recollect(state, scope, wholly=True)).numbers()
+
+
+def left_out(state: State, shown: Collection[str | None]) -> list[AnyMessage]:
+    """What was spoken and the state holds, but for the pending question and what is shown."""
+    turn = state.get("turn")
+    pending = turn["pending"] if turn and not turn["done"] else ()
+    hidden = {*shown, *pending}
+    return [m for m in _told(state["messages"]) if m.id not in hidden and m.type != "system"]
+
+
+def _memory(scope: Scope) -> Memory:
+    if scope.thread_id is None:
+        return Memory()
+    return MEMORIES.get(scope.store or scope.services, scope.thread_id)
+
+
+def _keep(scope: Scope, memory: Memory) -> None:
+    if scope.thread_id is not None:
+        MEMORIES.keep(scope.store or scope.services, scope.thread_id, memory)
+
+
+def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
+    """Remember what the user's embeddings made of messages, in place of what was remembered."""
+    _keep(scope, replace(_memory(scope), vectors=vectors))
+
+
+def _leaves(
+    state: State, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
+) -> Steps[dict[str, Leaf]]:
+    """The pages of a record, the newest first, as many as may be read."""
+    found: dict[str, Leaf] = {}
+    head, messages, fresh, read = sealed_of(state), 0, 0, 0
+    while head is not None and scope.store is not None and scope.thread_id is not None:
+        name = head["page_id"]
+        leaf = known.get(name)
+        if leaf is None:
+            if not wholly and (messages >= REACH or fresh >= FRESH or read >= PAGES):
+                break
+            leaf = yield from _leaf(name, scope)
+            fresh, read = fresh + len(leaf.messages), read + 1
+        found[name] = leaf
+        messages += len(leaf.messages)
+        head = leaf.before
+    return found
+
+
+def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
+    """A page as it is remembered; without words where they are missing or were changed."""
+    assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
+    try:
+        page = yield from read_page(scope.store, scope.thread_id, page_id)
+    except DatabaseCorruptError as error:
+        scope.tell("words_lost", error=str(error))
+        return (yield from _lost(page_id, scope))
+    said = [each for each in _told(page.messages) if each.type != "system"]
+    dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
+    segments = anchored(page.messages, page.segments, (), dropped).segments
+    return Leaf(before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments))
+
+
+def _told(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What was spoken, but for what recall itself has told and for the calls that asked for it."""
+    said = spoken(messages)
+    again = {m.tool_call_id for m in said if isinstance(m, ToolMessage) and is_quoting(m)}
+    if not again:
+        return said
+    return [
+        m
+        for m in said
+        if not again.intersection(_call_ids(m)) or (text_of(m).strip() and m.type == "ai")
+    ]
+
+
+def _call_ids(message: AnyMessage) -> list[str]:
+    """Of the calls that a message makes, or of the one that it answers."""
+    if isinstance(message, ToolMessage):
+        return [message.tool_call_id]
+    return [call.id for call in calls_of(message)]
+
+
+def _lost(page_id: str, scope: Scope) -> Steps[Leaf]:
+    assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
+    try:
+        before = yield from older_part(scope.store, scope.thread_id, page_id)
+    except DatabaseCorruptError:
+        before = None
+    return Leaf(before=before, messages=())
+
+
+def _grown(
+    known: Memory,
+    leaves: Mapping[str, Leaf],
+    said: Sequence[AnyMessage],
+    live: Sequence[AnyMessage],
+    *,
+    unread: int | None,
+) -> Memory:
+    """What is remembered once these messages are indexed, or the newest of them."""
+    new = (leaf.messages for name, leaf in leaves.items() if name not in known.leaves)
+    prints = {message.id or "": _print_of(message) for message in chain(*new, live)}
+    edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
+    blocks = [each for each in known.index.blocks if each.places.keys().isdisjoint(edited)]
+    large = len(known.prints) > REACH + len(said)
+    return Memory(
+        leaves=_within_reach(leaves),
+        index=RecallIndex(blocks=tuple(blocks)).covering(said, unread=unread),
+        prints=prints if large else {**known.prints, **prints},
+        vectors={name: each for name, each in known.vectors.items() if name not in edited},
+        costs={} if edited or large else known.costs,
+    )
+
+
+def _within_reach(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """The newest pages, as many as a turn looks through."""
+    kept: dict[str, Leaf] = {}
+    messages = 0
+    for name, leaf in leaves.items():
+        if messages >= REACH:
+            break
+        kept[name] = leaf
+        messages += len(leaf.messages)
+    return kept
+
+
+def _print_of(message: AnyMessage) -> int:
+    """A number that changes when a message's words do, as far as they are indexed from the front."""
+    return hash(text_of(message)[: TEXT_LIMIT // 2])
+
+
+def _light(message: AnyMessage) -> AnyMessage:
+    """A message without what recall never shows: images, files, thinking, usage, most of a long text."""
+    content = message.content
+    update: dict[str, Any] = {"additional_kwargs": {}, "response_metadata": {}}
+    update["content"] = _cut(content) if isinstance(content, str) else _blocks(message)
+    if isinstance(message, AIMessage):
+        calls = [asdict(call) | {"type": "tool_call"} for call in calls_of(message)]
+        update |= {"tool_calls": calls, "usage_metadata": None}
+    light = message.model_copy(update=update)
+    lacking = len(text_of(message)) - len(text_of(light))
+    return with_mark(light, **{LACKING: lacking}) if lacking else light
+
+
+def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
+    """A message's words, and of its images and files what they are."""
+    blocks: list[dict[str, Any]] = []
+    for block in blocks_of(message):
+        if block.get("type") == "text":
+            blocks.append({"type": "text", "text": _cut(str(block.get("text", "")))})
+        elif not is_thinking(block) and block.get("type") not in CALL_TYPES:
+            small = {key: each for key, each in block.items() if _is_small(each)}
+            blocks.append(small)
+    return blocks
+
+
+def _is_small(value: Any) -> bool:
+    return value is None or len(str(value)) <= SMALL
+
+
+def _cut(text: str) -> str:
+    """A text as far as it is indexed."""
+    half = TEXT_LIMIT // 2
+    return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[…]\n{text[-half:]}"

@@ -1,0 +1,371 @@
+"""Going back: one implementation for the graph's node and for orders from outside."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.errors import ConflictError, DatabaseCorruptError, NothingToRedoError, NothingToUndoError
+from unsay.history.branch import (
+    Change,
+    Label,
+    Line,
+    add_reference,
+    put_back,
+    reference,
+    take_back,
+    unpack,
+)
+from unsay.history.checkpoints import by_age
+from unsay.history.turns import answers_in, put_places
+from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.content import preview, text_of
+from unsay.operations.forget import apply
+from unsay.operations.record_events import log_fold, log_move, log_unfold
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope
+from unsay.state import State, Update, sealed_of
+from unsay.storage.items import get_item, put_item, thread_namespace
+from unsay.types import Cut, CutRef, Note, Operation, Sealed, Undone, Unfolded
+
+OPERATIONS = 1_000
+"""Most steps in the state that can be undone, and most of those undone that can be redone; the
+older ones are put away as turns begin, see `steps.put_away`."""
+
+
+UNFOLDED = 4
+"""How many folded topics views show at most, the newest."""
+
+
+def line_of(state: State) -> Line:
+    """The part of a state that a rollback moves."""
+    sealed = sealed_of(state)
+    return Line(
+        messages=tuple(state.get("messages", ())),
+        before=sealed["last"] if sealed else None,
+        checkpoints=tuple(state.get("checkpoints", ())),
+        segments=tuple(state.get("segments", ())),
+        topics=tuple(state.get("topics", ())),
+    )
+
+
+def note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
+    """`state_history` with one more line, bounded."""
+    turn = state.get("turn")
+    line = Note(
+        node=node,
+        event=event,
+        turn=turn["number"] if turn else 0,
+        score=score,
+        topic=state.get("current_topic", ""),
+        at=scope.now(),
+    )
+    limit = scope.settings.history_limit
+    return [*state.get("state_history", []), line][-limit:] if limit else []
+
+
+def last_operation(operations: Sequence[Operation]) -> Operation:
+    """The step that an undo takes back.
+
+    Raises:
+        NothingToUndoError: There is none.
+    """
+    if not operations:
+        raise NothingToUndoError("There is no step left to undo in this conversation")
+    return operations[-1]
+
+
+def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list[CutRef]]:
+    """Keep what was taken off, and return the state's references with it."""
+    log_move(scope, change)
+    cut = change.cut
+    if not cut["messages"] and not cut["drafts"]:
+        return list(refs)
+    call = scope.keep_cut(cut)
+    if call is not None:
+        yield call
+        yield from forward(dict.fromkeys(answers_in(cut["messages"]), cut["id"]), scope)
+    return add_reference(refs, reference(cut, inline=call is None))
+
+
+def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
+    """Write where turns will be found that are about to leave the state; see `history.turns`."""
+    if scope.store is not None and scope.thread_id is not None:
+        yield from put_places(scope.store, scope.thread_id, places)
+
+
+def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Steps[list[Cut]]:
+    """The cuts with these ids, in this order.
+
+    Raises:
+        ConflictError: One is no longer kept; nothing was changed.
+    """
+    inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
+    cuts: list[Cut] = []
+    for name in ids:
+        call = None if name in inline else scope.fetch_cut(name)
+        item = None if call is None else (yield call)
+        cut = inline.get(name) if item is None else unpack(item.value)
+        if cut is None:
+            raise ConflictError(
+                f"Cut {name!r} is no longer kept: without a store only the newest cuts are; "
+                "compile the graph with a store to keep them all"
+            )
+        cuts.append(cut)
+    return cuts
+
+
+def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
+    """The state update that follows from a change of the line."""
+    line = change.line
+    labels = {each["id"]: each["label"] for each in line.topics}
+    marks = by_age(line.checkpoints, line.positions(), before=len(line.messages))
+    return Update(
+        messages=change.writes,
+        checkpoints=list(line.checkpoints),
+        segments=list(line.segments),
+        topics=list(line.topics),
+        current_topic=labels.get(line.segments[-1]["topic_id"], "") if line.segments else "",
+        quality_score=marks[0]["score"] if marks else None,
+        cuts=refs,
+    )
+
+
+def with_step(state: State, step: Operation) -> Update:
+    """One more step that can be undone; what was undone before it can no longer be redone."""
+    return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
+
+
+def go_back(
+    state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
+) -> Steps[Update]:
+    """Take the record back to a message, and keep what was cut.
+
+    Args:
+        state: As it is.
+        scope: Of the run or of the order.
+        base: Id of the last message to keep.
+        cause: Why.
+        pending: Ids that stay behind the base.
+
+    Returns:
+        The update, with one more operation when a person ordered it.
+    """
+    change = take_back(line_of(state), base, label=cause, keep=pending)
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    update = settle(state, change, refs)
+    if cause.kind == "person" and spoken(change.cut["messages"]):
+        step = Operation(kind="rollback", base=base, cuts=[change.cut["id"]])
+        update.update(with_step(state, step))
+    return update
+
+
+def without_retries(
+    state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
+) -> Steps[Change]:
+    """The record as its turn began: what the turn's rejected drafts had cut is back.
+
+    Args:
+        state: With the turn under way.
+        scope: Of the run.
+        base: Id of the last message before the turn.
+        cause: Why.
+        keep: Ids after the base that stay.
+
+    Raises:
+        ConflictError: What was cut is no longer kept.
+    """
+    names = state["turn"]["draft_cuts"][::-1]
+    cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
+    return put_back(line_of(state), base, cuts, label=cause, keep=keep)
+
+
+def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
+    """Take back the newest step: a turn goes, what a rollback cut returns.
+
+    Raises:
+        NothingToUndoError: No step is left.
+        ConflictError: What the step had cut is no longer kept.
+    """
+    operations = state.get("operations", [])
+    step = last_operation(operations)
+    left = redoable(state, pending)
+    cause = Label(kind="undo", reason=reason, created_at=scope.now())
+    change, update = yield from _reversed(state, scope, step, cause, pending)
+    update["operations"] = list(operations[:-1])
+    update["redo"] = []
+    if step["kind"] != "turn" or _was_answered(change.cut["messages"]):
+        undone = Undone(**_inverse(step, change), at=_end(change.line.messages, pending))
+        update["redo"] = [*left, undone][-OPERATIONS:]
+    return update
+
+
+def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
+    """Make the step again that was undone last: exactly what was there returns.
+
+    Raises:
+        NothingToRedoError: Nothing was undone since the last turn or rollback.
+        ConflictError: What the undo had cut is no longer kept.
+    """
+    step = last_undone(state, pending)
+    cause = Label(kind="redo", reason=reason, created_at=scope.now())
+    change, update = yield from _reversed(state, scope, step, cause, pending)
+    update.update(with_step(state, _inverse(step, change)))
+    update["redo"] = redoable(state, pending)[:-1]
+    return update
+
+
+def last_undone(state: State, pending: Sequence[str]) -> Undone:
+    """The step that a redo makes again.
+
+    Raises:
+        NothingToRedoError: There is none.
+    """
+    left = redoable(state, pending)
+    if not left:
+        raise NothingToRedoError(
+            "Nothing was undone since the last turn or rollback, so there is nothing to redo"
+        )
+    return left[-1]
+
+
+def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
+    """The steps that were undone, the newest last; none once the talk went on from there."""
+    undone = state.get("redo", [])
+    here = _end(state.get("messages", ()), pending)
+    return list(undone) if undone and undone[-1]["at"] == here else []
+
+
+def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
+    """Where the talk stands: the last message that is no order, no notice, and not pending."""
+    return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
+
+
+def _was_answered(messages: Sequence[AnyMessage]) -> bool:
+    """Whether a turn that was taken off had come to its end."""
+    said = spoken(messages)
+    return bool(said) and said[-1].type != "human"
+
+
+def _inverse(step: Operation, change: Change) -> Operation:
+    """The step that takes the change back."""
+    cuts = [change.cut["id"]] if change.cut["messages"] else []
+    plain = {key: value for key, value in step.items() if key != "at"}
+    return cast("Operation", {**plain, "cuts": cuts})
+
+
+def _reversed(
+    state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
+) -> Steps[tuple[Change, Update]]:
+    """Put what a step had replaced in the place of what it had brought."""
+    line, old = line_of(state), state.get("cuts", [])
+    again = cause.kind == "redo"
+    nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
+    if step["kind"] == "forget":
+        return nothing, (yield from apply(state, scope, step, back=not again))
+    if "topic" in step:
+        return nothing, turn_topic(state, scope, step["topic"], unfold=again)
+    cuts = yield from fetch_cuts(step["cuts"][::-1], scope, old)
+    keep = list(pending)
+    if "ids" in step:
+        after = line.messages[line.index_of(step["base"]) + 1 :]
+        keep = [m.id or "" for m in after if m.id not in step["ids"]]
+    change = put_back(line, step["base"], cuts, label=cause, keep=keep)
+    back = {cut["id"] for cut in cuts if not cut["drafts"]}
+    refs = yield from keep_cut(change, scope, [ref for ref in old if ref["id"] not in back])
+    return change, settle(state, change, refs)
+
+
+def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Update:
+    """Let views show a folded topic's words, or no longer."""
+    segments = state.get("segments", [])
+    others = [each for each in state.get("unfolded", []) if each["topic_id"] != topic_id]
+    topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
+    if topic is not None:
+        (log_unfold if unfold else log_fold)(scope, topic)
+    new = [Unfolded(topic_id=topic_id, at=segments[-1]["start"])] if unfold and segments else []
+    return Update(messages=[], unfolded=[*others, *new][-UNFOLDED:])
+
+
+def place_name(state: State, base: str | None, texts: Texts) -> str:
+    """What a person calls the place after a message."""
+    if base is None:
+        return texts.at_start
+    for each in state.get("checkpoints", []):
+        if each["message_id"] == base:
+            return texts.at_checkpoint.format(name=each["name"] or each["id"])
+    words = next((text_of(m) for m in state["messages"] if m.id == base), "")
+    return texts.at_message.format(words=preview(words, 40))
+
+
+def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
+    """How many of the conversation's messages an update takes away and brings."""
+    known = {m.id for m in spoken(before)}
+    gone = {w.id for w in writes if w.type == "remove"}
+    brought = {w.id for w in writes if w.type != "remove"}
+    return len((gone - brought) & known), len(brought - {m.id for m in before})
+
+
+def turns_left(messages: Sequence[AnyMessage], sealed: Sealed | None = None) -> int:
+    """How many answered turns a record has, with those of its sealed part."""
+    turns = sum(map(is_answer, spoken(messages)))
+    return turns + (sealed["turns"] if sealed else 0)
+
+
+NEWEST = 16
+"""How many steps stay in the state when the older ones are put away."""
+
+
+MOST = 48
+"""How many it holds before that."""
+
+
+WITHOUT_STORE = 32
+"""How many can be undone where there is no store."""
+
+
+def put_away(state: State, scope: Scope) -> Steps[Update]:
+    """Put the oldest of many steps into the store, so that the state stays small.
+
+    Args:
+        state: As a turn begins.
+        scope: Of the run; without a store the oldest are forgotten.
+    """
+    steps = state.get("operations", [])
+    if scope.store is None or scope.thread_id is None:
+        return Update(operations=steps[-WITHOUT_STORE:]) if len(steps) > MOST else Update()
+    if len(steps) <= MOST:
+        return Update()
+    before, old = state.get("older_steps"), steps[:-NEWEST]
+    name = _page_id(before, old)
+    place = thread_namespace("steps", scope.thread_id)
+    yield put_item(scope.store, place, name, {"before": before, "steps": old})
+    return Update(operations=steps[-NEWEST:], older_steps=name)
+
+
+def brought_back(state: State, scope: Scope) -> Steps[Update]:
+    """The newest steps that were put away, where the state has none left.
+
+    Raises:
+        DatabaseCorruptError: They are missing or were changed.
+    """
+    name = state.get("older_steps")
+    if state.get("operations") or name is None or scope.store is None or scope.thread_id is None:
+        return Update()
+    item = yield get_item(scope.store, thread_namespace("steps", scope.thread_id), name)
+    value = {} if item is None else item.value
+    if _page_id(value.get("before"), value.get("steps", [])) != name:
+        raise DatabaseCorruptError(
+            f"The steps {name!r} of this thread are missing or were changed: put a backup of the "
+            "database in its place, or go back to a checkpoint or by a number of turns"
+        )
+    return Update(operations=list(value["steps"]), older_steps=value["before"])
+
+
+def _page_id(before: str | None, steps: Sequence[Operation]) -> str:
+    """A name that follows from what is in a page, so that a node run twice writes one."""
+    plain = json.dumps([before, list(steps)], sort_keys=True)
+    return f"steps-{hashlib.sha256(plain.encode()).hexdigest()[:20]}"

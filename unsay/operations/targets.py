@@ -1,0 +1,188 @@
+"""Where a rollback leads: the place on the record after which it is cut."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage
+
+from unsay.errors import (
+    AmbiguousCheckpointError,
+    InputError,
+    NothingToUndoError,
+    UnknownCheckpointError,
+)
+from unsay.history.branch import Line
+from unsay.history.checkpoints import by_age, find_checkpoint
+from unsay.messages.annotations import is_answer, is_question, spoken
+from unsay.messages.boundaries import safe_cut
+
+NUMBER_CHARS = 9
+"""Most digits of a number of turns that is typed; what is longer can only be a name."""
+
+
+def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
+    """Where a failed draft takes the record back to.
+
+    The first failure of a turn goes to the last checkpoint, each further one
+    to an older checkpoint, as far as there are any. Without one it is the start
+    of the turn.
+
+    Args:
+        line: The record as it is.
+        base: The last message before the turn.
+        failures: Of this turn so far, from 1.
+    """
+    positions = line.positions()
+    last = positions.get(base, -1) - (failures > 1)
+    marks = by_age(line.checkpoints, positions, before=last)
+    return safe_base(line, marks[0]["message_id"] if marks else base)
+
+
+def safe_base(line: Line, base: str | None) -> str | None:
+    """The message at or before this one after which the record may be cut."""
+    place = safe_cut(line.messages, line.index_of(base) + 1, towards="older")
+    return line.id_at(place - 1)
+
+
+def landing_of_context(line: Line, start: int) -> str | None:
+    """Where a rejected exchange takes the record back to: the last checkpoint before it.
+
+    Args:
+        line: The record as it is.
+        start: Index at which the rejected exchange begins.
+    """
+    marks = by_age(line.checkpoints, line.positions(), before=start - 1)
+    return safe_base(line, marks[0]["message_id"] if marks else line.id_at(start - 1))
+
+
+def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) -> str | None:
+    """Where a person's order takes the record back to.
+
+    Args:
+        line: The record as it is.
+        target: A checkpoint's name, id or the beginning of its id; `None` is
+            the last checkpoint before the newest answer, without one the
+            beginning of the last turn.
+        pending: Ids of messages that wait for an answer.
+
+    Raises:
+        UnknownCheckpointError: No checkpoint answers to the target.
+        AmbiguousCheckpointError: Several do.
+        NothingToUndoError: Nothing stands before the pending question.
+    """
+    if target:
+        return safe_base(line, find_checkpoint(line.checkpoints, target)["message_id"])
+    said = [m for m in spoken(line.messages) if m.id not in pending]
+    if not said:
+        raise NothingToUndoError("This conversation has nothing to go back from yet")
+    positions = line.positions()
+    marks = by_age(line.checkpoints, positions, before=positions[said[-1].id] - 1)
+    start = positions[said[_last_turn(said)].id]
+    return safe_base(line, marks[0]["message_id"] if marks else line.id_at(start - 1))
+
+
+def _last_turn(said: Sequence[AnyMessage]) -> int:
+    """Index of the last turn's first message: a question may be several, with documents before it."""
+    start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
+    while start > 0 and said[start - 1].type == "human":
+        start -= 1
+    return start
+
+
+def landing_of_turns(line: Line, turns: int, pending: Sequence[str]) -> str | None:
+    """Where so many answered turns back lie, the documents of the first of them included.
+
+    Args:
+        line: The record as it is.
+        turns: How many, from 1.
+        pending: Ids of messages that wait for an answer.
+
+    Raises:
+        InputError: It is no number of turns.
+        NothingToUndoError: There are fewer turns.
+    """
+    if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
+        raise InputError(f"turns={turns!r} is no number of turns: give a whole number from 1")
+    said = [m for m in spoken(line.messages) if m.id not in pending]
+    ends = [index for index, message in enumerate(said) if is_answer(message)]
+    if turns > len(ends):
+        raise NothingToUndoError(
+            f"turns={turns!r} is more than this conversation has: {len(ends)} answered "
+            f"turn{'s' * (len(ends) != 1)} to go back over"
+        )
+    first = 0 if turns == len(ends) else ends[-turns - 1] + 1
+    while said[first].type == "system":
+        first += 1
+    return safe_base(line, line.id_at(line.index_of(said[first].id) - 1))
+
+
+def landing_of_order(line: Line, argument: str, pending: Sequence[str]) -> str | None:
+    """Where `/rollback` leads: a checkpoint, by name or id, or else so many turns back.
+
+    Args:
+        line: The record as it is.
+        argument: What was typed behind it; empty is the last checkpoint.
+        pending: Ids of messages that wait for an answer.
+
+    Raises:
+        UnknownCheckpointError: No checkpoint answers to it.
+        AmbiguousCheckpointError: Several do.
+        InputError: It is the number 0.
+        NothingToUndoError: There are fewer turns, or none at all.
+    """
+    if _is_number(line, argument):
+        return landing_of_turns(line, int(argument), pending)
+    return landing_of_person(line, argument or None, pending)
+
+
+def _is_number(line: Line, argument: str) -> bool:
+    named = any(each["name"] == argument for each in line.checkpoints)
+    return argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
+
+
+def landing_places(
+    line: Line, target: str | None, *, number: bool = True
+) -> tuple[set[str | None], int]:
+    """What must be on the line for `landing_of_order` to find its place: messages, and turns.
+
+    Args:
+        line: The record as far as the state holds it.
+        target: What was typed.
+        number: Whether a number may be one of turns.
+    """
+    if not target:
+        return _last_places(line), 2
+    if number and _is_number(line, target):
+        return set(), int(target) + 1
+    try:
+        return {find_checkpoint(line.checkpoints, target)["message_id"]}, 0
+    except (UnknownCheckpointError, AmbiguousCheckpointError):
+        return set(), 0
+
+
+def _last_places(line: Line) -> set[str | None]:
+    """Where the newest sealed checkpoints stand, unless one before the newest answer is not sealed.
+
+    Two of them: where the newest answer itself is sealed, one may stand there.
+    """
+    newest = next((m.id for m in reversed(spoken(line.messages)) if is_answer(m)), None)
+    sealed = [each for each in line.checkpoints if each.get("sealed")]
+    if any(not each.get("sealed") and each["message_id"] != newest for each in line.checkpoints):
+        return set()
+    return {each["message_id"] for each in sorted(sealed, key=lambda each: each["turn"])[-2:]}
+
+
+def landing_of(
+    line: Line, to: str | None, turns: int | None, pending: Sequence[str] = ()
+) -> str | None:
+    """Where a host's order leads: to a checkpoint, or so many turns back.
+
+    Raises:
+        InputError: Both are given, or the number is none.
+        NotFoundError: There is no such place.
+        AmbiguousCheckpointError: Several checkpoints answer to it.
+    """
+    if to is not None and turns is not None:
+        raise InputError(f"to={to!r} and turns={turns!r} are two places: give one of them")
+    if turns is not None:
+        return landing_of_turns(line, turns, pending)
+    return landing_of_person(line, to, pending)

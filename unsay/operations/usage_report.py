@@ -1,0 +1,233 @@
+"""Who uses the window, what was spent, and how much of the budgets is left."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from langchain_core.messages import AnyMessage
+
+from unsay.budget.accounts import LAYERS, Place
+from unsay.budget.limits import Gauge, check, limits_of
+from unsay.context.manifest import manifest_in
+from unsay.context.model_call import CallView, read_manifest
+from unsay.context.topics import current_topic_id
+from unsay.effects import Steps
+from unsay.errors import ConflictError
+from unsay.history.branch import CUT_REFS
+from unsay.history.token_usage import Spent, Tokens, key_of, tokens_in, tokens_of
+from unsay.llm.budget_accounts import OpenBooks
+from unsay.llm.request import AGENT, spent_outside
+from unsay.messages.content import cells_of
+from unsay.operations.rollback import fetch_cuts
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope
+from unsay.state import State, sealed_of
+from unsay.tokens.pricing import MICROS, Amount, Tally, merged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """A conversation's tokens at one moment."""
+
+    window: CallView | None
+    """The newest call on the record, which says who uses the window; `None` where none tells."""
+
+    spent: Spent
+    """On what."""
+
+    gauges: tuple[Gauge, ...]
+    """Each budget that is set, the session's before the task's before the agent's."""
+
+
+def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
+    """The totals as far as the state tells of them: a bounded number of reads.
+
+    What is sealed is not read, nor are cuts that the state no longer names; what a fork began
+    with counts here.
+    """
+    record, refs = state.get("messages", []), state.get("cuts", [])
+    cuts = []
+    for ref in refs:
+        try:
+            cuts += yield from fetch_cuts([ref["id"]], scope, refs)
+        except ConflictError:
+            continue
+    gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
+    spent = yield from spent_on(state, scope, record, gone)
+    is_whole = sealed_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
+    gauges = yield from gauges_of(state, scope)
+    return Totals(
+        window=newest_call(record), spent=replace(spent, is_whole=is_whole), gauges=gauges
+    )
+
+
+def spent_on(
+    state: State, scope: Scope, live: Sequence[AnyMessage], gone: Sequence[AnyMessage]
+) -> Steps[Spent]:
+    """What was spent.
+
+    Args:
+        state: Holds what calls beside the answers came to.
+        scope: Of the thread.
+        live: The messages that stand and were paid for in this thread.
+        gone: Those that were taken off; what has returned among them does not count.
+    """
+    prices, model = scope.settings.prices, scope.settings.model
+    standing, turn = {key_of(m) for m in live}, state.get("turn")
+    rejections = turn["rejections"] if turn else []
+    gone = [*gone, *(m for each in rejections for m in each["messages"])]
+    booked: dict[str, Tally] = state.get("spent", {})
+    if scope.store is not None and scope.thread_id is not None:
+        booked = merged(booked, (yield from spent_outside(scope.store, scope.thread_id)))
+    return Spent(
+        live=tokens_of(live, prices, model),
+        abandoned=tokens_of([m for m in gone if key_of(m) not in standing], prices, model),
+        judging=tokens_in(booked, "judge"),
+        summaries=tokens_in(booked, "summary"),
+        titles=tokens_in(booked, "title"),
+    )
+
+
+def newest_call(record: Sequence[AnyMessage]) -> CallView | None:
+    """The newest call of which the record tells what it was sent."""
+    for message in reversed(record):
+        manifest = manifest_in(message)
+        if manifest is not None:
+            return read_manifest(message, manifest, record)
+    return None
+
+
+def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
+    """Where each budget that is set stands."""
+    limits = limits_of(scope.settings)
+    each = (limits.of(layer) for layer in LAYERS)
+    if not any(limit.tokens or limit.micros for limit in each):
+        return ()
+    thread = scope.thread_id or f"run {scope.run_id}"
+    with scope.services.sole(OpenBooks).opened(scope.store, thread) as book:
+        kept = yield from book.change(limits, lambda shared: shared.book)
+    topic = current_topic_id(state.get("segments", []))
+    place = Place(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
+    return check(kept, limits, Amount(), place=place).gauges
+
+
+PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
+"""On what tokens are spent, as `Spent` has it."""
+
+
+ROUND_FROM = 9.95
+"""Percent from which on a share is shown without a digit behind the point: two are enough."""
+
+
+SEPARATOR = " · "
+"""Between the parts of a line."""
+
+
+def totals_text(totals: Totals, texts: Texts) -> str:
+    """Who uses the window, what was spent and how much of the budgets is left."""
+    budgets = [_gauge_row(gauge, texts) for gauge in totals.gauges]
+    parts = [window_text(totals.window, texts), _spent_text(totals.spent, texts), _table(budgets)]
+    return "\n".join(filter(None, parts))
+
+
+def brief_text(totals: Totals, texts: Texts) -> str:
+    """The same in a line or two, without what used nothing."""
+    names, spent = texts.tokens_names, totals.spent
+    paid = [(name, getattr(spent, name).total) for name in PURPOSES]
+    window = [window_head(totals.window, texts), *_brief(_parts(totals.window), names)]
+    lines = [window, [spent_head(spent, texts), *_brief(paid, names)]]
+    return "\n".join(SEPARATOR.join(line) for line in lines)
+
+
+def _brief(found: Sequence[tuple[str, int]], names: Mapping[str, str]) -> list[str]:
+    return [f"{names[name]} {number(tokens)}" for name, tokens in found if tokens]
+
+
+def window_text(window: CallView | None, texts: Texts) -> str:
+    """Who used the window at a call, part by part."""
+    whole = 0 if window is None else window.window or sum(window.parts.values())
+    rows = [
+        (texts.tokens_names[part], number(tokens), percent(tokens, whole))
+        for part, tokens in _parts(window)
+    ]
+    return "\n".join(filter(None, (window_head(window, texts), _table(rows))))
+
+
+def window_head(window: CallView | None, texts: Texts) -> str:
+    """How full the window was at a call."""
+    if window is None:
+        return texts.tokens_unknown
+    used = sum(window.parts.values())
+    if not window.window:
+        return texts.tokens_used.format(used=number(used))
+    share = percent(used, window.window)
+    return texts.tokens_window.format(used=number(used), window=number(window.window), share=share)
+
+
+def spent_head(spent: Spent, texts: Texts) -> str:
+    """How much was spent in all."""
+    words = texts.tokens_spent if spent.is_whole else texts.tokens_least
+    return words.format(total=number(spent.total.total)) + _cost(spent.total, texts)
+
+
+def flow_text(tokens: Tokens, texts: Texts) -> str:
+    """What went in and out, and how much of it a provider's cache had."""
+    return texts.tokens_flow.format(
+        input=number(tokens.input),
+        cached=percent(tokens.cached, tokens.input),
+        output=number(tokens.output),
+    )
+
+
+def number(value: int) -> str:
+    """A number with its thousands apart."""
+    return f"{value:,}"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share in percent, with a digit behind the point where it is small."""
+    share = 100 * part / whole if whole else 0.0
+    return f"{share:.1f} %" if 0 < share < ROUND_FROM else f"{share:.0f} %"
+
+
+def _spent_text(spent: Spent, texts: Texts) -> str:
+    rows = [
+        (
+            texts.tokens_names[name],
+            number(tokens.total),
+            flow_text(tokens, texts) + _cost(tokens, texts),
+        )
+        for name in PURPOSES
+        if (tokens := getattr(spent, name)).total or name == PURPOSES[0]
+    ]
+    return f"{spent_head(spent, texts)}\n{_table(rows)}"
+
+
+def _parts(window: CallView | None) -> list[tuple[str, int]]:
+    return [] if window is None else [(k, v) for k, v in window.parts.items() if v]
+
+
+def _cost(tokens: Tokens, texts: Texts) -> str:
+    return texts.tokens_cost.format(cost=f"{tokens.cost:.4f}") if tokens.micros else ""
+
+
+def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
+    used, limit = number(gauge.used), number(gauge.limit)
+    if gauge.unit == "micros":
+        used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
+    share = percent(gauge.used, gauge.limit)
+    words = texts.tokens_budget.format(used=used, limit=limit, share=share)
+    return texts.tokens_names[gauge.layer], words
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows with the second of three columns, which are numbers, flush right."""
+    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  " + _row(row, widths) for row in rows)
+
+
+def _row(row: Sequence[str], widths: Sequence[int]) -> str:
+    spaces = [" " * (width - cells_of(cell)) for cell, width in zip(row, widths, strict=True)]
+    cells = [f"{cell}{space}" for cell, space in zip(row, spaces, strict=True)]
+    if len(row) > 2:
+        cells[1] = f"{spaces[1]}{row[1]}"
+    return "  ".join(cells).rstrip()

@@ -1,0 +1,89 @@
+"""Recalled messages as a view shows them: quotes in the user's name, just before the question."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from unsay.context.tool_results import truncate, words_of
+from unsay.messages.annotations import is_document, mark_of, with_mark
+from unsay.messages.content import calls_of, text_of
+from unsay.prompts.catalog import Fence
+from unsay.prompts.fields import Texts
+from unsay.retrieval.selection import Recalled
+
+RECALLED_ID = "unsay-recalled"
+"""Id of the message in a view that holds what was recalled."""
+
+
+_TAG = "recalled"
+
+
+LACKING = "lacking"
+"""Note on a message that is held for recall alone: how many characters of its middle it lacks."""
+
+
+RESULT_CHARS = 1_000
+"""How much of a recalled tool result is shown at either end."""
+
+
+def recalled_message(recalled: Recalled, texts: Texts) -> HumanMessage:
+    """The message that holds what was recalled, fenced as data: it stands before the question.
+
+    Args:
+        recalled: With at least one message.
+        texts: Of the conversation's language.
+    """
+    return quoting(recalled.messages, texts)
+
+
+def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
+    """A message that quotes others; see `recalled_message`."""
+    content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
+    return with_mark(HumanMessage(content, id=RECALLED_ID), kind="recalled")
+
+
+def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
+    """Messages word for word, fenced as data."""
+    said = list(_quotes(messages, texts))
+    return Fence.around(*(words for _, words in said)).quotes(_TAG, said)
+
+
+def is_quoting(message: AnyMessage) -> bool:
+    """Whether a message is nothing but such quotes: its words stand elsewhere on the record."""
+    return isinstance(message.content, str) and message.content.startswith(f'<{_TAG} key="')
+
+
+def speaker(message: AnyMessage) -> str:
+    """Who said a message, in one word and perhaps a name."""
+    if isinstance(message, ToolMessage):
+        return f"tool {message.name or message.tool_call_id}"
+    if is_document(message):
+        return "document"
+    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+    return f"{role} {message.name}" if message.name else role
+
+
+def _quotes(messages: Sequence[AnyMessage], texts: Texts) -> Iterator[tuple[str, str]]:
+    for message in messages:
+        if _is_plain(message):
+            yield speaker(message), text_of(message)
+            continue
+        short = message
+        if isinstance(message, ToolMessage):
+            lacking = mark_of(message).get(LACKING, 0)
+            short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
+        calls = (f"[{call.name} {_json(call.args)}]" for call in calls_of(message))
+        yield speaker(message), "\n".join(filter(None, (words_of(short, texts), *calls)))
+
+
+def _is_plain(message: AnyMessage) -> bool:
+    """Whether a message is nothing but words."""
+    spoken = isinstance(message, HumanMessage) or (
+        isinstance(message, AIMessage) and not message.tool_calls
+    )
+    return spoken and isinstance(message.content, str)
+
+
+def _json(args: object) -> str:
+    return json.dumps(args, ensure_ascii=False, default=repr)

@@ -1,0 +1,295 @@
+"""How much each message bears on a question.
+
+Words first: BM25, spread over neighbours, because an answer often stands next to
+the words that were asked for. Then who spoke, how much a message says, and, where
+vectors are given, what it means.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import accumulate
+from math import fsum, log
+from operator import mul
+
+from unsay.retrieval.index import COUNT_BITS, COUNT_MASK, RecallIndex
+from unsay.retrieval.terms import Query, query_of, terms
+
+SATURATION = 1.2
+"""BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3."""
+
+
+LENGTH_SHARE = 0.6
+"""BM25's b: how far a long message must have a term more often. Source: own measurement."""
+
+
+KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
+"""What a message gets of the scores of the two before it, of its own, and of the two after it.
+
+Source: own measurement; half of the one before and a quarter of the one after is the
+usual rule, and with two people speaking in turn the one before last is the same speaker.
+"""
+
+
+SURROUNDINGS = 8
+"""So many messages to either side are the surroundings, whose mean score a message gets as well."""
+
+
+SPEAKER_SHARE = 0.35
+"""What a message gets for its speaker, as a share of what a word is worth that one message has."""
+
+
+SUBSTANCE_SHARE = 0.17
+"""What a message of mean substance gets for it, as such a share; greetings get next to nothing."""
+
+
+KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
+"""What stands for a speaker who has no name."""
+
+
+NEAR = len(KERNEL) // 2
+"""So many messages to either side of one that has a word are its turn."""
+
+
+COMMON_SHARE = 0.25
+"""Words of the question that more of the messages have are passed over where it has a rarer one.
+
+Source: own measurement; they tell next to nothing and cost most.
+"""
+
+
+MOST_READ = 5_000
+"""So many entries of an index one question reads at most, the rarest words first: what a turn costs
+does not grow with a pasted file, nor with a long talk of few words."""
+
+
+STRONGEST = 256
+"""So many messages at most are held to have enough words of the question, the best."""
+
+
+SPARSE = 4
+"""Up to this part of the messages each is looked at by itself, for more of them all are at once."""
+
+
+_CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
+"""Of a term without spaces: Han, katakana or hangul throughout; hiragana tells of grammar."""
+
+
+_ROUNDING = 1e-9
+
+
+_EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
+"""Single characters that tell as little as an English stop word."""
+
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
+
+
+_SECOND_PERSON = re.compile(
+    r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"
+    r"|あなた|君[がのは]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a question looks for."""
+
+    query: Query
+    """Its words."""
+
+    persons: frozenset[str]
+    """Speakers whose name it has."""
+
+    kinds: frozenset[str]
+    """Kinds of messages that it means by `I` and `you`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What is known of indexed messages, by their places."""
+
+    own: Mapping[int, float]
+    """What a message's own words are worth; those that have none are missing."""
+
+    words: Mapping[int, float]
+    """What the words of each ranked message and its neighbours are worth."""
+
+    total: Mapping[int, float]
+    """By this they are chosen."""
+
+
+def asked(question: str, index: RecallIndex) -> Asked:
+    """What to look for in an index, to answer a question."""
+    people = {name: frozenset(terms(name)) for name in index.voices - KINDS}
+    said = frozenset(terms(question))
+    return Asked(
+        query=query_of(question, names=frozenset().union(*people.values())),
+        persons=frozenset(name for name, parts in people.items() if said & parts),
+        kinds=frozenset(kinds_meant(question)),
+    )
+
+
+def ranked(
+    wanted: Asked, index: RecallIndex, places: Sequence[int], unseen: Collection[int] = ()
+) -> Ranking:
+    """Rank indexed messages by what is looked for.
+
+    Args:
+        wanted: From `asked`.
+        index: Of the messages.
+        places: Of those to be ranked.
+        unseen: Places of messages whose words do not count.
+
+    Source:
+        Robertson and Zaragoza 2009 (BM25).
+    """
+    few = len(places) * SPARSE <= len(index)
+    own = bm25(wanted.query, index, _around(places, SURROUNDINGS) if few else None)
+    for place in unseen:
+        own.pop(place, None)
+    words = _worths(own, places, len(index))
+    speakers, said, substance = wanted.persons | wanted.kinds, index.speakers, index.substance
+    unit = rarity(1, len(index))
+    speaking = unit * SPEAKER_SHARE
+    telling = unit * SUBSTANCE_SHARE / (index.said / max(len(index), 1) or 1.0)
+    total = {
+        place: worth + speaking * (said[place] in speakers) + telling * substance[place]
+        for place, worth in words.items()
+    }
+    return Ranking(own=own, words=words, total=total)
+
+
+def kinds_meant(question: str) -> set[str]:
+    """Whose words a question means by `I` and `you`, as kinds of messages."""
+    meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
+    return {kind for kind, pattern in meant.items() if pattern.search(question)}
+
+
+def rarity(having: int, among: int) -> float:
+    """What a term tells that so many of the messages have (BM25's idf, never below 0)."""
+    return log(1 + (among - having + 0.5) / (having + 0.5))
+
+
+def bm25(
+    query: Query, index: RecallIndex, among: Collection[int] | None = None
+) -> dict[int, float]:
+    """What the own words of each message are worth that has any of those looked for.
+
+    Args:
+        query: What is looked for.
+        index: Of the messages.
+        among: Places of the messages that matter; `None` for all.
+    """
+    scores: dict[int, float] = {}
+    lengths, known = index.lengths, scores.get
+    shorter = SATURATION * (1 - LENGTH_SHARE)
+    longer = SATURATION * LENGTH_SHARE / (index.words / max(len(index), 1) or 1.0)
+    for term, having in _telling(query, index).items():
+        worth = query.weights[term] * rarity(having, len(index)) * (SATURATION + 1)
+        for start, entries in index.postings(term):
+            for entry in entries:
+                place = start + (entry >> COUNT_BITS)
+                if among is not None and place not in among:
+                    continue
+                times = entry & COUNT_MASK
+                gained = worth * times / (times + shorter + longer * lengths[place])
+                scores[place] = known(place, 0.0) + gained
+    return scores
+
+
+def _telling(query: Query, index: RecallIndex) -> dict[str, int]:
+    """The terms to look for, with how many messages have each."""
+    having = {term: count for term in query.weights if (count := _having(term, index))}
+    own = [term for term in having if query.weights[term] >= 1]
+    most = COMMON_SHARE * len(index)
+    rare = [term for term in own if having[term] <= most] or own
+    kin = [term for term in having if query.weights[term] < 1 and having[term] <= most]
+    return {term: having[term] for term in (*_rarest(rare, having), *_rarest(kin, having))}
+
+
+def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
+    """The rarest of some terms, as many as a question may read."""
+    found = sorted(terms, key=having.__getitem__)
+    read = accumulate(having[term] for term in found)
+    return [term for term, so_far in zip(found, read, strict=True) if so_far <= MOST_READ] or found[
+        :1
+    ]
+
+
+def _having(term: str, index: RecallIndex) -> int:
+    return sum(len(entries) for _, entries in index.postings(term))
+
+
+def evident(
+    query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
+) -> set[int]:
+    """Places of the messages that have content words of the question that are worth so much.
+
+    Or that stand near one. Words that only go with those of the question do not count, nor do
+    grammar and particles.
+    """
+    content = (term for term, weight in query.weights.items() if weight >= 1 and _is_content(term))
+    having = {term: _having(term, index) for term in content}
+    words = _rarest(filter(having.get, having), having)
+    worths = {term: rarity(having[term], len(index)) for term in words}
+    own: dict[int, float] = {}
+    left = sum(worths.values())
+    for term in words:
+        worth, begins = worths[term], left >= least - _ROUNDING
+        for start, entries in index.postings(term):
+            for entry in entries:
+                place = start + (entry >> COUNT_BITS)
+                if begins or place in own:
+                    own[place] = own.get(place, 0.0) + worth
+        left -= worth
+    strong = [
+        place for place, worth in own.items() if worth >= least - _ROUNDING and place not in unseen
+    ]
+    if len(strong) > STRONGEST:
+        strong = nlargest(STRONGEST, sorted(strong, reverse=True), key=own.__getitem__)
+    return {place for place in _around(strong, NEAR) if 0 <= place < len(index)}
+
+
+def _around(places: Collection[int], reach: int) -> set[int]:
+    """These places and so many to either side of each."""
+    near = range(-reach, reach + 1)
+    return {place + offset for place in places for offset in near}
+
+
+def _is_content(term: str) -> bool:
+    return term not in _EMPTY and _CONTENT.fullmatch(term) is not None
+
+
+def _worths(own: Mapping[int, float], places: Sequence[int], size: int) -> dict[int, float]:
+    """What the words of these messages and their neighbours are worth."""
+    if len(places) * SPARSE <= size:
+        return {place: worth_at(own, place) for place in places}
+    scores = [own.get(place, 0.0) for place in range(size)]
+    words = spread(scores)
+    return {place: words[place] for place in places}
+
+
+def worth_at(own: Mapping[int, float], place: int) -> float:
+    """What one message's words are worth with those around it; see `spread`."""
+    around = [own.get(each, 0.0) for each in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)]
+    near = around[SURROUNDINGS - NEAR : SURROUNDINGS + NEAR + 1]
+    return fsum(map(mul, KERNEL, near)) + fsum(around) / len(around)
+
+
+def spread(scores: Sequence[float]) -> list[float]:
+    """Scores with what each message gets of those around it."""
+    edge = [0.0] * NEAR
+    padded = [*edge, *scores, *edge]
+    neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)
+    wide = [0.0] * SURROUNDINGS
+    sums = [0.0, *accumulate([*wide, *scores, *wide])]
+    width = 2 * SURROUNDINGS + 1
+    around = (max(0.0, last - first) for first, last in zip(sums, sums[width:], strict=False))
+    two_before, before, own, after, two_after = KERNEL
+    return [
+        two_before * a + before * b + own * c + after * d + two_after * e + total / width
+        for (a, b, c, d, e), total in zip(neighbours, around, strict=True)
+    ]

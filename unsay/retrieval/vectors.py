@@ -1,0 +1,145 @@
+"""What messages mean, as vectors of a user's own embeddings: asked for in a step, compared here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from operator import mul
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Call, Steps
+from unsay.errors import ModelReplyError
+from unsay.messages.content import text_of
+from unsay.retrieval.index import RecallIndex, key_of
+
+BATCH = 128
+"""How many messages are embedded by one call."""
+
+
+EMBEDDED_CHARS = 8_000
+"""How much of a message is embedded, from its beginning; models read no more at once."""
+
+
+RANK_OFFSET = 60
+"""How little the first ranks outdo those behind them. Source: Cormack, Clarke and Buettcher 2009."""
+
+
+NEIGHBOURS = {-1: 0.5, 1: 0.25}
+"""What a message gets of the similarity of its neighbours. Source: own measurement."""
+
+
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """Where a question and messages lie."""
+
+    question: Vector
+    """Of the question."""
+
+    messages: Mapping[str, Vector]
+    """By the message's key in the index, which is its id; those that are missing count nothing."""
+
+
+def embed(
+    embeddings: Embeddings,
+    question: str,
+    messages: Sequence[AnyMessage],
+    *,
+    known: Mapping[str, Vector],
+    timeout_seconds: float | None = None,
+) -> Steps[Vectors]:
+    """Ask for the vectors of a question and of those messages that have none yet.
+
+    Args:
+        embeddings: The user's own.
+        question: What will be looked for.
+        messages: Among which it will be looked for.
+        known: Vectors from before, by the messages' keys; they are not asked for again.
+        timeout_seconds: For each call; `None` waits for ever.
+
+    Returns:
+        Vectors whose messages are worth keeping for the next question.
+
+    Raises:
+        ModelReplyError: The embeddings gave more or fewer vectors than texts.
+    """
+    found = dict(known)
+    texts = {
+        key_of(each): words[:EMBEDDED_CHARS]
+        for each in messages
+        if key_of(each) not in known and (words := text_of(each)).strip()
+    }
+    missing = list(texts)
+    for start in range(0, len(missing), BATCH):
+        keys = missing[start : start + BATCH]
+        wanted = [texts[key] for key in keys]
+        vectors = yield Call(
+            blocking=partial(embeddings.embed_documents, wanted),
+            awaitable=partial(embeddings.aembed_documents, wanted),
+            timeout_seconds=timeout_seconds,
+        )
+        if len(vectors) != len(keys):
+            raise ModelReplyError(
+                f"{type(embeddings).__name__!r} gave {len(vectors)} vectors for {len(keys)} texts: "
+                "its embed_documents must give one for each, in their order"
+            )
+        found.update(zip(keys, vectors, strict=True))
+    asked = yield Call(
+        blocking=partial(embeddings.embed_query, question),
+        awaitable=partial(embeddings.aembed_query, question),
+        timeout_seconds=timeout_seconds,
+    )
+    return Vectors(question=asked, messages=found)
+
+
+def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
+    """How near each indexed message lies to the question, its neighbours' nearness included.
+
+    Returns:
+        By place, in deviations from the mean; 0 for one whose vector is not known.
+    """
+    length = _length(vectors.question)
+    cosines = [_cosine(vectors.messages.get(key), vectors.question, length) for key in index.keys]
+    known = [each for each in cosines if each is not None]
+    mean = sum(known) / max(len(known), 1)
+    deviation = sqrt(sum((each - mean) ** 2 for each in known) / max(len(known), 1)) or 1.0
+    near = [0.0 if each is None else (each - mean) / deviation for each in cosines]
+    spread = list(near)
+    for distance, share in NEIGHBOURS.items():
+        for place in range(max(0, -distance), min(len(near), len(near) - distance)):
+            spread[place] += share * near[place + distance]
+    return spread
+
+
+def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
+    """One score of several for each message, by its ranks alone: their scales do not matter.
+
+    Source:
+        Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
+    """
+    found = [0.0] * len(rankings[0])
+    for scores in rankings:
+        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+        for rank, place in enumerate(order, 1):
+            found[place] += 1 / (RANK_OFFSET + rank)
+    return found
+
+
+def _cosine(vector: Vector | None, question: Vector, length: float) -> float | None:
+    if vector is None:
+        return None
+    if len(vector) != len(question):
+        raise ModelReplyError(
+            f"A message's vector has {len(vector)} numbers and the question's {len(question)}: embed "
+            "both with one model, and drop the vectors of another"
+        )
+    product = length * _length(vector)
+    return sum(map(mul, vector, question)) / product if product else 0.0
+
+
+def _length(vector: Vector) -> float:
+    return sqrt(sum(map(mul, vector, vector)))

@@ -1,0 +1,395 @@
+"""The live objects that nodes are given."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.pregel import Pregel
+from langgraph.runtime import get_runtime
+from langgraph.store.base import BaseStore
+
+from unsay.context.reminders import Reminder
+from unsay.context.strategy import Strategy
+from unsay.effects import Call
+from unsay.errors import ConfigurationError, MissingModelError
+from unsay.events.event_types import Stamp
+from unsay.history.branch import Change, cuts_namespace, pack
+from unsay.history.compensations import Compensation
+from unsay.history.run import run_id_of
+from unsay.judging.verdict import REPLY_SCHEMA
+from unsay.messages.content import newest_language
+from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
+from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
+from unsay.settings import Context, Settings, context_of
+from unsay.storage.items import get_item, put_item
+from unsay.storage.pagination import check_labels
+from unsay.tokens.counter import Encoder
+from unsay.tokens.encodings import encoder_of, vocabulary_of
+from unsay.tokens.pricing import Tally
+from unsay.types import Cut, Event, Owed, Provider, TopicDetector
+
+Happening = Callable[[Stamp], Sequence[Event]]
+"""Makes the events of one thing that happened, once their place in the ledger is known."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """What one step did, in order."""
+
+    happenings: list[Happening] = field(default_factory=list)
+    """What the ledger must tell of the record that the step began with."""
+
+    afterwards: list[Happening] = field(default_factory=list)
+    """What it must tell once the step's own messages are on the record."""
+
+    returned: set[str] = field(default_factory=set)
+    """Ids of messages that the step put back: the ledger has their words."""
+
+    changes: list[Change] = field(default_factory=list)
+    """What the step did to the record: calls of tools may have to be taken back for it."""
+
+    owed: list[Owed] = field(default_factory=list)
+    """The calls that the step took off the record or put back, once they are in their journal."""
+
+    spent: dict[str, Tally] = field(default_factory=dict)
+    """By purpose what the step's calls beside the answer used."""
+
+
+Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
+"""The models of a graph, by what they do, and what counts the answering one's tokens."""
+
+
+PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
+"""The run that is calling a model or a tool: an agent of ours inside is started by it."""
+
+
+ASIDE = "unsay:aside"
+"""Tag of calls beside the answer: judges, summaries, titles."""
+
+
+QUIET = "nostream"
+"""Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
+
+
+class Sole(Protocol):
+    """What there is one of in a graph, such as the waiting line before its models."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The one that the settings describe."""
+        ...
+
+
+K = TypeVar("K", bound=Sole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What one compiled graph works with; models are made when first needed."""
+
+    settings: Settings
+    """From all sources; a run may override some of them."""
+
+    model_like: ModelLike | None
+    """As the caller gave it; `None` takes `settings.model`."""
+
+    judge_like: ModelLike | None
+    """`None` takes `settings.judge_model`, else the answering model if it is a chat model."""
+
+    summarizer_like: ModelLike | None
+    """`None` takes `settings.summarizer_model`, else the local summary."""
+
+    title_like: ModelLike | None
+    """`None` takes `settings.title_model`, else the first question's words."""
+
+    detector: TopicDetector
+    """Follows the topics."""
+
+    clock: Callable[[], datetime]
+    """Aware, in UTC."""
+
+    tools: Sequence[BaseTool] = ()
+    """What the model may call while it answers."""
+
+    tool_loop: Runnable[Any, Any] | None = None
+    """The graph in which model and tools take turns; `None` without tools."""
+
+    reminders: Sequence[Reminder] = ()
+    """What views are reminded of."""
+
+    strategy: Strategy | None = None
+    """Decides what views leave out; `None` takes the one that the settings name."""
+
+    embeddings: Embeddings | None = None
+    """By which recall finds meaning; `None` goes by words alone."""
+
+    learned: set[str] = field(default_factory=set, compare=False)
+    """What calls taught about the models, for example that the judge refuses structure."""
+
+    shared: dict[type[Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What nodes on higher floors share between their calls, by kind; see `sole`."""
+
+    @cached_property
+    def model(self) -> Runnable[Any, Any]:
+        """What answers.
+
+        Raises:
+            MissingModelError: None was given and none is configured.
+        """
+        chosen = self.model_like or self.settings.model
+        if chosen is None:
+            raise MissingModelError(
+                "There is no model to answer with: set UNSAY_MODEL to a model's name and "
+                "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
+                "(model=… in Python, --model on the command line); "
+                "`unsay demo` needs neither"
+            )
+        return resolve_model(chosen, self.settings)
+
+    @cached_property
+    def answerer(self) -> Runnable[Any, Any]:
+        """The model, with the tools' descriptions bound where there are tools."""
+        return self.with_tools(self.model)
+
+    def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        """A model that knows of the tools there are.
+
+        Raises:
+            ConfigurationError: There are some, and it is no chat model.
+        """
+        if not self.tools:
+            return model
+        if not isinstance(model, BaseChatModel):
+            raise ConfigurationError(
+                "tools=… needs a chat model with bind_tools; give an agent its tools itself"
+            )
+        return model.bind_tools(list(self.tools))
+
+    @cached_property
+    def provider(self) -> Provider | None:
+        """Whose rules the answering model's requests must keep; `None` where nobody knows."""
+        kind = getattr(self.model, "_llm_type", "")
+        return next((name for part, name in PROVIDERS.items() if part in kind), None)
+
+    @cached_property
+    def model_name(self) -> str | None:
+        """What the answering model's provider calls it; `None` where nobody knows."""
+        names = (getattr(self.model, name, None) for name in ("model_name", "model"))
+        return next((name for name in names if isinstance(name, str)), None)
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What counts texts as the answering model does; `None` where its vocabulary is not here."""
+        return encoder_of(vocabulary_of(self.model_name))
+
+    def sole(self, kind: type[K]) -> K:
+        """The one of its kind in this graph, made from its settings when first needed."""
+        return cast(
+            "K", self.shared.get(kind) or self.shared.setdefault(kind, kind.of(self.settings))
+        )
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the model is a graph of its own, which takes a state and not a list."""
+        return isinstance(self.model, Pregel)
+
+    @cached_property
+    def judge(self) -> Runnable[Any, Any] | None:
+        """What judges; `None` when only the pre-judge can."""
+        chosen = self.judge_like or self.settings.judge_model
+        if chosen is not None:
+            return resolve_model(chosen, self.settings)
+        return self.model if isinstance(self.model, BaseChatModel) else None
+
+    @cached_property
+    def structured_judge(self) -> Runnable[Any, Any] | None:
+        """The judge asked for a structure; `None` where it cannot give one."""
+        if not isinstance(self.judge, BaseChatModel) or self.settings.judge_format == "text":
+            return None
+        try:
+            return self.judge.with_structured_output(REPLY_SCHEMA, include_raw=True)
+        except NotImplementedError:
+            return None
+
+    @cached_property
+    def summarizer(self) -> Runnable[Any, Any] | None:
+        """What summarizes a topic that was left; `None` for the local summary."""
+        chosen = self.summarizer_like or self.settings.summarizer_model
+        return None if chosen is None else resolve_model(chosen, self.settings)
+
+    @cached_property
+    def titler(self) -> Runnable[Any, Any] | None:
+        """What names threads; `None` for the first question's words."""
+        chosen = self.title_like or self.settings.title_model
+        return None if chosen is None else resolve_model(chosen, self.settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What one step may use: a node during a run, or an order from outside."""
+
+    services: Services
+    settings: Settings
+    config: RunnableConfig
+    store: BaseStore | None
+    """`None` also where no thread could be named in it."""
+
+    thread_id: str | None
+    emit: Callable[[dict[str, Any]], None]
+    run_id: str | None = None
+    """Of the run under way; `None` for an order from outside."""
+
+    named: bool = False
+    """Whether the host gave the run its id."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The host's words, kept with the run and its events."""
+
+    parent_run_id: str | None = None
+    """The run that started this one."""
+
+    journal: Journal = field(default_factory=Journal)
+    """What this step did, for the ledger; written when the step returns."""
+
+    in_graph: bool = False
+    """Whether a node runs: it may stop and ask a person."""
+
+    is_reader: bool = False
+    """Whether it belongs to one who does not hold the thread's lock, and so may write nothing."""
+
+    task_id: str = "task"
+    """The topic under way, on whose budget calls go."""
+
+    confirm: Callable[[Compensation], bool] | None = None
+    """Says for an order from outside whether a call may be taken back that a person must confirm;
+    `None` refuses the order."""
+
+    @classmethod
+    def of(cls, services: Services, config: RunnableConfig) -> "Scope":
+        """The scope of the run that is under way.
+
+        Raises:
+            ConfigurationError: The run's context overrides a setting impossibly.
+            InputError: A label of the run cannot be kept.
+        """
+        runtime = get_runtime(Context)
+        context = context_of(runtime.context) or Context()
+        thread_id = config.get("configurable", {}).get("thread_id")
+        info = runtime.execution_info
+        return cls(
+            services=services,
+            settings=services.settings.for_run(context),
+            config=config,
+            store=runtime.store if thread_id else None,
+            thread_id=None if thread_id is None else str(thread_id),
+            emit=runtime.stream_writer,
+            run_id=run_id_of(info),
+            named=bool(info and info.run_id),
+            labels=check_labels(context.labels),
+            parent_run_id=context.parent_run_id or PARENT_RUN.get(),
+            in_graph=True,
+        )
+
+    def now(self) -> str:
+        """The time in ISO 8601, UTC, to the millisecond."""
+        return self.services.clock().isoformat(timespec="milliseconds")
+
+    def texts(self, messages: list[Any]) -> Texts:
+        """The catalogue in the conversation's language."""
+        chosen = self.settings.language
+        return texts(newest_language(messages) if chosen == "auto" else chosen)
+
+    def tell(self, event: str, **data: Any) -> None:
+        """Announce something on the custom stream, for whoever listens."""
+        self.emit({"unsay": event, **data})
+
+    def resolve(self, part: Part) -> Call:
+        """A call that makes a model on first use."""
+        return self.off_loop(lambda: getattr(self.services, part))
+
+    def off_loop(self, work: Callable[[], Any]) -> Call:
+        """A call of our own that may read files, as making a model does."""
+        return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+
+    def ask(
+        self,
+        runnable: Runnable[Any, Any],
+        value: Any,
+        *,
+        quiet: bool,
+        aside: bool = False,
+        timeout_seconds: float | None = None,
+        configurable: dict[str, Any] | None = None,
+        witness: BaseCallbackHandler | None = None,
+    ) -> Call:
+        """A call of a model, judge, agent or graph.
+
+        Args:
+            runnable: What is called.
+            value: What it is given.
+            quiet: Whether its tokens must not reach the user.
+            aside: Whether it is a call beside the answer, such as a judge's.
+            timeout_seconds: After it a `TimeoutError`; `None` waits for ever.
+            configurable: More for the call's configuration.
+            witness: Sees everything inside the call.
+        """
+        # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
+        # and the tokens of a tool loop would be announced under its name.
+        config: RunnableConfig = {**self.config}
+        tags = [*([QUIET] if quiet else []), *([ASIDE] if aside else [])]
+        config["tags"] = [*(config.get("tags") or []), *tags]
+        if configurable:
+            config["configurable"] = {**config.get("configurable", {}), **configurable}
+        if witness is not None:
+            config["callbacks"] = with_witness(config.get("callbacks"), witness)
+
+        def blocking() -> Any:
+            with self._calling():
+                return runnable.invoke(value, config)
+
+        async def awaiting() -> Any:
+            with self._calling():
+                return await runnable.ainvoke(value, config)
+
+        return Call(blocking=blocking, awaitable=awaiting, timeout_seconds=timeout_seconds)
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Whatever runs inside knows that this run started it."""
+        token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
+        try:
+            yield
+        finally:
+            PARENT_RUN.reset(token)
+
+    def keep_cut(self, cut: Cut) -> Call | None:
+        """A call that puts a cut into the store; `None` where there is no store."""
+        if self.store is None or self.thread_id is None:
+            return None
+        return put_item(self.store, cuts_namespace(self.thread_id), cut["id"], pack(cut))
+
+    def fetch_cut(self, cut_id: str) -> Call | None:
+        """A call that gets a cut's `Item` from the store; `None` where there is no store."""
+        if self.store is None or self.thread_id is None:
+            return None
+        return get_item(self.store, cuts_namespace(self.thread_id), cut_id)
+
+
+def with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
+    """The callbacks with one more, which sees everything inside the call as well."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [*(callbacks or []), witness]
+    manager = callbacks.copy()
+    manager.add_handler(witness, inherit=True)
+    return manager

@@ -1,0 +1,300 @@
+"""Items of a LangGraph store: where those of a thread lie, and the calls that write and read one."""
+
+import bz2
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+from urllib.parse import quote
+
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.store.base import BaseStore, PutOp
+
+from unsay.effects import Call
+from unsay.errors import DatabaseCorruptError, InputError
+
+
+def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
+    """The store's namespace for one kind of a thread's items, safe for any thread id."""
+    return ("unsay", kind, quote(thread_id, safe="").replace(".", "%2E"))
+
+
+def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> Call:
+    """A call that writes an item for good: not indexed, and never expiring.
+
+    Half a surrogate pair, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
+    """
+    plain = {name: _storable(each) for name, each in value.items()}
+    return Call(
+        blocking=lambda: store.put(place, key, plain, index=False, ttl=None),
+        awaitable=lambda: store.aput(place, key, plain, index=False, ttl=None),
+    )
+
+
+def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
+    """A call that gives an `Item`, `None` where there is none."""
+    return Call(blocking=lambda: store.get(place, key), awaitable=lambda: store.aget(place, key))
+
+
+def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) -> Call:
+    """A call that deletes items, all of them or none."""
+    ops = [PutOp(namespace=place, key=key, value=None) for key in keys]
+    return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
+
+
+def _storable(value: Any) -> Any:
+    """A plain value with no text that JSON in UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_storable(name): _storable(each) for name, each in value.items()}
+    return [_storable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+MEMO_BYTES = 1_000_000
+"""How many stored bytes are remembered, the newest. Source: own measurement, the newest thousand turns."""
+
+
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+class Memo:
+    """What some bytes mean, for as many bytes as it may remember."""
+
+    def __init__(self, most: int = MEMO_BYTES) -> None:
+        self._most, self._size = most, 0
+        self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+
+    def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
+        """A value of one's own.
+
+        Args:
+            kind: How it is stored.
+            stored: Its bytes.
+            read: Reads them where they are new.
+        """
+        key = (kind, stored)
+        if len(stored) > self._most:
+            return read(key)
+        if key in self._known:
+            self._known.move_to_end(key)
+        else:
+            self._known[key] = read(key)
+            self._size += len(stored)
+            while self._size > self._most:
+                (_, oldest), _ = self._known.popitem(last=False)
+                self._size -= len(oldest)
+        return twin(self._known[key])
+
+
+def twin(value: Any) -> Any:
+    """A copy of messages and plain values that shares nothing which can be changed.
+
+    Source:
+        Pydantic, `BaseModel.__copy__`: what a copy of a model consists of. It is spelled out here
+        because a record is hundreds of messages, and each would be copied twice over.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list:
+        return [twin(each) for each in value]
+    if kind is dict:
+        return _twins(value)
+    if isinstance(value, tuple):
+        return kind(*map(twin, value)) if hasattr(kind, "_fields") else tuple(map(twin, value))
+    if not isinstance(value, BaseMessage):
+        return deepcopy(value)
+    made: Any = object.__new__(kind)
+    object.__setattr__(made, "__dict__", _twins(vars(value)))
+    object.__setattr__(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
+    object.__setattr__(made, "__pydantic_extra__", twin(value.__pydantic_extra__))
+    object.__setattr__(made, "__pydantic_private__", twin(value.__pydantic_private__))
+    return made
+
+
+def _twins(values: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: each if type(each) in _PLAIN else twin(each) for key, each in values.items()}
+
+
+BACKUP = "put a backup of the database in its place"
+
+
+SUM = "unsay_sum"
+"""Where an item's value holds the checksum of all the rest."""
+
+
+SUM_BYTES = 4
+"""Length of a checksum before some bytes."""
+
+
+def damaged(what: str, error: object) -> DatabaseCorruptError:
+    """The error for something stored that cannot be what was written."""
+    return DatabaseCorruptError(f"{what} is damaged ({error}): {BACKUP}")
+
+
+@contextmanager
+def sound(what: str) -> Iterator[None]:
+    """Whatever damaged bytes make of their reader, as one error.
+
+    Args:
+        what: That is read, for the message.
+
+    Raises:
+        DatabaseCorruptError: It cannot be what was written.
+    """
+    try:
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        NotImplementedError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        zlib.error,
+    ) as error:
+        raise damaged(what, f"{type(error).__name__}: {error}") from error
+
+
+def guard(data: bytes) -> bytes:
+    """Bytes with their checksum before them."""
+    return zlib.crc32(data).to_bytes(SUM_BYTES) + data
+
+
+def unguard(data: bytes) -> bytes:
+    """The bytes that were guarded.
+
+    Raises:
+        ValueError: They are others.
+    """
+    kept = data[SUM_BYTES:]
+    if guard(kept) != data:
+        raise ValueError("the checksum is another")
+    return kept
+
+
+def summed(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """An item's value with its checksum; without one where it is no plain JSON."""
+    try:
+        return {**value, SUM: _sum(place, key, value)}
+    except (TypeError, ValueError):
+        return dict(value)
+
+
+def unsummed(place: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
+    """The value that was summed; one without a checksum, from elsewhere, as it is.
+
+    Raises:
+        DatabaseCorruptError: It is another, or another item's.
+    """
+    what = f"The item {key!r} of {place!r}"
+    if not isinstance(value, dict):
+        raise damaged(what, "it is no JSON object")
+    rest = {name: each for name, each in value.items() if name != SUM}
+    if SUM in value and value[SUM] != _sum(place, key, rest):
+        raise damaged(what, "the checksum is another")
+    return rest
+
+
+def _sum(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> int:
+    text = json.dumps([*place, key, value], allow_nan=False)
+    return zlib.crc32(text.encode("ascii"))
+
+
+DENSE = b"BZh"
+"""How bzip2's data begins; zlib's begins otherwise. Source: bzip2's file format, RFC 1950."""
+
+
+_SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def unstorable(error: Exception) -> InputError:
+    """The error for a value that no checkpoint can hold."""
+    return InputError(
+        f"This cannot be stored ({error}): messages and their fields must be text, numbers, bytes, "
+        "lists and dicts of such"
+    )
+
+
+def packed(value: Any) -> bytes:
+    """Plain values as the bytes that a checkpoint would hold.
+
+    Raises:
+        InputError: One of them is not plain.
+    """
+    try:
+        _, data = _SERIALIZER.dumps_typed(value)
+    except (TypeError, ValueError) as error:
+        raise unstorable(error) from error
+    return data
+
+
+def unpacked(data: bytes) -> Any:
+    """What was packed.
+
+    Raises:
+        DatabaseCorruptError: It is not what was packed.
+    """
+    with sound("A stored value"):
+        return _SERIALIZER.loads_typed(("msgpack", data))
+
+
+def freeze(value: Any, *, dense: bool = False) -> str:
+    """Plain values, bytes among them, as text.
+
+    Args:
+        value: What to freeze.
+        dense: Whether it is worth more time: of a hundred turns together a quarter is saved.
+    """
+    plain = packed(value)
+    data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
+    return b64encode(data).decode("ascii")
+
+
+def thaw(text: str) -> Any:
+    """What was frozen.
+
+    Raises:
+        DatabaseCorruptError: It is not what was frozen.
+    """
+    with sound("A stored value"):
+        return unpacked(bytes_of(text))
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes that were frozen, for whoever checks them.
+
+    Raises:
+        ValueError: They are not what was frozen.
+        zlib.error: The same.
+    """
+    data = b64decode(text, validate=True)
+    if not data.startswith(DENSE):
+        return zlib.decompress(data)
+    try:
+        return bz2.decompress(data)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
+    """Messages as text; see `freeze`."""
+    return freeze([message_to_dict(each) for each in messages], dense=dense)
+
+
+def thaw_messages(text: str) -> list[BaseMessage]:
+    """The messages that were frozen.
+
+    Raises:
+        DatabaseCorruptError: They are not what was frozen.
+    """
+    with sound("A stored message"):
+        return messages_from_dict(thaw(text))

@@ -1,0 +1,384 @@
+"""One writer per thread among processes: a lease on it.
+
+A lease is a row of the file, and its token a number that no other row ever had. Whoever has
+the lowest token of a thread writes; the others wait behind it. A holder's row is renewed by a
+thread of its own for as long as the turn lasts, however slow its model is. It is over when its
+owner says so, has died, or did not renew it in time: then the next in the queue takes it away.
+
+Times are the wall clock's, the one clock that processes share. A clock that jumps ahead may end
+the lease of a living owner, which is then refused at its next write; one that jumps back keeps
+a dead owner's lease for that much longer, where its death cannot be seen.
+"""
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from unsay.effects import Call, Steps
+from unsay.errors import ThreadBusyError
+
+
+def this_process() -> str:
+    """A name for this process that no other has, on this machine or elsewhere."""
+    process = os.getpid()
+    return f"{_PLACE} {process} {_life_of(process)[1]}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the process of that name has certainly ended.
+
+    It can be seen from the same machine, since the same boot and in the same container alone.
+
+    Source:
+        Linux, proc(5): `/proc/PID/stat`. kill(2): signal 0 finds processes that `/proc` hides.
+    """
+    place, process, began = owner.rsplit(" ", 2)
+    if not _PLACE or place != _PLACE:
+        return False
+    state, since = _life_of(int(process))
+    if state:
+        return state in "ZX" or since != began
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _life_of(process: int) -> tuple[str, str]:
+    """A process's state and when it began, in ticks since the boot; empty where unknown."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "", ""
+    found = text.rpartition(") ")[2].split()
+    return found[0], found[19]
+
+
+def _place() -> str:
+    """Where process ids mean the same: this boot of this machine, in this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+_PLACE = _place()
+
+
+TABLE = "leases"
+
+
+LOST = "the lease on the thread was lost"
+"""What SQLite says of a write that came too late."""
+
+
+RENEWALS = 4
+"""How often a lease is renewed in its time: it outlives three that fail."""
+
+
+RELEASE_SECONDS = 1.0
+"""Longest wait of a blocking release for its row to be gone."""
+
+
+FIRST_PAUSE_SECONDS = 0.002
+
+
+LAST_PAUSE_SECONDS = 0.05
+"""Between two looks at the queue: a pause doubles up to here."""
+
+
+BUSY = (
+    "Another turn of the thread {thread_id!r} is under way{where}, and did not end in "
+    "{wait_seconds:.3g} s: try again when it has, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was "
+    "stored"
+)
+
+
+_FENCE = (
+    "CREATE TEMP TRIGGER unsay_{event}_{table} BEFORE {event} ON main.{table} "
+    "WHEN {token} NOT NULL "
+    "AND NOT EXISTS (SELECT 1 FROM main.leases WHERE token = {token}) "
+    "BEGIN SELECT RAISE(ABORT, '{lost}'); END"
+)
+
+
+class Lease(Protocol):
+    """The right to write to a thread."""
+
+    def release(self) -> None:
+        """Give it up; never waits on an event loop."""
+        ...
+
+
+class Leases(Protocol):
+    """The leases of one database."""
+
+    def hold(
+        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[Lease | None]:
+        """The lease of a thread, once no other process has it.
+
+        Args:
+            thread_id: Of any characters.
+            wait_seconds: 0 asks once.
+            lease_seconds: How long it lasts without a sign of life.
+
+        Returns:
+            `None` where no other process can write.
+
+        Raises:
+            ThreadBusyError: Another process kept it for too long.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give up what is held."""
+        ...
+
+
+class NoLeases:
+    """The leases of a database that no other process can open."""
+
+    def hold(
+        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[Lease | None]:
+        """No lease, at once."""
+        del thread_id, wait_seconds, lease_seconds
+        yield from ()
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class FileLease:
+    """A place in the queue of a thread; at its head, the right to write."""
+
+    def __init__(self, leases: "FileLeases", thread_id: str, seconds: float) -> None:
+        self.thread_id = thread_id
+        self.seconds = seconds
+        self.token: int | None = None
+        self.keeper: threading.Thread | None = None
+        self.ended = threading.Event()
+        self._leases = leases
+
+    def release(self) -> None:
+        """Leave the queue; where that takes long, the keeper goes on with it alone."""
+        self._leases.forget(self)
+        self.ended.set()
+        if self.keeper is not None and not _on_loop():
+            self.keeper.join(timeout=RELEASE_SECONDS)
+
+
+class FileLeases:
+    """The leases of one SQLite file."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Make the table, if the file has none.
+
+        Args:
+            connection: Of this object's own, in autocommit mode.
+            clock: Seconds since the epoch.
+        """
+        self._connection = connection
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._queued: set[FileLease] = set()
+        self._held: dict[str, FileLease] = {}
+        self._leaving: set[int | None] = set()
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS leases (token INTEGER PRIMARY KEY AUTOINCREMENT,"
+            " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
+        )
+
+    def hold(
+        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[Lease | None]:
+        """See `Leases.hold`."""
+        lease = FileLease(self, thread_id, lease_seconds)
+        deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
+        try:
+            while who := (yield _off_loop(partial(self._step_up, lease, waits=wait_seconds > 0))):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ThreadBusyError(
+                        BUSY.format(thread_id=thread_id, where=who, wait_seconds=wait_seconds)
+                    )
+                yield _sleeping(min(pause, left))
+                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        except BaseException:  # a wait that is broken off leaves no place behind
+            lease.release()
+            raise
+        self._held[thread_id] = lease
+        return lease
+
+    def token(self, thread_id: str | None) -> int | None:
+        """The token under which this database writes to a thread; `None` when it holds no lease."""
+        lease = self._held.get(thread_id or "")
+        return None if lease is None else lease.token
+
+    def forget(self, lease: FileLease) -> None:
+        """Take note that a lease was given up; its keeper removes the row."""
+        if self._held.get(lease.thread_id) is lease:
+            del self._held[lease.thread_id]
+        self._leaving.add(lease.token)
+
+    def close(self) -> None:
+        """Give up every lease and close the connection."""
+        for lease in list(self._queued):
+            lease.release()
+            if lease.keeper is not None:
+                lease.keeper.join()
+        with self._mutex:
+            self._connection.close()
+
+    def guard(
+        self,
+        connection: sqlite3.Connection,
+        table: str,
+        columns: tuple[str, ...],
+        thread_of: Callable[..., str | None],
+    ) -> None:
+        """Refuse on a connection what a writer would write that has lost its lease.
+
+        The check is part of the very statement that writes, so nothing comes between them. What
+        is written without a lease, by a graph that the host runs itself, is let through.
+
+        Args:
+            connection: Another one to the same file.
+            table: Whose rows belong to threads.
+            columns: Of that table.
+            thread_of: A thread's id from these columns' values; `None` for a row of no thread.
+
+        Source:
+            Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
+            TRIGGER: RAISE(ABORT) undoes the statement.
+        """
+        # A connection that has not read the table since it was made cannot name it in a trigger.
+        connection.execute("SELECT 1 FROM leases").fetchall()
+        name = f"unsay_token_of_{table}"
+        connection.create_function(name, len(columns), lambda *row: self.token(thread_of(*row)))
+        for event, row in (("INSERT", "NEW"), ("DELETE", "OLD")):
+            values = ", ".join(f"{row}.{column}" for column in columns)
+            connection.execute(
+                _FENCE.format(lost=LOST, event=event, table=table, token=f"{name}({values})")
+            )
+
+    def _step_up(self, lease: FileLease, *, waits: bool) -> str:
+        """Join the queue, or look how far it has moved.
+
+        Returns:
+            Who stands before, in words; empty when the lease is ours.
+        """
+        thread = _digest(lease.thread_id)
+        with self._mutex:
+            if lease.token is not None and (before := self._before(thread, lease)):
+                return _where(before[0])
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._connection:
+                rows = self._rows(thread)
+                over = [row for row in rows if self._is_over(row) and row[0] != lease.token]
+                doomed = [(token,) for token, *_ in over]
+                self._connection.executemany("DELETE FROM leases WHERE token = ?", doomed)
+                standing = [row for row in rows if row not in over]
+                if lease.token not in [token for token, *_ in standing]:
+                    if lease.ended.is_set() or (standing and not waits):
+                        return _where(standing[0]) if standing else " here"
+                    lease.token = self._insert(thread, lease)
+                before = [row for row in standing if row[0] < lease.token]
+        self._keep_alive(lease)
+        return _where(before[0]) if before else ""
+
+    def _before(self, thread: str, lease: FileLease) -> list[tuple[int, str, float]]:
+        """Those in the queue before a lease whose turn is not over."""
+        rows = self._rows(thread)
+        return [each for each in rows if each[0] < (lease.token or 0) and not self._is_over(each)]
+
+    def _rows(self, thread: str) -> list[tuple[int, str, float]]:
+        return self._connection.execute(
+            "SELECT token, owner, expires FROM leases WHERE thread = ? ORDER BY token", (thread,)
+        ).fetchall()
+
+    def _is_over(self, row: tuple[int, str, float]) -> bool:
+        token, owner, expires = row
+        return expires <= self._clock() or token in self._leaving or is_gone(owner)
+
+    def _insert(self, thread: str, lease: FileLease) -> int:
+        found: Any = self._connection.execute(
+            "INSERT INTO leases (thread, owner, expires) VALUES (?, ?, ?) RETURNING token",
+            (thread, this_process(), self._clock() + lease.seconds),
+        ).fetchone()
+        return int(found[0])
+
+    def _keep_alive(self, lease: FileLease) -> None:
+        if lease.keeper is None:
+            self._queued.add(lease)
+            keeper = threading.Thread(
+                target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
+            )
+            keeper.start()
+            lease.keeper = keeper
+
+    def _keep(self, lease: FileLease) -> None:
+        """Renew a lease until it is given up, then take it away."""
+        while not lease.ended.wait(lease.seconds / RENEWALS):
+            expires = self._clock() + lease.seconds
+            self._write("UPDATE leases SET expires = ? WHERE token = ?", expires, lease.token)
+        if self._write("DELETE FROM leases WHERE token = ?", lease.token):
+            self._leaving.discard(lease.token)
+        self._queued.discard(lease)
+
+    def _write(self, statement: str, *values: object) -> bool:
+        """Whether a statement could be executed; what was not renewed or removed expires."""
+        with self._mutex, suppress(sqlite3.Error):
+            self._connection.execute(statement, values)
+            return True
+        return False
+
+
+def thread_of_item(prefix: str, key: str) -> str | None:
+    """The thread that an item of the store belongs to; see `items.thread_namespace`."""
+    kind, _, rest = prefix.removeprefix("unsay.").partition(".")
+    if not prefix.startswith("unsay."):
+        return None
+    return unquote(rest) if rest else key if kind == "threads" else None
+
+
+def _where(row: tuple[int, str, float]) -> str:
+    return f" in process {row[1].rsplit(' ', 2)[1]}"
+
+
+def _digest(thread_id: str) -> str:
+    """A thread's name in the table: an id may be personal, and no purge cleans this table."""
+    return hashlib.sha256(thread_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _off_loop(work: Callable[[], Any]) -> Call:
+    return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+
+
+def _sleeping(seconds: float) -> Call:
+    return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))

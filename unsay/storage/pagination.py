@@ -1,0 +1,245 @@
+"""Lists that are read in pages: whole scans of a store, cursors that stay, bounds in time."""
+
+import json
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar, get_args
+
+from langgraph.store.base import BaseStore, SearchItem
+
+from unsay.effects import Call, Steps
+from unsay.errors import InputError
+
+T = TypeVar("T")
+
+
+PAGE = 20_000
+"""Items read from a store at once; fewer than that are seen as they stand at one moment."""
+
+
+MOST = 1_000
+"""Longest page that a caller may ask for."""
+
+
+_Place = tuple[datetime, str, str]
+"""Where a line stands in a list: when it began, and two ids that settle ties."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice(Generic[T]):
+    """One page of a list."""
+
+    lines: tuple[T, ...]
+    """In the list's order."""
+
+    cursor: str | None
+    """Gives the next page; `None` when this is the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which stretch of a list is asked for."""
+
+    kind: str
+    """Of the list; a cursor of another list is refused."""
+
+    since: datetime | None
+    """The first moment that counts; `None` has no bound."""
+
+    until: datetime | None
+    """The first moment that no longer counts; `None` has no bound."""
+
+    after: _Place | None
+    """Where the page before ended; `None` for the first page."""
+
+    limit: int
+    """Lines on the page."""
+
+    def holds(self, moment: datetime) -> bool:
+        """Whether something that began then lies within the bounds."""
+        early = self.since is not None and moment < self.since
+        return not early and (self.until is None or moment < self.until)
+
+    def cut(
+        self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
+    ) -> Slice[T]:
+        """The lines of this page, and the way to the next."""
+        after = self.after
+        rest = (
+            (place(line), line)
+            for line in lines
+            if after is None or (place(line) < after if newest_first else place(line) > after)
+        )
+        ordered = sorted(rest, key=lambda each: each[0], reverse=newest_first)
+        page = ordered[: self.limit]
+        more = len(ordered) > self.limit
+        return Slice(
+            lines=tuple(line for _, line in page),
+            cursor=_cursor(self.kind, page[-1][0]) if more else None,
+        )
+
+
+def window(
+    kind: str, *, since: str | None, until: str | None, cursor: str | None, limit: int
+) -> Window:
+    """What a caller asks for, checked.
+
+    Raises:
+        InputError: A bound, the cursor or the limit cannot be used.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise InputError(f"limit={limit!r} is no page length: give a whole number from 1 to {MOST}")
+    return Window(
+        kind=kind,
+        since=_bound("since", since),
+        until=_bound("until", until),
+        after=None if cursor is None else _place_in(kind, cursor),
+        limit=limit,
+    )
+
+
+def moment_of(text: str) -> datetime:
+    """A stored time, UTC where it names no zone.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is no time.
+    """
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def scan(
+    store: BaseStore,
+    place: tuple[str, ...],
+    read: Callable[[SearchItem], T | None],
+    *,
+    equal: Mapping[str, str] | None = None,
+) -> Steps[list[T]]:
+    """Everything under a namespace that `read` makes something of.
+
+    Stores page by offset, and what is written meanwhile moves their items about. So pages
+    overlap by one item: where the overlap is missing, something was deleted and the page before
+    is read again; and what a write moved to the front is found there in the end.
+
+    Args:
+        store: Any LangGraph store.
+        place: The namespace, or the beginning of several.
+        read: A line from an item; `None` leaves the item out.
+        equal: Fields of our own that must have these values. The caller's words are never keys.
+    """
+    found: dict[tuple[tuple[str, ...], str], T | None] = {}
+    offset = furthest = 0
+    while True:
+        page = yield _search(store, place, offset, equal)
+        if offset and (not page or _id(page[0]) not in found):
+            offset = max(0, offset - PAGE + 1)
+            continue
+        found |= {_id(item): read(item) for item in page}
+        furthest = max(furthest, offset)
+        if len(page) < PAGE:
+            break
+        offset += PAGE - 1
+    if furthest:
+        front = yield _search(store, place, 0, equal)
+        found |= {_id(item): read(item) for item in front}
+    return [line for line in found.values() if line is not None]
+
+
+def check_word(name: str, word: Any, choices: Any) -> None:
+    """Refuse a word that is none of a `Literal`'s.
+
+    Raises:
+        InputError: It is not.
+    """
+    if word not in get_args(choices):
+        raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
+
+
+def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
+    """Labels as they are stored.
+
+    Raises:
+        InputError: A name is empty, or a name or value is no storable text.
+    """
+    given = {} if labels is None else labels
+    if not isinstance(given, Mapping):
+        raise InputError(f"labels={given!r} are none: give names and values as text in a dict")
+    for name, value in given.items():
+        if not (_is_text(name) and name and _is_text(value)):
+            raise InputError(
+                f"The label {name!r}: {value!r} cannot be kept: give names and values as text, "
+                "the name not empty"
+            )
+    return dict(given)
+
+
+def are_labels(value: Any) -> bool:
+    """Whether a stored value is labels; its JSON has text as keys and can hold all of it."""
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+def has_labels(given: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether all wanted labels are there."""
+    return all(given.get(name) == value for name, value in wanted.items())
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a store's JSON can hold it: half a surrogate pair it cannot."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _bound(name: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InputError(
+            f"{name}={text!r} is no moment: write ISO 8601 with a zone, such as "
+            "2026-01-31T09:00:00+09:00 or 2026-01-31T00:00:00Z"
+        )
+    return moment
+
+
+def _cursor(kind: str, place: _Place) -> str:
+    plain = json.dumps([kind, place[0].isoformat(), *place[1:]])
+    return urlsafe_b64encode(plain.encode("ascii")).decode("ascii")
+
+
+def _place_in(kind: str, cursor: str) -> _Place:
+    try:
+        own, at, *ids = json.loads(b64decode(cursor, altchars=b"-_", validate=True))
+        first, second = map(_text, ids)
+        if own == kind:
+            return moment_of(at), first, second
+    except (RecursionError, TypeError, ValueError):
+        pass
+    raise InputError(
+        f"cursor={cursor!r} is none of this list: give back the one that came with a page, "
+        "or None for the first page"
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _id(item: SearchItem) -> tuple[tuple[str, ...], str]:
+    return item.namespace, item.key
+
+
+def _search(
+    store: BaseStore, place: Sequence[str], offset: int, equal: Mapping[str, str] | None
+) -> Call:
+    where, fields = tuple(place), dict(equal) if equal else None
+    return Call(
+        blocking=lambda: store.search(where, filter=fields, limit=PAGE, offset=offset),
+        awaitable=lambda: store.asearch(where, filter=fields, limit=PAGE, offset=offset),
+    )

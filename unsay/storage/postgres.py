@@ -1,0 +1,369 @@
+"""Postgres for the threads' states and for what outlives them, shared by many processes."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, LiteralString, TypeVar
+
+from langgraph.store.base import Op, PutOp, Result
+
+from unsay.errors import MissingExtraError, StorageError, UnsayError
+from unsay.storage.base import Database, Purged
+from unsay.storage.integrity import SoundSerializer
+from unsay.storage.leases import thread_of_item
+from unsay.storage.postgres_leases import GUARD, PostgresLeases
+from unsay.storage.postgres_schema import (
+    KEPT,
+    VACUUM,
+    erase,
+    from_json,
+    is_broken,
+    meaning,
+    prepare,
+    refusal,
+    to_json,
+    unreadable,
+)
+from unsay.storage.sqlite_checkpointer import OffLoop
+from unsay.storage.urls import check_url, masked
+
+try:
+    import psycopg
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
+    from psycopg.rows import DictRow, dict_row
+    from psycopg.types.json import set_json_dumps, set_json_loads
+    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+except ImportError as error:
+    raise MissingExtraError(
+        f"A postgresql:// URL needs more packages ({error}): pip install 'unsay[postgres]'"
+    ) from error
+
+
+T = TypeVar("T")
+
+
+Connection = psycopg.Connection[DictRow]
+
+
+CONNECTIONS = 10
+"""Most connections of one open database. Source: own measurement, see `PoolSaver`."""
+
+
+CONNECT_SECONDS = 10
+"""How long one attempt to connect may take."""
+
+
+WAIT_SECONDS = 30.0
+"""How long a call waits for a connection: for another call's, or for a server that restarts."""
+
+
+OPTIONS: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": 0,
+    "row_factory": dict_row,
+    "connect_timeout": CONNECT_SECONDS,
+    "application_name": "unsay",
+}
+"""Of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The way to a database: its connections, and its name for messages."""
+
+    path: str
+    """The URL without its secrets."""
+
+    pool: ConnectionPool[Connection]
+    """Lends each connection to one call at a time."""
+
+    leases: PostgresLeases
+    """Say who may write."""
+
+    due: threading.local = field(default_factory=threading.local)
+    """What the write that is under way in this thread has to show."""
+
+    def reach(self, work: Callable[[], T]) -> T:
+        """What some work gives, done once more if its connection had been lost.
+
+        All that is done here may be done twice: rows are written under ids of their own.
+
+        Raises:
+            StorageError: The server cannot be reached, or refuses.
+        """
+        try:
+            try:
+                return work()
+            except psycopg.OperationalError as error:
+                if not _is_lost(error):
+                    raise
+                self.pool.check()
+                return work()
+        except psycopg.Error as error:
+            raise explained(error, self.path) from error
+
+    def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
+        """`reach` for work that writes to threads, refused where the lease on one was lost.
+
+        Raises:
+            ThreadBusyError: Another process may be writing to it.
+            StorageError: The server cannot be reached, or refuses.
+        """
+        self.due.proofs = self.leases.proofs(thread_ids)
+        try:
+            return self.reach(work)
+        finally:
+            self.due.proofs = []
+
+    def check(self, cursor: Any) -> None:
+        """Make a transaction fail unless the leases of what is due are held."""
+        for proof in getattr(self.due, "proofs", []):
+            cursor.execute(GUARD, proof)
+
+
+class PoolSaver(OffLoop, PostgresSaver):
+    """LangGraph's Postgres checkpointer over a pool, usable from an event loop as well.
+
+    Its own lock, which would let one call through at a time, is taken off: each call has a
+    connection to itself.
+    """
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.pool, serde=SoundSerializer())
+        self.lock = nullcontext()  # type: ignore[assignment]
+        self.server = server
+
+    def get_tuple(self, config: Any) -> Any:
+        """See `PostgresSaver`."""
+        return self.server.reach(partial(super().get_tuple, config))
+
+    def list(self, config: Any, **options: Any) -> Iterator[Any]:
+        """See `PostgresSaver`."""
+        found = partial(super().list, config, **options)
+        return iter(self.server.reach(lambda: [*found()]))
+
+    def put(self, config: Any, *args: Any, **options: Any) -> Any:
+        """See `PostgresSaver`."""
+        return self.server.write(_thread(config), partial(super().put, config, *args, **options))
+
+    def put_writes(self, config: Any, *args: Any, **options: Any) -> None:
+        """See `PostgresSaver`."""
+        work = partial(super().put_writes, config, *args, **options)
+        self.server.write(_thread(config), work)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """See `PostgresSaver`."""
+        self.server.write([thread_id], partial(super().delete_thread, thread_id))
+
+    def get_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
+        """See `PostgresSaver`."""
+        asked = partial(super().get_delta_channel_history, config=config, channels=channels)
+        return self.server.reach(asked)
+
+    @contextmanager
+    def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
+        with super()._cursor(pipeline=pipeline) as cursor:
+            self.server.check(cursor)
+            yield cursor
+
+
+class PoolStore(PostgresStore):
+    """LangGraph's Postgres store over a pool; nothing is indexed, and nothing expires."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.pool)
+        self.lock = nullcontext()  # type: ignore[assignment]
+        self.server = server
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """See `PostgresStore`."""
+        given = list(ops)
+        puts = [each for each in given if isinstance(each, PutOp)]
+        threads = [thread_of_item(".".join(each.namespace), each.key) for each in puts]
+        return self.server.write(threads, partial(super().batch, given))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch`, off the event loop."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    @contextmanager
+    def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
+        with super()._cursor(pipeline=pipeline) as cursor:
+            self.server.check(cursor)
+            yield cursor
+
+
+class Session:
+    """The connection of the leases."""
+
+    def __init__(self, url: str, path: str) -> None:
+        self._url = url
+        self._path = path
+        self._connection: Connection | None = None
+        self._mutex = threading.Lock()
+
+    def ask(self, query: LiteralString, *values: Any) -> Any:
+        """The first row; a connection that was lost is made anew.
+
+        Raises:
+            StorageError: The server cannot be reached, or refuses.
+        """
+        with self._mutex, _translated(self._path):
+            connection = self._connection
+            if connection is not None and not connection.closed:
+                try:
+                    return connection.execute(query, values).fetchone()
+                except psycopg.OperationalError as error:
+                    if not _is_lost(error):
+                        raise
+            return self._renewed().execute(query, values).fetchone()
+
+    def tell(self, query: LiteralString, *values: Any) -> None:
+        """Have something done, if the connection is there."""
+        with self._mutex, suppress(psycopg.OperationalError):
+            if self._connection is not None:
+                self._connection.execute(query, values)
+
+    def close(self) -> None:
+        """Close the connection, if it is there."""
+        with self._mutex:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _renewed(self) -> Connection:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = connect(self._url, self._path)
+        return self._connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresDatabase(Database):
+    """An open Postgres database: a checkpointer and a store on one pool."""
+
+    server: Server
+    """The way there."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.leases.close()
+        self.server.pool.close()
+
+    def erase(self, thread_id: str) -> Purged:
+        """Delete a thread's rows, all in one transaction."""
+        return self.server.write([thread_id], lambda: _erase(self.server, thread_id))
+
+    def scrub(self) -> None:
+        """Free the space of deleted rows.
+
+        No query finds them any more, and later rows take their place. Until then their bytes
+        may lie in the tables' free space, as they do in the write-ahead log, on replicas and in
+        backups: only the server's operator can clean those, the tables by `VACUUM FULL`, which
+        locks everybody out for its while.
+
+        Source:
+            PostgreSQL, VACUUM; own measurement of the files.
+        """
+        self.server.reach(lambda: _vacuum(self.server.pool))
+
+
+def open_postgres(url: str, *, connections: int = CONNECTIONS) -> PostgresDatabase:
+    """Open a Postgres database; its tables are made if they are not there.
+
+    Args:
+        url: `postgresql://user:password@host:port/name`, as libpq reads it. Between here and
+            the server no pooler may share connections by transaction.
+        connections: Most connections to hold, 1 or more.
+
+    Raises:
+        ConfigurationError: The URL cannot be read.
+        StorageError: The server, the database or the user is not there.
+        DatabaseTooNewError: A newer unsay made its tables.
+    """
+    check_url(url)
+    path = masked(url)
+    with _translated(path), connect(url, path) as first:
+        prepare(first, path, PostgresSaver(first), PostgresStore(first))
+    pool: ConnectionPool[Connection] = ConnectionPool(
+        url,
+        min_size=1,
+        max_size=connections,
+        timeout=WAIT_SECONDS,
+        kwargs=OPTIONS,
+        configure=_configure,
+        open=True,
+        name="unsay",
+    )
+    leases = PostgresLeases(Session(url, path))
+    server = Server(path=path, pool=pool, leases=leases)
+    return PostgresDatabase(
+        path=path, saver=PoolSaver(server), store=PoolStore(server), leases=leases, server=server
+    )
+
+
+def connect(url: str, path: str) -> Connection:
+    """A connection of its own; libpq's error is not chained, since it carries the password.
+
+    Raises:
+        ConfigurationError: The URL cannot be read.
+        StorageError: The server, the database or the user is not there.
+    """
+    failure: psycopg.Error
+    try:
+        return psycopg.connect(url, **OPTIONS)
+    except psycopg.Error as error:
+        failure = error
+    readable = isinstance(failure, psycopg.OperationalError)
+    raise refusal(str(failure), path) if readable else unreadable(path)
+
+
+def _is_lost(error: psycopg.OperationalError) -> bool:
+    if isinstance(error, PoolTimeout | PoolClosed):
+        return False
+    return error.sqlstate is None or is_broken(error.sqlstate)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explained(error, path) from error
+
+
+def explained(error: psycopg.Error, path: str) -> UnsayError:
+    """What an error of Postgres means, and what to do."""
+    if isinstance(error, PoolTimeout):
+        return StorageError(
+            f"{path!r} gave no connection for {WAIT_SECONDS:g} s: see that the server runs, and "
+            f"that not all connections are in use; {KEPT}"
+        )
+    if isinstance(error, PoolClosed):
+        return StorageError(f"{path!r} was closed: open it again")
+    lost = isinstance(error, psycopg.OperationalError) and _is_lost(error)
+    return meaning(str(error), error.sqlstate, path, lost=lost)
+
+
+def _configure(connection: Connection) -> None:
+    """JSON as Postgres can hold it: without NUL and half surrogate pairs."""
+    set_json_dumps(to_json, connection)
+    set_json_loads(from_json, connection)
+
+
+def _thread(config: Any) -> list[str]:
+    return [config["configurable"]["thread_id"]]
+
+
+def _erase(server: Server, thread_id: str) -> Purged:
+    with server.pool.connection() as connection, connection.transaction():
+        server.check(connection)
+        return erase(connection, thread_id)
+
+
+def _vacuum(pool: ConnectionPool[Connection]) -> None:
+    with pool.connection() as connection:
+        connection.execute(VACUUM)

@@ -1,0 +1,177 @@
+"""One writer per thread among all processes of a Postgres database.
+
+A lease is an advisory lock of one connection that does nothing else. It ends with that
+connection: when its process does, when the server stops, or when the network has been gone for
+as long as a lease lasts. Whoever lost it is refused at its next write. A process that was
+stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, LiteralString, Protocol
+
+from unsay.effects import Call, Steps
+from unsay.errors import ThreadBusyError
+from unsay.storage.leases import FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, Lease
+
+SIGNS = 4
+"""Signs of life that the server misses before it gives a silent machine's leases away."""
+
+
+_TRY: LiteralString = (
+    "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
+    " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
+)
+
+
+_UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
+
+
+_ALIVE: LiteralString = (
+    "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
+    " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"
+    " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
+)
+
+
+GUARD: LiteralString = (
+    "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
+    " AND objsubid = 1 AND classid = %s AND objid = %s"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""Divides by zero, which ends the transaction it stands in, unless a lease is still held.
+
+Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low half the object.
+"""
+
+
+_BUSY = (
+    "Another turn of the thread {thread_id!r} is under way in another process, and did not end in "
+    "{wait_seconds:.3g} s: try again when it has, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was "
+    "stored"
+)
+
+
+class Session(Protocol):
+    """A connection that is opened when it is needed, and anew when it was lost."""
+
+    def ask(self, query: LiteralString, *values: Any) -> Any:
+        """The first row, by its columns' names; `None` without one."""
+        ...
+
+    def tell(self, query: LiteralString, *values: Any) -> None:
+        """Have something done on the connection there is; one that was lost needs no telling."""
+        ...
+
+    def close(self) -> None:
+        """Close it; what it had locked is free."""
+        ...
+
+
+class PostgresLease:
+    """The right to write to a thread, while a connection lives."""
+
+    def __init__(self, leases: "PostgresLeases", thread_id: str) -> None:
+        self.thread_id = thread_id
+        self.key = 0
+        self.pid: int | None = None
+        self.ended = False
+        self.mutex = threading.Lock()
+        self._leases = leases
+
+    @property
+    def proof(self) -> tuple[int | None, int, int]:
+        """The values of `GUARD`."""
+        return self.pid, self.key >> 32 & 0xFFFFFFFF, self.key & 0xFFFFFFFF
+
+    def release(self) -> None:
+        """Give it up; on an event loop another thread does it in a moment."""
+        self._leases.forget(self)
+
+
+class PostgresLeases:
+    """The leases of one Postgres database, all on one connection."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._held: dict[str, PostgresLease] = {}
+        self._tuned: tuple[int, float] | None = None
+        self._freeing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unsay-lease")
+
+    def hold(
+        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[Lease | None]:
+        """See `Leases.hold`."""
+        lease = PostgresLease(self, thread_id)
+        deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
+        try:
+            while not (yield _off_loop(partial(self._lock, lease, lease_seconds))):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ThreadBusyError(
+                        _BUSY.format(thread_id=thread_id, wait_seconds=wait_seconds)
+                    )
+                yield _sleeping(min(pause, left))
+                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        except BaseException:  # a wait that is broken off leaves no lock behind
+            lease.release()
+            raise
+        self._held[thread_id] = lease
+        return lease
+
+    def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
+        """What shows that the leases on some threads are held; none for a host's own graphs."""
+        held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
+        return [lease.proof for lease in held if lease is not None]
+
+    def forget(self, lease: PostgresLease) -> None:
+        """Free a lease's lock."""
+        if self._held.get(lease.thread_id) is lease:
+            del self._held[lease.thread_id]
+        lease.ended = True
+        done = self._freeing.submit(self._free, lease)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            done.result()
+
+    def close(self) -> None:
+        """Give up every lease."""
+        self._freeing.shutdown()
+        self._session.close()
+
+    def _lock(self, lease: PostgresLease, seconds: float) -> bool:
+        with lease.mutex:
+            if lease.ended:
+                return False
+            row = self._session.ask(_TRY, lease.thread_id)
+            if row["got"]:
+                lease.key, lease.pid = row["key"], row["pid"]
+        if self._tuned != (row["pid"], seconds):
+            self._session.ask(_ALIVE, *_signs(seconds))
+            self._tuned = row["pid"], seconds
+        return bool(row["got"])
+
+    def _free(self, lease: PostgresLease) -> None:
+        """Free a lock; a connection that came after the lease's own has nothing to free."""
+        with lease.mutex:
+            if lease.pid is not None:
+                self._session.tell(_UNLOCK, lease.key, lease.pid)
+
+
+def _signs(seconds: float) -> tuple[str, str, str]:
+    """When the server asks a silent machine for signs of life, in whole seconds, and how often."""
+    half = seconds / 2
+    return str(max(1, int(half))), str(max(1, int(half / SIGNS))), str(SIGNS)
+
+
+def _off_loop(work: Callable[[], Any]) -> Call:
+    return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+
+
+def _sleeping(seconds: float) -> Call:
+    return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))

@@ -1,0 +1,265 @@
+"""The tables in a Postgres database: how they are made, and how a thread leaves them."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, LiteralString, Protocol
+
+from unsay.errors import (
+    ConfigurationError,
+    DatabaseCorruptError,
+    DatabaseLockedError,
+    DatabaseTooNewError,
+    StorageError,
+    ThreadBusyError,
+    UnsayError,
+)
+from unsay.storage.base import LAYOUT_VERSION, OURS, THREADS, Purged
+from unsay.storage.items import thread_namespace
+
+SETUP_LOCK = 0x756E7379
+"""Advisory lock held while tables are made; it spells `unsy`."""
+
+
+SETUP_SECONDS = 30.0
+"""How long to wait for another process that makes them."""
+
+
+VACUUM: LiteralString = "VACUUM checkpoints, checkpoint_blobs, checkpoint_writes, store"
+
+
+_VERSIONS: dict[LiteralString, LiteralString] = {
+    "checkpoint_migrations": "SELECT max(v) AS one FROM checkpoint_migrations",
+    "store_migrations": "SELECT max(v) AS one FROM store_migrations",
+    "unsay_layout": "SELECT max(version) AS one FROM unsay_layout",
+}
+
+
+_DELETE: dict[LiteralString, LiteralString] = {
+    "checkpoints": "DELETE FROM checkpoints WHERE thread_id = %s",
+    "checkpoint_blobs": "DELETE FROM checkpoint_blobs WHERE thread_id = %s",
+    "checkpoint_writes": "DELETE FROM checkpoint_writes WHERE thread_id = %s",
+}
+
+
+_DELETE_ITEMS: LiteralString = (
+    "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
+    " OR prefix = %s AND key = %s"
+)
+
+
+class Family(Protocol):
+    """One of LangGraph's, that makes its own tables."""
+
+    MIGRATIONS: Any
+
+    def setup(self) -> None:
+        """Make them, or bring them up to date."""
+        ...
+
+
+def prepare(connection: Any, path: str, saver: Family, store: Family) -> None:
+    """Make the tables if they are not there, once, however many processes begin.
+
+    Where they are there nothing is written: the user needs no right to make any.
+
+    Args:
+        connection: In autocommit mode, with rows as dicts.
+        path: For messages.
+        saver: The checkpointer, on this connection.
+        store: The store, on this connection.
+
+    Raises:
+        ConfigurationError: The database cannot hold every language.
+        DatabaseTooNewError: A newer unsay made them.
+        DatabaseLockedError: Another process makes them, and does not end.
+    """
+    encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
+    if encoding != "UTF8":
+        raise ConfigurationError(
+            f"{path!r} stores text as {encoding}: CREATE DATABASE … ENCODING 'UTF8' another"
+        )
+    if _is_current(connection, path, saver, store):
+        return
+    with _alone(connection, path):
+        saver.setup()
+        store.setup()
+        connection.execute("CREATE TABLE IF NOT EXISTS unsay_layout (version integer PRIMARY KEY)")
+        connection.execute(
+            "INSERT INTO unsay_layout VALUES (%s) ON CONFLICT DO NOTHING", [LAYOUT_VERSION]
+        )
+
+
+def erase(connection: Any, thread_id: str) -> Purged:
+    """Delete a thread's rows; the caller opened a transaction."""
+    gone = {table: connection.execute(each, [thread_id]) for table, each in _DELETE.items()}
+    (_, _, quoted) = thread_namespace("*", thread_id)
+    items = connection.execute(_DELETE_ITEMS, [OURS, quoted, ".".join(THREADS), thread_id])
+    return Purged(
+        checkpoints=gone["checkpoints"].rowcount,
+        writes=gone["checkpoint_writes"].rowcount,
+        items=items.rowcount,
+    )
+
+
+def _is_current(connection: Any, path: str, saver: Family, store: Family) -> bool:
+    found = {
+        table: _one(connection, query)
+        for table, query in _VERSIONS.items()
+        if _one(connection, "SELECT to_regclass(%s) AS one", table) is not None
+    }
+    version = found.get("unsay_layout")
+    if version is not None and version > LAYOUT_VERSION:
+        raise DatabaseTooNewError(
+            f"{path!r} was written by a newer unsay (layout {version}, this one knows "
+            f"{LAYOUT_VERSION}): upgrade unsay; the database is unchanged"
+        )
+    newest = (len(saver.MIGRATIONS) - 1, len(store.MIGRATIONS) - 1, LAYOUT_VERSION)
+    versions = [found.get(table) for table in _VERSIONS]
+    return all(
+        has is not None and has >= wants for has, wants in zip(versions, newest, strict=True)
+    )
+
+
+@contextmanager
+def _alone(connection: Any, path: str) -> Iterator[None]:
+    """Hold the lock for making tables.
+
+    It is asked for again and again: a statement that waited for it would itself be waited for
+    by the other's `CREATE INDEX CONCURRENTLY`, for ever.
+    """
+    latest = time.monotonic() + SETUP_SECONDS
+    while not _one(connection, "SELECT pg_try_advisory_lock(%s) AS one", SETUP_LOCK):
+        if time.monotonic() > latest:
+            raise DatabaseLockedError(
+                f"Another process has been making tables in {path!r} for {SETUP_SECONDS:g} s: "
+                "try again when it is done"
+            )
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        connection.execute("SELECT pg_advisory_unlock(%s)", [SETUP_LOCK])
+
+
+def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
+    return connection.execute(query, values).fetchone()["one"]
+
+
+ESCAPE = "\ufdd0"
+"""Stands before the four digits of what cannot be stored; no character of any language.
+
+Source: Unicode 16, chapter 23.7, noncharacters.
+"""
+
+
+_UNSTORABLE = re.compile(
+    r"\\ud[89ab]..\\ud[c-f]..|\\u(0000|d[89a-f]..|fdd0)|\\.", re.IGNORECASE | re.DOTALL
+)
+
+
+def to_json(value: Any) -> str:
+    r"""A value as JSON that `jsonb` accepts; `from_json` gives it back as it was.
+
+    Source:
+        PostgreSQL, chapter 8.14: `\u0000` and lone surrogates are refused.
+    """
+    text = json.dumps(value)
+    return _UNSTORABLE.sub(_escaped, text) if "\\u" in text else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return rf"\ufdd0{found[1]}" if found[1] else found[0]
+
+
+def from_json(data: str | bytes) -> Any:
+    """The value whose JSON it is."""
+    text = data if isinstance(data, str) else bytes(data).decode()
+    if ESCAPE in text:
+        text = re.sub(f"{ESCAPE}(....)", r"\\u\1", text)
+    return json.loads(text)
+
+
+KEPT = "what was committed is kept: say it again to go on"
+
+
+GUARD_FAILED = "22012"
+"""Of the one division we make: a lease was not held any more."""
+
+
+ADVICE: dict[str, tuple[type[StorageError], str]] = {
+    "25006": (StorageError, "it is a standby; give the URL of the server that may be written"),
+    "42501": (StorageError, "let the tables' owner GRANT this user its rights"),
+    "42P01": (StorageError, "its tables are gone; put a backup in their place, or open it anew"),
+    "53100": (StorageError, "make room on the server's disk"),
+    "53300": (StorageError, "raise the server's max_connections, or open fewer"),
+    "55P03": (DatabaseLockedError, "try again when the other is done"),
+    "57014": (DatabaseLockedError, "try again, or raise statement_timeout"),
+    "40P01": (DatabaseLockedError, "try again"),
+    "XX001": (DatabaseCorruptError, "put a backup in its place"),
+    "XX002": (DatabaseCorruptError, "let the server's operator REINDEX it"),
+}
+"""By code. Source: PostgreSQL, appendix A, error codes."""
+
+
+REFUSALS = {
+    "authentication failed": "check user and password",
+    "no password supplied": "put the password into the URL, PGPASSWORD or ~/.pgpass",
+    'role "': "check the user, or CREATE ROLE it",
+    'database "': "check the name, or CREATE DATABASE it with ENCODING 'UTF8'",
+    "clients already": "raise the server's max_connections, or open fewer",
+    "starting up": "try again in a moment",
+    "pg_hba.conf": "let the server's operator allow this user from here",
+}
+"""By words of a server that speaks English: a refused connection has no code."""
+
+
+_BROKEN = re.compile(r"08...|57P0[123]")
+
+
+def is_broken(code: str) -> bool:
+    """Whether a code says that the connection ended.
+
+    Source:
+        PostgreSQL, appendix A: class 08, and 57P01 to 57P03.
+    """
+    return _BROKEN.fullmatch(code) is not None
+
+
+def unreadable(path: str) -> ConfigurationError:
+    """What is wrong with a URL that libpq cannot read; it is not quoted, for its password."""
+    return ConfigurationError(
+        f"{path!r} is no URL of a Postgres database: check its parameters, and write a "
+        "password's % as %25"
+    )
+
+
+def refusal(words: str, path: str) -> StorageError:
+    """Why a connection could not be made."""
+    why = " ".join(words.split())
+    other = "see that the server runs, and that host and port are right"
+    advice = next((advice for said, advice in REFUSALS.items() if said in why), other)
+    return StorageError(f"{path!r} cannot be opened ({why}): {advice}")
+
+
+def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
+    """What an error means that came over a connection.
+
+    Args:
+        words: The error's own.
+        code: Its five characters; `None` when the server did not send it.
+        path: Of the database.
+        lost: Whether the connection is gone.
+    """
+    if code == GUARD_FAILED:
+        return ThreadBusyError(
+            f"The connection to {path!r} that kept the thread for this turn was lost, and another "
+            f"process may be writing to it: nothing more was stored, {KEPT}"
+        )
+    why = " ".join(words.split())
+    if lost:
+        return StorageError(f"The connection to {path!r} was lost ({why}); {KEPT}")
+    kind, advice = ADVICE.get(code or "", (StorageError, ""))
+    return kind(f"{path!r} could not be read or written ({why})" + (advice and f": {advice}"))

@@ -1,0 +1,97 @@
+"""The vocabularies of models, where they lie on this disk already; nothing is ever fetched."""
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from tempfile import gettempdir
+
+from unsay.tokens.counter import Encoder
+from unsay.tokens.weights import Vocabulary
+
+_KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
+    "o200k": (
+        "o200k_base",
+        "fb374d419588a4632f3f557e76b4b70aebbca790",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    ),
+    "cl100k": (
+        "cl100k_base",
+        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    ),
+}
+"""What tiktoken calls a vocabulary, its file's name in the cache, and the file's digest.
+
+Source:
+    tiktoken's `openai_public.py`; the name is made of the file's address, as in its `load.py`.
+"""
+
+
+def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
+    """What counts texts by a vocabulary; `None` where it does not lie on this disk whole.
+
+    It takes half a second of processor time: call it once, and not on an event loop.
+
+    Args:
+        vocabulary: Of the answering model.
+    """
+    known = _KNOWN.get(vocabulary)
+    if known is None or not _is_whole(known[1], known[2]):
+        return None
+    try:
+        from tiktoken import get_encoding  # noqa: PLC0415 - it is slow, and often for nothing
+    except ImportError:
+        return None
+    encoding = get_encoding(known[0])
+    return lambda text: len(encoding.encode_ordinary(text))
+
+
+def _is_whole(file: str, digest: str) -> bool:
+    """Whether tiktoken would find the file and keep it; a broken one it would fetch anew.
+
+    Source:
+        tiktoken's `load.py`: where it caches, and that an empty name of the folder is no cache.
+    """
+    usual = str(Path(gettempdir(), "data-gym-cache"))
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual))
+    path = Path(folder, file)
+    return bool(folder) and path.is_file() and sha256(path.read_bytes()).hexdigest() == digest
+
+
+VOCABULARIES: Mapping[str, Vocabulary] = {
+    "gpt-4o": "o200k",
+    "gpt-4.": "o200k",
+    "gpt-4": "cl100k",
+    "gpt-3.5": "cl100k",
+    "text-embedding": "cl100k",
+    "llama": "cl100k",
+    "claude": "claude",
+    "deepseek": "deepseek",
+    "qwen": "deepseek",
+}
+"""By what a model's name begins with, or has after a `/`, `.` or `:`; the first that fits.
+
+Source:
+    tiktoken's `model.py` for OpenAI's. Anthropic has published no vocabulary since its second
+    generation's; Llama's grew out of `cl100k`; of Qwen's only the kind is alike. What the models
+    report corrects all of them.
+"""
+
+
+def vocabulary_of(model: str | None) -> Vocabulary:
+    """The vocabulary of a model; of one that nobody knows, the newest of OpenAI's.
+
+    >>> vocabulary_of("openai/gpt-4-turbo"), vocabulary_of("gpt-5-mini"), vocabulary_of(None)
+    ('cl100k', 'o200k', 'o200k')
+    """
+    name = (model or "").lower()
+    for sign in "/:":
+        name = name.replace(sign, " ")
+    words = [*name.split(), *(part for word in name.split() for part in word.split(".")[1:])]
+    found = (
+        vocabulary
+        for start, vocabulary in VOCABULARIES.items()
+        if any(word.startswith(start) for word in words)
+    )
+    return next(found, "o200k")

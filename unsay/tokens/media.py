@@ -1,0 +1,192 @@
+"""What pictures and files cost, by their providers' published rules, from their first bytes."""
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from unsay.types import Provider
+
+PAGE_TOKENS = 2_250
+"""A page of a PDF. Source: Anthropic's PDF support, 1,500 to 3,000 tokens a page."""
+
+
+PAGE_BYTES = 50_000
+"""What a page takes of a PDF whose pages cannot be counted. Source: own estimate."""
+
+
+SECOND_TOKENS = {"audio": 32, "video": 300}
+"""Source: Gemini's token guide (audio 32, video about 300 a second)."""
+
+
+SECOND_BYTES = {"audio": 16_000, "video": 250_000}
+"""128 kbit of sound, 2 Mbit of film; used where a recording's length is not known."""
+
+
+UNKNOWN_SECONDS = 30
+"""How long a recording is taken to be that is only named."""
+
+
+_HEAD = 64 * 1024
+"""How much of a picture is looked at for its size, in bytes."""
+
+
+_LOOKED_THROUGH = 2**20
+"""How much of a file is looked through for its pages, in bytes."""
+
+
+_DATA_URL = re.compile(r"^data:[^,]{0,200},", re.IGNORECASE)
+
+
+_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
+
+
+_CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})
+"""Keys under which blocks carry a file's bytes as text."""
+
+
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""JPEG's markers of a frame's start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """A picture's."""
+
+    width: int
+    """In pixels, from 1."""
+
+    height: int
+    """In pixels, from 1."""
+
+
+def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
+    """What a content block that holds no words costs.
+
+    Args:
+        block: In any of the forms that LangChain and the providers have.
+        provider: Whose rule holds.
+    """
+    kind = _kind(block)
+    payload = next(_payloads(block), b"")
+    if kind == "image":
+        return image_tokens(size_of(_decoded(payload, _HEAD)), provider, low=_is_low(block))
+    length = len(payload) if isinstance(payload, bytes) else len(payload.rstrip("=")) * 3 // 4
+    if kind in SECOND_TOKENS:
+        seconds = ceil(length / SECOND_BYTES[kind]) if length else UNKNOWN_SECONDS
+        return seconds * SECOND_TOKENS[kind]
+    pages = len(_PAGE.findall(_decoded(payload, _LOOKED_THROUGH)))
+    return PAGE_TOKENS * (pages or max(1, ceil(length / PAGE_BYTES)))
+
+
+def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) -> int:
+    """What a picture costs.
+
+    Args:
+        size: `None` where it is not known, as behind a link: a picture of 1,024 squared is taken.
+        provider: Whose rule holds.
+        low: Whether OpenAI was asked for its low detail.
+
+    Source:
+        OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
+        squared with a shorter side of 768); Anthropic's (width times height over 750, once the
+        longer side is at most 1,568 and the whole at most 1.15 megapixels); Gemini's token guide
+        (258 for each tile of 768).
+    """
+    size = size or Size(width=1024, height=1024)
+    if provider == "openai":
+        return 85 if low else 85 + 170 * _tiles(_for_openai(size), 512)
+    if provider == "gemini":
+        return 258 * _tiles(size, 768)
+    shrink = min(1.0, 1568 / max(size.width, size.height))
+    pixels = min(size.width * size.height * shrink**2, 1_150_000)
+    return max(1, ceil(pixels / 750))
+
+
+def _for_openai(size: Size) -> Size:
+    within = min(1.0, 2048 / max(size.width, size.height))
+    shrink = min(within, 768 / min(size.width, size.height))
+    return Size(width=ceil(size.width * shrink), height=ceil(size.height * shrink))
+
+
+def _tiles(size: Size, side: int) -> int:
+    return ceil(size.width / side) * ceil(size.height / side)
+
+
+def size_of(head: bytes) -> Size | None:
+    """A picture's size from its first bytes; `None` where they do not say.
+
+    Source:
+        The formats' own: PNG's IHDR, GIF's screen, JPEG's start of frame, WebP's VP8, VP8L, VP8X.
+    """
+    found = (0, 0)
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        found = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+    elif head.startswith(b"GIF8"):
+        found = int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+    elif head.startswith(b"\xff\xd8"):
+        found = _jpeg(head)
+    elif head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        found = _webp(head)
+    return Size(width=found[0], height=found[1]) if all(found) else None
+
+
+def _jpeg(head: bytes) -> tuple[int, int]:
+    place = 2
+    while place + 9 <= len(head):
+        if head[place + 1] in _FRAMES:
+            height, width = head[place + 5 : place + 7], head[place + 7 : place + 9]
+            return int.from_bytes(width, "big"), int.from_bytes(height, "big")
+        place += 2 + int.from_bytes(head[place + 2 : place + 4], "big")
+    return 0, 0
+
+
+def _webp(head: bytes) -> tuple[int, int]:
+    kind = head[12:16]
+    if kind == b"VP8X":
+        sides = int.from_bytes(head[24:27], "little"), int.from_bytes(head[27:30], "little")
+        return sides[0] + 1, sides[1] + 1
+    if kind == b"VP8L":
+        packed = int.from_bytes(head[21:25], "little")
+        return (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1
+    return (
+        int.from_bytes(head[26:28], "little") & 0x3FFF,
+        int.from_bytes(head[28:30], "little") & 0x3FFF,
+    )
+
+
+def _kind(block: Mapping[str, Any]) -> str:
+    """`image`, `audio`, `video`, or `file`."""
+    known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
+    return next((kind for kind in ("image", "audio", "video") if kind in known), "file")
+
+
+def _is_low(block: Mapping[str, Any]) -> bool:
+    inner = block.get("image_url")
+    holder = inner if isinstance(inner, Mapping) else block
+    return holder.get("detail") == "low"
+
+
+def _payloads(value: Any) -> Iterator[str | bytes]:
+    """What a block carries, however deep, as bytes or as the text that stands for them."""
+    if isinstance(value, bytes):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            if isinstance(each, str) and (key in _CARRIERS or each[:5].lower() == "data:"):
+                yield _DATA_URL.sub("", each, count=1)
+            else:
+                yield from _payloads(each)
+
+
+def _decoded(payload: str | bytes, limit: int) -> bytes:
+    """The first bytes of a payload; none where it is no base64."""
+    if isinstance(payload, bytes):
+        return payload[:limit]
+    first = payload[: limit // 3 * 4]
+    try:
+        return b64decode(first + "=" * (-len(first) % 4))
+    except ValueError:
+        return b""

@@ -1,0 +1,199 @@
+"""What a call used, by kinds of token, and what that costs."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, TypedDict
+
+from unsay.errors import ConfigurationError, InputError
+
+MICROS = 1_000_000
+"""Parts of the prices' currency in which costs are booked: whole numbers add up exactly."""
+
+
+_VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|@\w+)$")
+"""What providers put behind a model's name. Source: OpenAI, Anthropic and Vertex AI model lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one call; each is in one kind only."""
+
+    input: int = 0
+    """Of the prompt, as far as no cache had or kept them."""
+
+    output: int = 0
+    """Of the reply, thinking included."""
+
+    cache_read: int = 0
+    """Of the prompt, from the provider's cache."""
+
+    cache_creation: int = 0
+    """Of the prompt, written to the provider's cache."""
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cache_read", "cache_creation"):
+            _check_count(name, getattr(self, name))
+
+    @property
+    def tokens(self) -> int:
+        """All of them: cached tokens count towards a budget as others do.
+
+        Source: Shannon, budget manager (the quota counts the cache's kinds).
+        """
+        return self.input + self.output + self.cache_read + self.cache_creation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What a million tokens of one model cost, in any one currency."""
+
+    input: float
+    """Of the prompt."""
+
+    output: float
+    """Of the reply."""
+
+    cache_read: float | None = None
+    """Of the prompt from the cache; `None` is the prompt's price."""
+
+    cache_creation: float | None = None
+    """Of the prompt written to the cache; `None` is the prompt's price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """What a call takes from a budget."""
+
+    tokens: int = 0
+    """Of all kinds."""
+
+    micros: int = 0
+    """Cost in millionths of the prices' currency; 0 where no price is known."""
+
+    def __post_init__(self) -> None:
+        _check_count("tokens", self.tokens)
+        _check_count("micros", self.micros)
+
+
+def usage_of(metadata: Mapping[str, object] | None) -> Usage:
+    """What a message's `usage_metadata` says, its kinds told apart.
+
+    Args:
+        metadata: LangChain's, whose `input_tokens` hold the cached ones too. `None` is nothing.
+
+    Source:
+        langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
+        `ephemeral_…`, langchain-openai puts the service tier before a kind (`flex_cache_read`).
+    """
+    if not metadata:
+        return Usage()
+    found = metadata.get("input_token_details")
+    details = found if isinstance(found, Mapping) else {}
+    prompt = _count(metadata.get("input_tokens"))
+    read = min(prompt, sum(_count(v) for k, v in details.items() if k.endswith("cache_read")))
+    written = sum(
+        _count(v)
+        for k, v in details.items()
+        if k.endswith("cache_creation") or k.startswith("ephemeral_")
+    )
+    written = min(prompt - read, written)
+    return Usage(
+        input=prompt - read - written,
+        output=_count(metadata.get("output_tokens")),
+        cache_read=read,
+        cache_creation=written,
+    )
+
+
+def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
+    """What a call takes from the budgets; its cost is rounded up to a whole millionth."""
+    if prices is None:
+        return Amount(tokens=usage.tokens)
+    read = prices.input if prices.cache_read is None else prices.cache_read
+    written = prices.input if prices.cache_creation is None else prices.cache_creation
+    # A price of a million tokens is that of one token in millionths.
+    micros = (
+        usage.input * prices.input
+        + usage.output * prices.output
+        + usage.cache_read * read
+        + usage.cache_creation * written
+    )
+    return Amount(tokens=usage.tokens, micros=ceil(round(micros, 6)))
+
+
+def prices_for(
+    model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
+) -> Prices | None:
+    """The prices of a model.
+
+    Args:
+        model: As its provider calls it, perhaps with a date or version behind the name.
+        table: `Settings.prices`.
+        needed: Whether a budget of cost stands, which an unknown price would make void.
+
+    Returns:
+        `None` where the table has none and none is needed.
+
+    Raises:
+        ConfigurationError: One is needed and missing.
+    """
+    name = model or ""
+    for known in (name, _VERSION.sub("", name)):
+        if known in table:
+            return Prices(**table[known])
+    if needed:
+        raise ConfigurationError(
+            f"There is no price for model {model!r}, so its cost cannot be held to a budget: "
+            f'add prices = {{"{name or "NAME"}" = {{input = …, output = …}}}}, or take the cost '
+            "budgets away"
+        )
+    return None
+
+
+def _count(value: object) -> int:
+    """A count as a provider gave it; whatever is no count is none."""
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name} {value!r} cannot be counted: give a whole number from 0")
+
+
+class Tally(TypedDict):
+    """What the calls of one purpose used: tokens, and the cost in millionths of a currency."""
+
+    input: int
+    output: int
+    total: int
+    micros: int
+
+
+def tally_of(usage: Usage, amount: Amount) -> Tally:
+    """What one call used."""
+    return Tally(
+        input=amount.tokens - usage.output,
+        output=usage.output,
+        total=amount.tokens,
+        micros=amount.micros,
+    )
+
+
+def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
+    """Both together, purpose by purpose."""
+    none = Tally(input=0, output=0, total=0, micros=0)
+    return {
+        purpose: _sum(one.get(purpose, none), other.get(purpose, none))
+        for purpose in {**one, **other}
+    }
+
+
+def _sum(one: Tally, other: Tally) -> Tally:
+    return Tally(
+        input=one["input"] + other["input"],
+        output=one["output"] + other["output"],
+        total=one["total"] + other["total"],
+        micros=one["micros"] + other["micros"],
+    )
