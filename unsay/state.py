@@ -28,10 +28,10 @@ from unsay.types import (
     CutRef,
     Forgotten,
     Note,
+    Offloaded,
     Operation,
     Owed,
     Pin,
-    Sealed,
     Segment,
     Topic,
     Turn,
@@ -188,7 +188,7 @@ class Working(TypedDict, total=False):
     should_rollback: bool
     rollback_checkpoint_id: str | None
     state_history: list[Note]
-    sealed: Sealed | None
+    sealed: Offloaded | None
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: list[Topic]
@@ -229,7 +229,7 @@ class Update(Working, total=False):
     messages: list[Any]
 
 
-def sealed_of(state: Mapping[str, Any]) -> Sealed | None:
+def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
     """The part of the record that the state let go of; `None` where the record is whole.
 
     A host that empties the record means all of it: nothing that the ledger knew of the rest is

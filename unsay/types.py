@@ -218,7 +218,7 @@ class Topic(TypedDict):
     pages: NotRequired[list[str]]
 
 
-class Sealed(TypedDict):
+class Offloaded(TypedDict):
     """The oldest part of a record, which the state let go of: it lies in the store, in pages.
 
     `last` is its last message, behind which the rest of the record begins; `messages` and `turns`

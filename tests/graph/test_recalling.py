@@ -297,7 +297,7 @@ def test_what_was_asked_for_is_shown_for_one_turn(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_topic_is_found_by_nobody(tmp_path: Path) -> None:
-    """Sealed words of it come back in no view, by no order and by no verb, until it is restored."""
+    """Offloaded words of it come back in no view, by no order and by no verb, until it is restored."""
     fact, question = FACTS["en"]
     model = Numbered()
     with opened(tmp_path, model) as talk:

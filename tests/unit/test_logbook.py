@@ -17,11 +17,11 @@ from unsay.judging.topic_detector import LexicalDetector
 from unsay.operations.record_events import EMPTY, digest_of, edited_by_host, write_ahead
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
-from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
+from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
-from unsay.types import Event, Sealed
+from unsay.types import Event, Offloaded
 
-SEALED = Sealed(page_id="sealed-x", last="older", messages=7, turns=3)
+SEALED = Offloaded(page_id="sealed-x", last="older", messages=7, turns=3)
 
 
 def scope(store: BaseStore | None) -> Scope:
@@ -117,7 +117,7 @@ def test_a_record_of_which_a_stretch_is_left_was_not_emptied(
     behind = data.draw(st.integers(0, size - 1))
     left = data.draw(st.integers(min(behind + 1, size - behind), size - behind))
     stretch = state["messages"][size - behind - left : size - behind]
-    assert sealed_of({**state, "sealed": SEALED, "messages": stretch}) is not None
+    assert offloaded_of({**state, "sealed": SEALED, "messages": stretch}) is not None
 
 
 def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
@@ -126,8 +126,8 @@ def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
         **stepped(State(), Update(messages=record(9)), InMemoryStore()),
         "sealed": SEALED,
     }
-    assert sealed_of({**state, "messages": []}) is None
-    assert sealed_of({**state, "messages": record(9, "new")}) is None
+    assert offloaded_of({**state, "messages": []}) is None
+    assert offloaded_of({**state, "messages": record(9, "new")}) is None
 
 
 def test_what_was_emptied_stays_so() -> None:
@@ -161,7 +161,7 @@ def test_an_edit_stands_behind_what_is_sealed() -> None:
     store = InMemoryStore()
     state = stepped(State(), Update(messages=record(8)), store)
     gone = [RemoveMessage(id=each.id or "") for each in record(4)]
-    sealed: Sealed = {**SEALED, "last": "m3", "messages": 4}
+    sealed: Offloaded = {**SEALED, "last": "m3", "messages": 4}
     live = stepped(state, Update(messages=gone, sealed=sealed), store)
     assert 4 == live["ledger"]["length"]
     edited: State = {**live, "messages": live["messages"][1:]}

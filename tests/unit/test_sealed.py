@@ -19,7 +19,7 @@ from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import thread_namespace
 from unsay.storage.segments import WORDS, Page, put_page, read_back, read_page
 from unsay.storage.sqlite import open_database
-from unsay.types import Sealed, Segment, Topic
+from unsay.types import Offloaded, Segment, Topic
 
 THREAD = "昨日 a/b.c"
 PLACE = thread_namespace("sealed", THREAD)
@@ -43,7 +43,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
 
 
 def put(
-    store: BaseStore, before: Sealed | None, stretch: Sequence[AnyMessage], turns: int = 1
+    store: BaseStore, before: Offloaded | None, stretch: Sequence[AnyMessage], turns: int = 1
 ) -> Steps[Page]:
     """Write a stretch with a segment and a topic."""
     return put_page(
@@ -105,7 +105,7 @@ def test_messages_return_byte_for_byte(stretch: list[AnyMessage]) -> None:
 def test_a_head_tells_of_all_before_it(sizes: list[tuple[int, int]]) -> None:
     """The messages and turns of all pages are counted, and the last message is named."""
     store = InMemoryStore()
-    before: Sealed | None = None
+    before: Offloaded | None = None
     for number, (size, turns) in enumerate(sizes):
         stretch = asked(*(f"{number}.{each}" for each in range(size)))
         before = drive(put(store, before, stretch, turns)).head
@@ -140,7 +140,7 @@ def test_a_head_without_instructions_does_not_speak_of_them() -> None:
             instructions=[],
         )
     )
-    assert Sealed(page_id=page.id, last="a", messages=1, turns=0) == page.head
+    assert Offloaded(page_id=page.id, last="a", messages=1, turns=0) == page.head
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ from unsay.operations.rollback import turns_left
 from unsay.operations.segment_window import PAGE_MESSAGES, opened_words
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
-from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
+from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.segments import Page, read_back
-from unsay.types import Sealed, Segment, Topic, Unfolded
+from unsay.types import Offloaded, Segment, Topic, Unfolded
 
 NOW = "2026-01-01T12:00:00+00:00"
 THREAD = "t"
@@ -129,7 +129,11 @@ def shown(state: Mapping[str, Any]) -> dict[str, Any]:
     """What must be the same once everything sealed is back."""
     keys = ("messages", "checkpoints", "topics", "unfolded")
     said = by_topic(state["messages"], state["segments"])
-    return {**{key: state.get(key, []) for key in keys}, "said": said, "sealed": sealed_of(state)}
+    return {
+        **{key: state.get(key, []) for key in keys},
+        "said": said,
+        "sealed": offloaded_of(state),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +200,8 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
     away = {name for name, some in said.items() if left & {m.id for m in some}}
     assert away == {each["id"] for each in there["topics"] if "sealed" in each}
     turns = turns_left(at.state["messages"])
-    assert turns == turns_left(now["messages"], sealed_of(now))
-    assert turns == turns_left(there["messages"], sealed_of(there))
+    assert turns == turns_left(now["messages"], offloaded_of(now))
+    assert turns == turns_left(there["messages"], offloaded_of(there))
     assert shown(at.state) == shown(drive(whole(there, run)))
 
 
@@ -221,7 +225,7 @@ def test_pages_begin_at_the_users_words(at: Situation) -> None:
     """What was said together stays together, on either side of every border."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
-    pages = drive(read_back(run.store, THREAD, sealed_of(now), None)) if run.store else []
+    pages = drive(read_back(run.store, THREAD, offloaded_of(now), None)) if run.store else []
     borders = [page.messages[-1].id for page in pages]
     ids = [m.id for m in at.state["messages"]]
     assert {ids.index(each) + 1 for each in borders} <= set(tail_places(at.state["messages"]))
@@ -231,7 +235,7 @@ def test_pages_begin_at_the_users_words(at: Situation) -> None:
 def pages_of(state: State, run: Scope) -> list[Page]:
     """All that is sealed, the oldest page first."""
     assert run.store is not None
-    return drive(read_back(run.store, run.thread_id or "", sealed_of(state), None))[::-1]
+    return drive(read_back(run.store, run.thread_id or "", offloaded_of(state), None))[::-1]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +288,7 @@ def test_what_waits_for_an_answer_stays() -> None:
     waiting = [HumanMessage(f"and {each}?", id=f"w{each}") for each in range(12)]
     state = {**state, "messages": [*state["messages"], *waiting]}
     now = sealed_by(state, scope(InMemoryStore()))
-    assert sealed_of(now) is not None
+    assert offloaded_of(now) is not None
     assert {m.id for m in waiting} <= {m.id for m in now["messages"]}
 
 
@@ -471,7 +475,7 @@ def test_pages_follow_from_the_record() -> None:
     state = asked(talked(1, 2, 3, turns=150))
     first, second = (sealed_by(state, scope(store)) for _ in range(2))
     assert first == second
-    heads: list[Sealed] = [page.head for page in pages_of(first, scope(store))]
+    heads: list[Offloaded] = [page.head for page in pages_of(first, scope(store))]
     assert all(a["messages"] < b["messages"] for a, b in pairwise(heads))
 
 

@@ -13,7 +13,7 @@ from unsay.messages.repair import conform
 from unsay.messages.truncation import present
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Provider, Sealed, Segment, Unfolded
+from unsay.types import Offloaded, Provider, Segment, Unfolded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def head_of(
     *,
     system_prompt: str | None,
     texts: Texts,
-    sealed: Sealed | None = None,
+    sealed: Offloaded | None = None,
 ) -> list[AnyMessage]:
     """The message that a view begins with, if anything is to be said in it.
 

@@ -18,7 +18,7 @@ from unsay.history.turns import answers_in, find_place
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
-from unsay.state import sealed_of
+from unsay.state import offloaded_of
 from unsay.storage.items import get_item
 from unsay.storage.segments import read_back
 from unsay.types import Checkpoint
@@ -122,7 +122,7 @@ def _sealed(
     store: BaseStore, thread_id: str, state: Mapping[str, Any], turn_id: str
 ) -> Steps[_Place | None]:
     """A turn in the part of the record that the state let go of: a run tells that it was there."""
-    head, checkpoints = sealed_of(state), state.get("checkpoints", ())
+    head, checkpoints = offloaded_of(state), state.get("checkpoints", ())
     if head is None:
         return None
     if (yield from find_run(store, thread_id, run_named_after(thread_id, turn_id))) is None:

@@ -37,7 +37,7 @@ from unsay.operations.rollback import (
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import landing_of, landing_places
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages, sealed_of
+from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, Operation
 
 Confirm = Callable[[Compensation], bool]
@@ -171,7 +171,7 @@ def settle(
     removed, restored = counts(state["messages"], update["messages"])
     yield from talk.list_thread({**state, **update, "messages": after})
     return Moved(
-        turns=turns_left(after, sealed_of(state)),
+        turns=turns_left(after, offloaded_of(state)),
         removed=removed,
         restored=restored,
         at=at.strip(),

@@ -30,7 +30,7 @@ from unsay.operations.run_lifecycle import DIED, give_up_run
 from unsay.operations.titles import title_of
 from unsay.runtime import Scope, Services
 from unsay.settings import Context
-from unsay.state import State, Update, sealed_of
+from unsay.state import State, Update, offloaded_of
 from unsay.storage.base import Database, translated
 from unsay.storage.locks import WriterLock
 
@@ -284,7 +284,7 @@ class Talk:
         title = "" if listed is None else listed.title
         if listed is None or not listed.turns:
             title = yield from title_of(state, self.scope())
-        turns = turns_left(state.get("messages", []), sealed_of(state))
+        turns = turns_left(state.get("messages", []), offloaded_of(state))
         yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
@@ -309,7 +309,7 @@ class Talk:
         Where one is taken away it also holds a message before the rest: a record of which
         nothing is left that was known is one that the host has emptied.
         """
-        sealed = sealed_of(state)
+        sealed = offloaded_of(state)
         if sealed is not None:
             removes = any(each.type == "remove" for each in given)
             last = {sealed["last"]} if removes else set()

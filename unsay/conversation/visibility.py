@@ -34,7 +34,7 @@ from unsay.operations.pending import read_entry
 from unsay.operations.pin import leading, pin, pinned_ids, unpin
 from unsay.operations.rollback import with_step
 from unsay.runtime import Scope
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 from unsay.storage.segments import find_page
 from unsay.types import Forgotten, Operation, Pin
 
@@ -80,7 +80,7 @@ def _page(talk: Talk, state: State, message_id: str) -> Steps[dict[str, str]]:
         UnknownBranchError: It is nowhere on the record.
         ConflictError: It is forgotten.
     """
-    store, head = talk.database.store, sealed_of(state)
+    store, head = talk.database.store, offloaded_of(state)
     page = yield from find_page(store, talk.thread_id, head, message_id)
     if page is None:
         raise UnknownBranchError(

@@ -43,7 +43,7 @@ from unsay.prompts.catalog import readable
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated
 from unsay.tokens.encodings import vocabulary_of
 from unsay.tools import offers
@@ -267,7 +267,7 @@ def sight_of(
     cleared, fold = cleared_ids(record, gone), state.get("fold", Fold())
     topics = told_topics(state.get("topics", []), gone)
     tale = told(record, segments, topics, opened_topics(segments, state.get("unfolded", [])))
-    prompt, sealed = scope.settings.system_prompt, sealed_of(state)
+    prompt, sealed = scope.settings.system_prompt, offloaded_of(state)
     return Sight(
         state=state,
         scope=scope,

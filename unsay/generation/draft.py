@@ -29,7 +29,7 @@ from unsay.messages.annotations import KEY
 from unsay.operations.recall import recalled
 from unsay.retrieval.excerpts import recalled_message
 from unsay.runtime import Scope
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
 
 ROOM = 0.375
@@ -157,7 +157,7 @@ def _left(sight: Sight, plan: Plan, sending: _Sending, reply: Any, carried: Carr
 def _manifest(
     sight: Sight, plan: Plan, sending: _Sending, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    services, sealed = sight.scope.services, sealed_of(sight.state)
+    services, sealed = sight.scope.services, offloaded_of(sight.state)
     assert sight.model is not None  # noqa: S101 - it has just replied
     asked = Asked(
         record=sight.state["messages"],
@@ -288,6 +288,6 @@ def fresh(
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
     taken = {message.id for message in (*state["messages"], *done)}
-    shortest = UNIQUE_CHARS if sealed_of(state) else 0
+    shortest = UNIQUE_CHARS if offloaded_of(state) else 0
     stem = f"{stem}-{len(done)}" if done else stem
     return with_fresh_ids(draft, taken, stem, shortest=shortest)

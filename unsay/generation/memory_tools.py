@@ -19,7 +19,7 @@ from unsay.operations.recall_source import hidden_ids, hidden_sealed, page_of_re
 from unsay.operations.record_events import log_recall
 from unsay.retrieval.excerpts import quotes
 from unsay.settings import Settings
-from unsay.state import sealed_of
+from unsay.state import offloaded_of
 from unsay.tools import OURS, reversible
 
 RECALL_TOOL = "recall"
@@ -169,7 +169,7 @@ def _recall(runtime: ToolRuntime, query: str) -> Steps[str]:
 def _shown(sight: Sight, draft: Mapping[str, Any]) -> set[str]:
     """Ids of the messages that the call was sent which asks now."""
     told = list(draft.get("manifests", {}).values())
-    sealed, record = sealed_of(sight.state), sight.state["messages"]
+    sealed, record = offloaded_of(sight.state), sight.state["messages"]
     before = sealed["messages"] if sealed else 0
     places = (place - before - 1 for place in read_places(told[-1]["sent"])) if told else ()
     ids = {record[place].id or "" for place in places if 0 <= place < len(record)}

@@ -15,7 +15,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.vectors import Vector
-from unsay.types import Sealed, Segment
+from unsay.types import Offloaded, Segment
 
 THREADS = 32
 """Of so many threads something is remembered at most, those that spoke last."""
@@ -25,7 +25,7 @@ THREADS = 32
 class Leaf:
     """What is remembered of a page of a record."""
 
-    before: Sealed | None
+    before: Offloaded | None
     """Where the record's older part ends."""
 
     messages: tuple[AnyMessage, ...]

@@ -33,7 +33,7 @@ from unsay.operations.rollback import (
 )
 from unsay.operations.targets import landing_of_context
 from unsay.runtime import Scope
-from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages, sealed_of
+from unsay.state import Command, Move, NoticeDue, State, Update, merge_messages, offloaded_of
 from unsay.types import Operation, Topic, Turn, Verdict
 
 
@@ -155,7 +155,7 @@ def open_turn(state: State, entry: Entry, run_id: str) -> Turn:
     """The turn of what waits at the end of a record."""
     messages = state["messages"]
     return Turn(
-        number=turns_left(messages, sealed_of(state)) + 1,
+        number=turns_left(messages, offloaded_of(state)) + 1,
         run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],

@@ -31,7 +31,7 @@ from unsay.operations.rollback import (
 )
 from unsay.operations.targets import landing_of_drafts, landing_of_person
 from unsay.runtime import Scope
-from unsay.state import Move, NoticeDue, State, Update, merge_messages, sealed_of
+from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of
 from unsay.types import Operation, Turn
 
 Step = Callable[[State, Scope, Sequence[str], str], Steps[Update]]
@@ -113,7 +113,7 @@ def _context_rejected(state: State, scope: Scope, move: Move) -> Steps[Update]:
     name = update["cuts"][-1]["id"]
     update["turn"] = {
         **turn,
-        "number": turns_left(_record(state, update), sealed_of(state)) + 1,
+        "number": turns_left(_record(state, update), offloaded_of(state)) + 1,
         "base": move["to"],
         "rollbacks": turn["rollbacks"] + 1,
         "cuts": [*turn["cuts"], name],
@@ -133,7 +133,7 @@ def _ordered(state: State, scope: Scope, move: Move) -> Steps[Update]:
     cause = Label(kind="person", reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
     asks = not turn["done"] and not move["reason"].startswith("/")
-    number = turns_left(_record(state, update), sealed_of(state)) + 1
+    number = turns_left(_record(state, update), offloaded_of(state)) + 1
     update["turn"] = {**turn, "number": number, "base": move["to"], "done": not asks}
     if not asks:
         update["notice"] = _where_it_stands(state, scope, update, move["to"])
@@ -162,7 +162,7 @@ def _stepping(state: State, scope: Scope, move: Move, step: Step, words: str) ->
         refusal = NoticeDue(text=refused, answers=turn["pending"])
         return Update(notice=refusal, turn={**turn, "done": True})
     removed, restored = counts(state["messages"], update["messages"])
-    left = turns_left(_record(state, update), sealed_of(state))
+    left = turns_left(_record(state, update), offloaded_of(state))
     said = words.format(turns=left, removed=removed, restored=restored)
     update["notice"] = NoticeDue(text=said, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
@@ -190,7 +190,7 @@ def _where_it_stands(state: State, scope: Scope, update: Update, base: str | Non
     removed, _ = counts(state["messages"], update["messages"])
     words = texts.rolled_back.format(
         where=place_name(state, base, texts),
-        turns=turns_left(_record(state, update), sealed_of(state)),
+        turns=turns_left(_record(state, update), offloaded_of(state)),
         removed=removed,
     )
     return NoticeDue(text=words, answers=state["turn"]["pending"])

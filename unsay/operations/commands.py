@@ -16,7 +16,7 @@ from unsay.operations.pin import leading, pin, pinned_ids, unpin
 from unsay.operations.rollback import turns_left
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import Command, State, Update, sealed_of
+from unsay.state import Command, State, Update, offloaded_of
 from unsay.types import Checkpoint, Forgotten, Operation, Topic
 
 VERBS = {
@@ -199,7 +199,7 @@ def places_of_turns(state: State, argument: str) -> int:
     found = _TURNS.fullmatch(argument)
     if found is None:
         return 0 if argument else 1
-    newest = turns_left(state.get("messages", []), sealed_of(state))
+    newest = turns_left(state.get("messages", []), offloaded_of(state))
     return max(1, newest - int(found[1]) + 1)
 
 
@@ -214,7 +214,7 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
     Raises:
         InputError: There are no such turns.
     """
-    before = (sealed_of(state) or {"turns": 0})["turns"]
+    before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns = answered([m for m in state["messages"] if m.id not in pending])
     last = before + len(turns)
     found = _TURNS.fullmatch(argument)

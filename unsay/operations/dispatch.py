@@ -24,7 +24,7 @@ from unsay.operations.targets import landing_of_order, landing_of_person, landin
 from unsay.operations.usage_report import totals_at_hand, totals_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import Command, Move, State, Update, sealed_of
+from unsay.state import Command, Move, State, Update, offloaded_of
 from unsay.types import Checkpoint, Operation, Turn
 
 
@@ -125,7 +125,7 @@ def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts
     if verb in keeping.KEEPING_VERBS:
         kept = keeping.obey(state, scope, turn["pending"], command, texts)
         return Orders(notice=kept.notice, kept=kept)
-    sealed = sealed_of(state)
+    sealed = offloaded_of(state)
     before = sealed["turns"] if sealed else 0
     marks = keeping.marks_of(state, texts)
     answers: dict[str, Callable[[], str]] = {
@@ -196,7 +196,7 @@ def checkpoint_by_order(
         raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
     mark = make_checkpoint(
         message_id=said[-1].id or "",
-        turn=turns_left(said, sealed_of(state)),
+        turn=turns_left(said, offloaded_of(state)),
         score=mark_of(said[-1]).get("score"),
         topic=state.get("current_topic", ""),
         reason="order",

@@ -25,10 +25,10 @@ from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.segment_window import first_waiting, page_ends
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages, sealed_of
+from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import Head, pack_pages
 from unsay.storage.segments import Page, put_page, read_back
-from unsay.types import Checkpoint, Sealed, Segment, Topic, Unfolded
+from unsay.types import Checkpoint, Offloaded, Segment, Topic, Unfolded
 
 PAGES = 8
 """Most pages that one turn writes: a long record that comes in at once is sealed bit by bit."""
@@ -77,7 +77,7 @@ def seal(state: State, scope: Scope) -> Steps[Update]:
 def _sealed(state: State, end: int, scope: Scope) -> Steps[State]:
     """The state once the messages before a place are a page of their own."""
     assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - just seen
-    head, messages = sealed_of(state), state["messages"]
+    head, messages = offloaded_of(state), state["messages"]
     part, segments = messages[:end], standing(messages, state.get("segments", []))
     ids = {message.id for message in part}
     gone, stays = _parted(messages, segments, ids)
@@ -121,7 +121,7 @@ def _beside_fold(
     return [each for each in going if each.id not in out], "\n".join(told) or None
 
 
-def _instructions(head: Sealed | None) -> list[str]:
+def _instructions(head: Offloaded | None) -> list[str]:
     return [] if head is None else head.get("instructions", [])
 
 
@@ -213,7 +213,7 @@ def reach(
     Raises:
         DatabaseCorruptError: What was let go of is missing or was changed.
     """
-    head = sealed_of(state)
+    head = offloaded_of(state)
     if head is None or scope.store is None or scope.thread_id is None:
         return Update()
     live = {message.id for message in state["messages"]}
@@ -246,7 +246,7 @@ def came_again(state: State, scope: Scope) -> Steps[Update]:
     Raises:
         DatabaseCorruptError: What was let go of is missing or was changed.
     """
-    head = sealed_of(state)
+    head = offloaded_of(state)
     if head is None or scope.store is None or scope.thread_id is None:
         return Update()
     entered = state["messages"][state.get("ledger", EMPTY)["length"] :]
@@ -262,7 +262,7 @@ def came_again(state: State, scope: Scope) -> Steps[Update]:
 
 def without_sealed(state: State) -> Update:
     """What becomes of a state whose record the host has emptied; else an empty update."""
-    if sealed_of(state) is not None or not _tells_of_sealed(state):
+    if offloaded_of(state) is not None or not _tells_of_sealed(state):
         return Update()
     topics: list[Topic] = []
     for each in state.get("topics", []):
@@ -283,7 +283,7 @@ def _tells_of_sealed(state: State) -> bool:
 
 def whole(state: State, scope: Scope) -> Steps[State]:
     """A state with all of its record, for whoever reads it."""
-    head = sealed_of(state)
+    head = offloaded_of(state)
     if head is None or scope.store is None or scope.thread_id is None:
         return state
     pages = yield from read_back(scope.store, scope.thread_id, head, None)

@@ -14,7 +14,7 @@ from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.selection import Bars, Recalled, Recollection, recall
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 
 VECTORS = 2_000
 """So many of the newest messages that a view leaves out are compared by their meaning."""
@@ -152,7 +152,7 @@ def looked_up(
     """
     texts = scope.texts(state["messages"])
     hidden = set(forgotten)
-    if sealed_of(state) is None and not left_out(state, hidden.union(shown)):
+    if offloaded_of(state) is None and not left_out(state, hidden.union(shown)):
         return Recalled()
     said = yield from recollect(state, scope, wholly=by_hand)
     hidden |= said.forgotten(state.get("forgotten", []))

@@ -17,7 +17,7 @@ from unsay.retrieval.excerpts import LACKING, is_quoting
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.terms import TEXT_LIMIT
 from unsay.runtime import Scope
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 from unsay.storage.segments import older_part, read_back, read_page
 from unsay.types import Forgotten, Segment
 
@@ -95,7 +95,7 @@ def recollect(state: State, scope: Scope, *, wholly: bool = False) -> Steps[Reco
     memory = _grown(known, leaves, said, live, unread=None if wholly else FRESH)
     _keep(scope, memory)
     first = len(said) - len(memory.index)
-    end = list(leaves.values())[-1].before if leaves else sealed_of(state)
+    end = list(leaves.values())[-1].before if leaves else offloaded_of(state)
     return Recollected(
         messages=tuple(said[first:]),
         memory=memory,
@@ -105,12 +105,12 @@ def recollect(state: State, scope: Scope, *, wholly: bool = False) -> Steps[Reco
 
 
 def words_for(state: State, scope: Scope, wanted: Collection[str]) -> Steps[list[AnyMessage]]:
-    """Sealed messages by their ids, wherever they lie; those that are nowhere are left out.
+    """Offloaded messages by their ids, wherever they lie; those that are nowhere are left out.
 
     Raises:
         DatabaseCorruptError: A page is missing or was changed.
     """
-    head = sealed_of(state)
+    head = offloaded_of(state)
     if not wanted or head is None or scope.store is None or scope.thread_id is None:
         return []
     pages = yield from read_back(scope.store, scope.thread_id, head, wanted)
@@ -123,7 +123,7 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
     Raises:
         DatabaseCorruptError: The page is missing or was changed.
     """
-    known, head = _memory(scope).leaves, sealed_of(state)
+    known, head = _memory(scope).leaves, offloaded_of(state)
     while head is not None and scope.store is not None and scope.thread_id is not None:
         name = head["page_id"]
         leaf = known.get(name) or (yield from _leaf(name, scope))
@@ -190,7 +190,7 @@ def _leaves(
 ) -> Steps[dict[str, Leaf]]:
     """The pages of a record, the newest first, as many as may be read."""
     found: dict[str, Leaf] = {}
-    head, messages, fresh, read = sealed_of(state), 0, 0, 0
+    head, messages, fresh, read = offloaded_of(state), 0, 0, 0
     while head is not None and scope.store is not None and scope.thread_id is not None:
         name = head["page_id"]
         leaf = known.get(name)

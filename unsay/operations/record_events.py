@@ -33,7 +33,7 @@ from unsay.history.branch import Change
 from unsay.history.checkpoints import add_checkpoint
 from unsay.messages.annotations import mark_of
 from unsay.runtime import Happening, Scope
-from unsay.state import LedgerHead, State, Update, merge_messages, sealed_of
+from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event, Forgotten, Topic
@@ -161,7 +161,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         }
     if scope.store is None or scope.thread_id is None:
         return update
-    if state.get("sealed") and sealed_of(state) is None:
+    if state.get("sealed") and offloaded_of(state) is None:
         update = {"sealed": None, **update}
     writes = update.get("messages", [])
     known = {message.id for message in state.get("messages", [])} | scope.journal.returned
@@ -243,7 +243,7 @@ def _read(state: State, told: Collection[str]) -> _Seen:
             digest=digest_of(entered, head["digest"]),
             unlogged=[partial(_message, each) for each in entered if each.id not in told],
         )
-    sealed = sealed_of(state)
+    sealed = offloaded_of(state)
     after = sealed["last"] if sealed else None
     return _Seen(
         record=record,

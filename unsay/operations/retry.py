@@ -15,7 +15,7 @@ from unsay.operations.pending import check_message
 from unsay.operations.rollback import fetch_cuts, forward, keep_cut, line_of, settle, turns_left
 from unsay.operations.targets import safe_base
 from unsay.runtime import Scope
-from unsay.state import Move, State, Update, sealed_of
+from unsay.state import Move, State, Update, offloaded_of
 from unsay.types import Cut, Segment
 
 
@@ -103,7 +103,7 @@ def _asking(
     update["messages"] = [*update["messages"], *again]
     update["turn"] = {
         **turn,
-        "number": turns_left(line.messages, sealed_of(state)) + 1,
+        "number": turns_left(line.messages, offloaded_of(state)) + 1,
         "question_id": next(m.id for m in reversed(again) if is_question(m)),
         "pending": ids,
         "base": line.id_at(len(line.messages) - 1),

@@ -27,9 +27,9 @@ from unsay.operations.forget import apply
 from unsay.operations.record_events import log_fold, log_move, log_unfold
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, sealed_of
+from unsay.state import State, Update, offloaded_of
 from unsay.storage.items import get_item, put_item, thread_namespace
-from unsay.types import Cut, CutRef, Note, Operation, Sealed, Undone, Unfolded
+from unsay.types import Cut, CutRef, Note, Offloaded, Operation, Undone, Unfolded
 
 OPERATIONS = 1_000
 """Most steps in the state that can be undone, and most of those undone that can be redone; the
@@ -42,7 +42,7 @@ UNFOLDED = 4
 
 def line_of(state: State) -> Line:
     """The part of a state that a rollback moves."""
-    sealed = sealed_of(state)
+    sealed = offloaded_of(state)
     return Line(
         messages=tuple(state.get("messages", ())),
         before=sealed["last"] if sealed else None,
@@ -309,7 +309,7 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
     return len((gone - brought) & known), len(brought - {m.id for m in before})
 
 
-def turns_left(messages: Sequence[AnyMessage], sealed: Sealed | None = None) -> int:
+def turns_left(messages: Sequence[AnyMessage], sealed: Offloaded | None = None) -> int:
     """How many answered turns a record has, with those of its sealed part."""
     turns = sum(map(is_answer, spoken(messages)))
     return turns + (sealed["turns"] if sealed else 0)

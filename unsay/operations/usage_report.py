@@ -20,7 +20,7 @@ from unsay.messages.content import cells_of
 from unsay.operations.rollback import fetch_cuts
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, sealed_of
+from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 
 
@@ -53,7 +53,7 @@ def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
             continue
     gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
     spent = yield from spent_on(state, scope, record, gone)
-    is_whole = sealed_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
+    is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
     gauges = yield from gauges_of(state, scope)
     return Totals(
         window=newest_call(record), spent=replace(spent, is_whole=is_whole), gauges=gauges

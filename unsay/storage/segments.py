@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import freeze, get_item, put_item, thaw, thread_namespace
-from unsay.types import Sealed, Segment, Topic
+from unsay.types import Offloaded, Segment, Topic
 
 WORDS = ".words"
 """Ends the key of the item that holds a page's messages; the page's line tells what they are."""
@@ -33,7 +33,7 @@ class Page:
     id: str
     """Follows from everything else here."""
 
-    before: Sealed | None
+    before: Offloaded | None
     """Where the record's older part ends; `None` where this is its beginning."""
 
     turns: int
@@ -52,10 +52,10 @@ class Page:
     """What the system messages say that the record has up to here."""
 
     @property
-    def head(self) -> Sealed:
+    def head(self) -> Offloaded:
         """What the state keeps of the record up to here."""
-        older = self.before or Sealed(page_id="", last="", messages=0, turns=0)
-        head = Sealed(
+        older = self.before or Offloaded(page_id="", last="", messages=0, turns=0)
+        head = Offloaded(
             page_id=self.id,
             last=self.messages[-1].id or "",
             messages=older["messages"] + len(self.messages),
@@ -67,7 +67,7 @@ class Page:
 class Line(TypedDict):
     """What a page's line in the store says, beside its words."""
 
-    before: Sealed | None
+    before: Offloaded | None
     turns: int
     ids: str
     body: str
@@ -76,7 +76,7 @@ class Line(TypedDict):
 def put_page(
     store: BaseStore,
     thread_id: str,
-    before: Sealed | None,
+    before: Offloaded | None,
     messages: Sequence[AnyMessage],
     *,
     turns: int,
@@ -144,7 +144,7 @@ def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[Page]:
     )
 
 
-def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Sealed | None]:
+def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
     """Where the record's part before a page ends, also where the page's words are lost.
 
     Raises:
@@ -154,7 +154,7 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Sealed |
 
 
 def find_page(
-    store: BaseStore, thread_id: str, head: Sealed | None, message_id: str
+    store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[Page | None]:
     """The page that holds a message; `None` where none does.
 
@@ -175,7 +175,7 @@ def find_page(
 def read_back(
     store: BaseStore,
     thread_id: str,
-    head: Sealed | None,
+    head: Offloaded | None,
     wanted: Collection[str | None] | None,
     *,
     turns: int = 0,
