@@ -11,26 +11,25 @@ from unsay.context.manifest import Manifest, with_manifest
 from unsay.context.reminders import Reminder, counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
-from unsay.errors import BudgetDeclinedError, BudgetExceededError, EmptyAnswerError
-from unsay.generation.checkpoint_rules import checkpoints_due
+from unsay.errors import BudgetDeclinedError, BudgetExceededError
 from unsay.generation.context_builder import Carried, Sight, sight_of
 from unsay.generation.draft import ask, at_end, fresh, messages_of
 from unsay.generation.failed_calls import keep_failed_call, keep_failed_draft
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
-from unsay.history.branch import Label, take_back
 from unsay.history.compensations import Report
 from unsay.llm.provider_errors import explain
-from unsay.messages.annotations import notice, with_mark, with_verdict
-from unsay.messages.content import has_other_content, text_of
-from unsay.operations.compensate import finish, left_of, report_text, stands
+from unsay.messages.annotations import notice, with_verdict
+from unsay.messages.content import text_of
+from unsay.operations.compensate import finish, left_of, report_text
 from unsay.operations.compensation_plan import book_drafts
-from unsay.operations.record_events import log_checkpoints, log_move
-from unsay.operations.rollback import keep_cut, line_of, note, settle, with_step, without_retries
+from unsay.operations.delivery import deliver, deliver_best
+from unsay.operations.record_events import log_checkpoints
+from unsay.operations.rollback import note
 from unsay.operations.segment_window import opened_words
 from unsay.runtime import Scope
 from unsay.state import Move, State, Update
-from unsay.types import CutRef, Operation, Rejection, Turn, Verdict
+from unsay.types import Rejection, Turn, Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
@@ -76,7 +75,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
         yield from keep_failed_draft(state, scope, sight.witness, text_of(draft[-1]), verdict)
         update = yield from _take_back(state, scope, draft, verdict)
     else:
-        update = yield from _deliver(state, scope, draft, verdict, flag=None)
+        update = yield from deliver(state, scope, draft, verdict, flag=None)
         carried["fold"] = yield from at_end(sight, draft, carried)
     learned = Update(fold=carried["fold"], calibration=carried["calibration"])
     return {**update, **_counted(state, scope, shown), **learned}
@@ -197,112 +196,4 @@ def _take_back(
         should_rollback=True,
         quality_score=verdict.score,
         state_history=history,
-    )
-
-
-def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn whose drafts all failed: the best one, flagged, on the record as it began.
-
-    A draft whose tools' doings were taken back would tell of what is no longer so: it does not count.
-
-    Args:
-        state: With the turn's rejections.
-        scope: Of the run.
-        words: A person's own answer in place of the best draft.
-
-    Raises:
-        EmptyAnswerError: Every draft was empty.
-        ConflictError: What the turn's rollbacks cut is no longer kept.
-    """
-    turn = state["turn"]
-    earlier = [e for e in turn["rejections"][:-1] if stands(e["messages"], scope.services)]
-    best = max([*earlier, turn["rejections"][-1]], key=lambda each: each["score"] or 0.0)
-    if words is None and not _has_content(best["messages"][-1]):
-        raise EmptyAnswerError(
-            f"The model returned nothing in {len(turn['rejections'])} attempts. Say it again, "
-            "in other words perhaps, or choose another model"
-        )
-    restored, update = yield from as_it_began(state, scope)
-    others = [each for each in turn["rejections"][-1:] if words is not None or each is not best]
-    refs = yield from _keep_rejected(restored, scope, others)
-    verdict = Verdict(
-        outcome="failed", score=best["score"], reason=best["reason"], source=best["source"]
-    )
-    draft = [words] if words is not None else best["messages"]
-    if words is not None:
-        verdict = Verdict(
-            outcome="unscored", score=None, reason="a person wrote it", source="person"
-        )
-    flag = "low_quality" if words is None else "by_person"
-    end = yield from _deliver({**restored, "cuts": refs}, scope, draft, verdict, flag=flag)
-    return {
-        **update,
-        **end,
-        "messages": [*update.get("messages", []), *end["messages"]],
-        "cuts": refs,
-    }
-
-
-def _has_content(message: AnyMessage) -> bool:
-    return bool(text_of(message).strip()) or has_other_content(message)
-
-
-def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """The state as the turn began, its question pending, and the update that leads there.
-
-    Raises:
-        ConflictError: What the turn's rollbacks cut is no longer kept.
-    """
-    turn = state["turn"]
-    if not turn["draft_cuts"]:
-        return state, Update()
-    cause = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
-    change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
-    log_move(scope, change)
-    update = settle(state, change, list(state.get("cuts", [])))
-    place = len(change.line.messages) - len(turn["pending"]) - 1
-    remaining = [each for each in turn["cuts"] if each not in turn["draft_cuts"]]
-    restored: Turn = {**turn, "base": change.line.id_at(place), "cuts": remaining}
-    after: State = {**state, **update, "messages": list(change.line.messages), "turn": restored}
-    return after, update
-
-
-def _keep_rejected(state: State, scope: Scope, drafts: Sequence[Rejection]) -> Steps[list[CutRef]]:
-    refs = list(state.get("cuts", []))
-    for each in drafts:
-        cause = Label(
-            kind="rejected",
-            reason=each["reason"],
-            created_at=scope.now(),
-            drafts=tuple(each["messages"]),
-        )
-        end = state["messages"][-1].id
-        change = take_back(line_of(state), end, label=cause)
-        refs = yield from keep_cut(change, scope, refs)
-    return refs
-
-
-def _deliver(
-    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
-) -> Steps[Update]:
-    """Put an answer on the record, with its verdict and what it makes a checkpoint of."""
-    turn, topic = state["turn"], state.get("current_topic", "")
-    answer = with_verdict(
-        draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
-    )
-    if flag is not None:
-        answer = with_mark(answer, flag=flag)
-    step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
-    due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
-    log_checkpoints(state, scope, due)
-    shown = Update(asked_for=[]) if state.get("asked_for") else Update()
-    return Update(
-        **shown,
-        messages=[*draft[:-1], answer],
-        turn={**turn, "done": True, "rejections": [], "checkpoints_due": due},
-        quality_score=verdict.score,
-        should_rollback=False,
-        move=None,
-        state_history=note(state, scope, "process_message", verdict.outcome, verdict.score),
-        **with_step(state, step),
     )

@@ -10,7 +10,7 @@ from unsay.effects import Steps
 from unsay.errors import InputError, UnsayError
 from unsay.history.branch import Label, take_back
 from unsay.interrupts import Decision, person_request, read_decision
-from unsay.nodes.process_message import as_it_began, deliver_best
+from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
 from unsay.operations.dispatch import places_of
 from unsay.operations.offload import reach, with_moved
 from unsay.operations.record_events import log_note
@@ -251,16 +251,8 @@ def _decline(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 def _give_up(state: State, scope: Scope, move: Move) -> Steps[Update]:
     """Deliver nothing, on the record as the turn began."""
-    last = state["turn"]["rejections"][-1]
     restored, update = yield from as_it_began(state, scope)
-    cause = Label(
-        kind="rejected",
-        reason=move["reason"],
-        created_at=scope.now(),
-        drafts=tuple(last["messages"]),
-    )
-    change = take_back(line_of(restored), restored["messages"][-1].id, label=cause)
-    update["cuts"] = yield from keep_cut(change, scope, restored.get("cuts", []))
+    update["cuts"] = yield from keep_rejected(restored, scope, move["reason"])
     words = scope.texts(restored["messages"]).no_answer
     return {**update, **_unanswered(state, restored, words)}
 
