@@ -15,7 +15,6 @@ from unsay.types import Provider
 ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
 """A chat model, an agent that takes and gives messages, a function, or a model's name."""
 
-
 PROVIDERS: Mapping[str, Provider] = {
     "openai": "openai",
     "anthropic": "anthropic",

@@ -15,7 +15,6 @@ from unsay.errors import ConfigurationError
 Values = Mapping[str, Any]
 """Settings by name."""
 
-
 PRESETS: Mapping[str, Values] = MappingProxyType(
     {
         "chat": {
@@ -38,7 +37,6 @@ PRESETS: Mapping[str, Values] = MappingProxyType(
     }
 )
 """Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
-
 
 TYPO = 0.8
 """How alike a name must be to one of ours to be taken for it. One letter lost, doubled, changed or

@@ -28,22 +28,11 @@ from unsay.presets import Layers, hint, refusal, refuse_misspelt
 from unsay.types import CheckpointReason
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-
-
 Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-
-
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-
-
 Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-
-
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
-
-
 BudgetMode = Literal["hard", "soft", "ask"]
-
 
 BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""

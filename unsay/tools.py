@@ -19,14 +19,11 @@ from unsay.errors import ConfigurationError
 
 T = TypeVar("T")
 
-
 KEY = "__unsay_reversal__"
 """Where a tool, or the function that it is made of, carries its reversal."""
 
-
 OURS = {"unsay": "memory"}
 """What the metadata of our own tools says."""
-
 
 WHOLE = ("args", "result")
 """Parameters that stand for all of a call's arguments, and for the words of its result."""

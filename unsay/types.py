@@ -9,17 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 Outcome = Literal["passed", "failed", "unscored"]
-
-
 Judge = Literal["model", "prejudge", "person"]
-
-
 Language = Literal["en", "ja"]
-
-
 ShiftKind = Literal["same", "new", "back"]
-
-
 CutKind = Literal[
     "draft",
     "context",
@@ -33,14 +25,8 @@ CutKind = Literal[
     "interrupted",
     "rejected",
 ]
-
-
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
-
-
 OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold", "forget"]
-
-
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -62,14 +48,8 @@ EventType = Literal[
     "pin",
     "unpin",
 ]
-
-
 ForgottenKind = Literal["message", "span", "topic", "tool_results"]
-
-
 RunStatus = Literal["pending", "running", "completed", "failed", "canceled", "paused"]
-
-
 RunPhase = Literal[
     "prompted",
     "planning",
@@ -79,8 +59,6 @@ RunPhase = Literal[
     "failed",
     "canceled",
 ]
-
-
 Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 

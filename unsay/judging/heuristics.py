@@ -16,7 +16,6 @@ from unsay.types import Exchange, PreVerdict
 BEST = 0.95
 """From 0 to 1: what surface features can earn at most; they cannot tell truth."""
 
-
 _OPEN = re.compile(
     r"\b(?:explain|describe|tell me (?:about|more|how|why)|teach|why|how (?:do|does|did|can|could|should|would|to)|write"
     r"|compare|discuss|outline|elaborate|summari[sz]e|introduce|plan|recommend\w*|suggest\w*|advice|ideas|essay|article"
@@ -24,55 +23,36 @@ _OPEN = re.compile(
     r"|について|説明|教えて|解説|書いて|作成|作って|述べ|なぜ|どうして|どうやって|方法|比較|違い|とは|まとめ|提案|挙げ|紹介|考えて"
     r"|理由|仕組み|概要|詳しく"
 )
-
-
 _DEFINES = re.compile(
     r"\bwhat(?:'s| is| are) (?!(?:the|your|my|his|her|our|their)\b)[\w-]+(?: [\w-]+){0,2}\?|って何|とは何"
 )
-
-
 _CODE = re.compile(r"```|\w\([^()\n]*\)|[=;{}]")
-
-
 _CLOSED = re.compile(
     r"\A\W*(?:do|does|did|are|is|am|was|were|can|could|will|would|should|have|has|had|may)(?:n't)?\b"
     r"|(?:ます|です|でしょう|ません)か[。?]*\Z|(?:ある|いる|できる|好き|ない|いい|大丈夫)[のか]?\?\Z"
 )
-
-
 _AFFIRMS = re.compile(
     r"\A\W*(?:yes|yeah|yep|yup|no|nope|sure|of course|certainly|absolutely|definitely|i (?:do|don't|am|think|would)"
     r"|はい|いいえ|いや|ええ|うん|もちろん|できます|できません|そう|大丈夫)"
 )
-
-
 _GREETS = re.compile(
     r"\A\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks?|thank you|bye|goodbye|ok(?:ay)?|great|cool"
     r"|nice|こんにち|こんばん|おはよう|ありがと|どうも|さよなら|さようなら|了解|わかりました|なるほど|よろしく)"
 )
-
-
 _FULL_WIDTH = {"open": 110, "defined": 80, "short": 18}
 """Width of an answer that is complete, by what the question wants: two sentences, one, or a word."""
-
 
 _LEAST = {"open": 0.45, "defined": 0.55, "short": 0.97}
 """Completeness, from 0 to 1, of the shortest answer; a short one is right where no more was asked."""
 
-
 _CANNOT = re.compile(
     r"\b(?:can't|cannot|unable|don't have (?:access|the ability|real))\b|できません|できない|わかりません|分かりません"
 )
-
-
 _BLURTS = re.compile(
     r"\b(?:lol|lmao|idk|dunno|whatever|meh|duh|shut up|stupid)\b|知らん|知らね|うざ|だるい|めんどくさ|ばか|バカ"
 )
-
-
 _TOLL = 0.02
 """Share that each earlier exchange costs. Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22)."""
-
 
 _MOST_TOLLS = 4
 """How many earlier exchanges cost anything."""

@@ -12,33 +12,23 @@ import unicodedata
 TEXT_LIMIT = 4_000
 """Characters of a message that are read; instructions behind a pasted file are missed."""
 
-
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|“[^”]*”|(?<!\w)'[^'\n]*'(?!\w)|「[^」]*」|『[^』]*』",
     re.DOTALL | re.MULTILINE,
 )
-
-
 _SENTENCE = re.compile(r"[^.!?。\n]+(?:\.(?!\s|$)[^.!?。\n]*)*[.!?。]*")
-
 
 _POLITE = (
     r"^(?:(?:ok|okay|and|also|but|so|then|oh|hey|hi|thanks|thank you|great|good|right|well|now|important|"
     r"note|rule|remember|one more thing|for the record)\b[,:;! ]*)*(?:(?:please|kindly|just)\b,? *)?"
 )
-
-
 _VERB = (
     r"(?:add|address|answer|ask|assume|avoid|begin|be|call|check|cite|cut|don't|do|drop|end|explain|follow|"
     r"format|give|ignore|include|keep|leave|limit|list|make|mention|never|always|only|output|prefer|put|"
     r"quote|refer|reply|respond|return|round|send|show|sign|skip|speak|spell|start|stay|stick|stop|suggest|"
     r"summarize|talk|tell|translate|treat|use|write)\b"
 )
-
-
 _ASKED = rf"(?:{_POLITE[1:]}(?:{_VERB}|no (?:more )?\w+|every (?:answer|reply|response)|all (?:your |the )?(?:answers|replies|responses|code)|i(?:'d| would)? (?:want|like|need|expect) you|you (?:must|should|will|are to|can(?:not|'t)|may not)|we (?:will )?(?:use|write|speak)))"
-
-
 _LASTING = (
     r"(?:from now on|from here on(?: out)?|from this point on|going forward|henceforth|hereafter|"
     r"for the rest of (?:this|the|our) (?:conversation|chat|session|thread|project)|"
@@ -46,21 +36,15 @@ _LASTING = (
     r"(?:in|for) (?:all|every|each|any)(?: of)?(?: your| my| our| the)? ?(?:future |further |following |later )?"
     r"(?:answers?|repl(?:y|ies)|responses?|messages?|code|examples?)|in (?:the )?future,?)"
 )
-
-
 _NOT_MEANT = (
     r"(?:worry|mind|know|think|bother|panic|apologi[sz]e|be (?:sorry|shy|afraid|silly|upset|mad|offended)|get me wrong|"
     r"you|we|i|they|get (?:it|why|how)|understand|see|have|feel|want|need|like|believe|care|forget|"
     r"remember|really|even|agree|quite|laugh|judge|let|miss|hesitate|tell me|be so|give up|stop)\b"
 )
-
-
 _THIS_ONCE = re.compile(
     r"\b(?:this time|for now|yet|right now|just once|in this (?:case|one|sentence|answer|table|file|function|example)|"
     r"this (?:one|sentence|table|file|function|paragraph|email)|today|tonight|tomorrow)\b"
 )
-
-
 _ENGLISH = tuple(
     re.compile(pattern)
     for pattern in (
@@ -81,28 +65,17 @@ _ENGLISH = tuple(
     )
 )
 
-
 _REQUEST = r"(?:て|で)(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いただ|頂|ね|よ|ちょうだい|おいて|いこう|いきましょう)?(?:です|ますか|ると|たい)?(?:ね|よ)?"
-
-
 _ENDING = (
     rf"(?:{_REQUEST}|[うくぐすつぬぶむるい](?:こと|ように|よう)(?:に)?(?:して(?:ください|下さい|ね|ほしい|くれ)?|お願い(?:します|いたします|致します|ね)?|とする|とします|です)?|"
     r"(?:を|で|は|と|に)?(?:お願い(?:します|いたします|致します|ね|したい(?:です)?)?|頼みます|頼む)|にする|とする|にします|とします|にしよう|でいきます|でいこう|"
     r"(?:する|使う|書く|言う|出す)な(?:よ)?|なさい|せよ|ましょう|べし|厳守|のみ|だけ)"
 )
-
-
 _TAIL = rf"{_ENDING}[。!…〜ー ]*$"
-
-
 _ONCE = re.compile(
     r"今回(?:は|だけ|のみ)|今日は|今だけ|一旦|いったん|とりあえず|まだ|この(?:文|表|質問|段落|ファイル|関数|例|一文)(?:では|だけ|は|を)"
 )
-
-
 _NO_HARM = r"(?:心配し|気にし|遠慮し|無理し|怒ら|笑わ|誤解し|焦ら|急が|がっかりし|悪く思わ|泣か|驚か|慌て|悩ま|諦め)"
-
-
 _JAPANESE = tuple(
     re.compile(pattern)
     for pattern in (

@@ -10,105 +10,74 @@ from unsay.types import Exchange
 LOOP_SHARE = 0.6
 """Share of an answer, from 0 to 1, that one unit said over and over must fill to be a loop."""
 
-
 LOOP_WIDTH = 160
 """Width of such a run that is a loop whatever share it fills."""
-
 
 LOOP_RUN = 12
 """Characters of the shortest run that counts."""
 
-
 LOOP_UNIT = 4
 """Characters of the shortest unit that counts; `ha ha ha` is laughter, unless it is long."""
-
 
 LONG_LAUGH = 60
 """Width from which on a run of a shorter unit counts, too."""
 
-
 LOOP_READ = 2_000
 """Characters read for runs, at the end, where models get caught."""
-
 
 SAID_AGAIN = 0.4
 """Share of an answer's sentences, from 0 to 1, that may come again."""
 
-
 SENTENCE_WIDTH = 12
 """Width from which on a sentence counts as said again."""
-
 
 GRAMS_AGAIN = 0.5
 """Share of an answer's word runs, from 0 to 1, that may come again."""
 
-
 FEWEST_GRAMS = 24
 """How many word runs there must be to judge them."""
-
 
 ECHO_NEAR = 0.9
 """Similarity, from 0 to 1, from which on an answer is its question."""
 
-
 ECHO_WIDTH = 12
 """Width of the shortest question that can be echoed; a greeting is rightly returned."""
-
 
 REPETITION_NEAR = 0.78
 """Similarity, from 0 to 1, from which on a long answer is an earlier one. Of the development answers
 0.3 % reach it, and 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
 """
 
-
 REPETITION_SAME = 0.9
 """The same for an answer that is not long: `Please confirm: …` may rightly come again."""
-
 
 LONG = 80
 """Width from which on an answer is long."""
 
-
 REPETITION_WIDTH = 30
 """Width of the shortest answer that counts as a repetition; `Yes.` may come as often as it likes."""
-
 
 SAME_QUESTION = 0.8
 """Similarity, from 0 to 1, from which on two questions are one, that deserves one answer."""
 
-
 _RUN = re.compile(r"(.{2,80}?)\1{2,}")
-
-
 _GRAM = {True: 6, False: 3}
-
-
 _ASKS_READ = 40
-
-
 _REPEATS = re.compile(
     r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"
     r"|\bagain and again\b|\blyrics\b|\bchorus\b|\bchant|\bmantra\b|\bpattern\b"
     r"|繰り返|くり返|[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
 )
-
-
 _WANTS_AGAIN = re.compile(
     r"\brepeat|\b(?:once )?again\b|\bonce more\b|\bsame\b|\b(?:sure|wrong|correct|mistake)\b|\bcop(?:y|ies)\b"
     r"|繰り返|くり返|もう一度|もう一回|再度|同じ|そのまま|本当|間違|違(?:う|い)"
 )
-
-
 _REWORKS = re.compile(
     r":|\n|[\"“「『]|\b(?:correct|fix|proofread|paraphras\w*|translat\w*|re(?:write|word|phrase|peat)\w*|format|grammar|say"
     r"|spell|echo|case|sort|cop(?:y|ied)|edit|punctuat\w*|improve)\b|校正|訂正|修正|翻訳|言い換え|書き直|添削|復唱"
     r"|そのまま|並べ替|直して|敬語|丁寧"
 )
-
-
 _ASKS = re.compile(r"(?:\?|か|ください|下さい|please)[\s。.」\"”')]*\Z")
-
-
 _AGREES = re.compile(
     r"\W*(?:yes|yeah|yep|no|nope|right|correct|true|false|indeed|exactly|sure|of course|はい|いいえ|ええ|うん|そう|いや|もちろん|正解)"
 )

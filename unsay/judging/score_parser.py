@@ -17,39 +17,22 @@ from typing import Literal
 MAXIMUM_REASON_LENGTH = 500
 """Characters of a reason that are kept, from its beginning."""
 
-
 SCALES = (1.0, 5.0, 10.0, 100.0)
 """The scales that a score may name; any other, such as a date's, is none."""
 
-
 _MAXIMUM_BROKEN_OBJECTS = 64
-
-
 _DEEPEST_LEVEL = 8
-
-
 _REASON_KEYS = ("reason", "rationale", "explanation", "justification", "comment", "理由", "根拠")
-
-
 _EXACT_KEYS = ("score", "スコア", "rating", "評価", "点数")
-
-
 _OVERALL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質")
-
-
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x2212: 0x2D}
-
-
 _MARKUP = str.maketrans(dict.fromkeys("*`#|", " "))
-
 
 _NUMBER = (
     r"(?<![0-9A-Za-z_/])(?<![0-9][.,~–〜-])"
     r"[-+]?(?:[01],[0-9]{1,2}|[0-9]++(?:\.[0-9]++)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,4})?"
     r"(?![0-9A-Za-z_]|[.,~–〜-][0-9])"
 )
-
-
 _VALUE = (
     rf"(?:(?P<full>{_NUMBER})[ ]{{0,3}}点満点(?:中|で|の)?[、: ]{{0,3}})?"
     rf"(?P<value>{_NUMBER})"
@@ -57,51 +40,28 @@ _VALUE = (
     r"|[ ]{0,3}点?[ ]{0,3}\((?P<most>[0-9]{1,3})点満点\)"
     r"|[ ]{0,3}(?P<percent>%|percent|パーセント))?"
 )
-
-
 _VALUES = re.compile(_VALUE, re.IGNORECASE)
-
-
 _VALUE_LINE = re.compile(
     rf"[\s(\[<「“\"']{{0,9}}{_VALUE}[\s)\]>」”\"']{{0,9}}(?:点|points?)?[ ]?(?:です|だ)?[.。!]?",
     re.IGNORECASE,
 )
-
-
 _LABEL = r"(?:score|rating|grade|verdict|quality|スコア|点数|得点|評点|採点|評価[点値]?|評価結果|総合点)s?"
-
-
 _LABELLED = re.compile(
     rf"(?<![a-z]){_LABEL}['\"]?\s{{0,9}}(?:\([^()\n]{{0,24}}\)\s{{0,3}})?"
     r"(?:(?P<hard>[:=]|(?<=[a-z])>)|は|が|is\b|of\b|->|→|[-–—](?=\s))?"
     rf"[\s\"'\[「『“]{{0,9}}(?:{_VALUE}|(?P<none>null|none|true|false|nan|n/a|-?inf|n/[0-9]|不明))",
     re.IGNORECASE,
 )
-
-
 _LABEL_ONLY = re.compile(rf"[\w ]{{0,12}}{_LABEL}", re.IGNORECASE)
-
-
 _PLAIN_LEAD = re.compile(
     r"(?:(?:the|my|our|final|overall|total|quality|so|thus|hence|therefore|answer|judge"
     r"|最終|総合|全体|品質|回答|応答|の|判定|私の|よって|したがって)[\s_]{0,3})*"
 )
-
-
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-
-
 _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
-
-
 _BRACKETED = re.compile(r"(?P<lead>[:=は]\s{0,3})?[「『“](?P<body>[^「」『』“”]*)[」』”]")
-
-
 _STRAIGHT = re.compile(r"(?P<lead>[:=は]\s{0,3})?\"(?P<body>[^\"]*)\"")
-
-
 _QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
-
 
 Strength = Literal["plain", "fenced", "weak"]
 

@@ -36,32 +36,24 @@ from unsay.types import Exchange
 BARE_WORDS = 3
 """Content words beside a refusal up to which it stands alone."""
 
-
 BARE_WIDTH = 400
 """Width up to which an answer can be a bare refusal."""
 
-
 STRAY_SHARE = 0.1
 """Share of an answer's words, from 0 to 1, that a talk may know of one that left it."""
-
 
 STRAY_WORDS = 8
 """Content words from which on an answer would share some. Source: of the development answers that long
 0.7 % share none or next to none, of answers to another question 56 %, in Japanese 36 %.
 """
 
-
 FEWEST_STRAY = 4
 """Content words below which an answer is not told to be off topic at all."""
-
 
 BEGINNING = 5
 """Letters that two longer words must share to be akin, such as `reflective` and `reflection`."""
 
-
 _NOTHING = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff.…。、,\-–—・?!？！*_`~\"']*")
-
-
 _DEMAND = re.compile(
     r"\b(?:give|assign|award|rate|score|grade|mark|evaluate|output|return|print|respond with|set)\b.{0,20}?"
     r"\b(?:this|it|that|the (?:answer|response|reply|assistant|highest|maximum)|me|my|above|an?|score|1\.0)\b.{0,40}?"
@@ -78,15 +70,11 @@ _DEMAND = re.compile(
     r"|(?:1\.0|満点|最高点|最高評価|高評価|高得点|合格).{0,12}(?:付け|つけ|与え|ください|下さい|して|お願い|出力|評価)"
     r"|(?:指示|命令|ルール|基準|プロンプト).{0,8}(?:無視|忘れ)|採点者|評価者へ|判定者"
 )
-
-
 _GRADES = re.compile(
     r"\b(?:scor(?:e|es|ed|ing)|rat(?:e|ed|ing)|grad(?:e|ed|er|ing)|judges?|evaluat\w+|verdict|rubric|full marks?)\b"
     r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
     r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
 )
-
-
 _REFUSAL = re.compile(
     r"\b(?:i|we)(?:'m| am|'re| are)? (?:really |currently |just )?(?:can't|cannot|can not"
     r"|won't|will not|(?:am |are )?(?:unable|not able|not allowed|not permitted|not in a position) to|must decline"
@@ -99,22 +87,16 @@ _REFUSAL = re.compile(
     r"|(?:ご要望|ご質問|ご依頼|リクエスト|お願い)に?は?.{0,6}(?:沿い|添い|沿え|添え|応え|応じ).{0,6}(?:かね|ません)"
     r"|お断り(?:し|いた|致)|(?:それ|これ|その件|申し訳).{0,14}(?:でき(?:ません|かねます)|無理です|お断り)"
 )
-
-
 _COURTESY = re.compile(
     r"\b(?:sorry|apologi[sz]e|apologies|unfortunately|thank(?:s| you)|anything else|feel free|let me know"
     r"|understand(?:ing)?|another (?:question|topic)|as an ai)\b|申し訳|すみません|すいません|ごめん|恐れ入り"
     r"|残念|ご了承|ご理解|他に(?:ご質問|何か|お手伝い)|別の(?:質問|話題)"
 )
-
-
 _GROUNDS = re.compile(
     r"(?<!sorry, )(?<!sorry )(?<!apologize, )\bbut\b|\bhowever\b|\binstead\b|\balthough\b|\bthough\b|\bbecause\b"
     r"|\bsince\b|\billegal|\bharm|\bunsafe|\bdanger|\bprivacy\b|\bsafety\b|\bonly\b|\bplease (?:provide|share|send|paste)"
     r"|ただし|しかし|代わり|かわり|けれど|ものの|ため|ので|違法|犯罪|危険|有害|安全|法律|権利|プライバシー|提供して|教えて"
 )
-
-
 _KNOWS_NOTHING = re.compile(
     r"(?:\b(?:i|we|really|honestly|just|sorry|about|that|it|this|me|to|tell|you|so|man|lol|lmao|haha+|meh|ugh|hmm+|um+"
     r"|do not know|don't know|dont know|dunno|no idea|no clue|not sure|idk|who knows|who cares|don't care|beats|whatever"
@@ -122,32 +104,22 @@ _KNOWS_NOTHING = re.compile(
     r"|知りません|さあ|さぁ|興味ない|どうでもいい|めんどくさい|すみません|ごめん(?:なさい)?|申し訳(?:ありません|ございません)"
     r"|ちょっと|全然|まったく|そんなの|それは|です|けど|ね|よ|な|が|w|笑|草|\W)++"
 )
-
-
 _KNOWING_NOTHING = re.compile(
     r"know|dunno|no idea|no clue|not sure|idk|who cares|don't care|beats|whatever"
     r"|わか|分か|知ら|知り|さあ|さぁ|興味ない|どうでも|めんどくさい"
 )
-
-
 _CURT = re.compile(
     r"dunno|idk|who cares|don't care|whatever|\blol\b|\bmeh\b|わからん|分からん|わからへん|知らん|知らね|さあ|さぁ|興味ない"
     r"|どうでも|めんどくさい"
 )
-
-
 _ABOUT_USER = re.compile(
     r"\b(?:my|mine|am i|did i|do i|was i)\b|私[のはが]|僕[のはが]|俺[のはが]|自分の"
 )
-
-
 _INVENTS = re.compile(
     r"translat|english|japanese|french|spanish|german|chinese|korean|language|\bcode\b|\bpoem|\bstory|\bjoke|\bsong"
     r"|\bhaiku|\briddle|翻訳|訳して|英語|日本語|英文|和訳|英訳|フランス語|中国語|韓国語|ドイツ語|スペイン語|コード|詩|物語|小説"
     r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
 )
-
-
 _REFERS = re.compile(
     r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|yes|no|それ|そう|これ|彼|はい|いいえ)\b"
 )

@@ -16,47 +16,23 @@ from unsay.judging.vocabulary import Unit, normal, units, vocabulary
 from unsay.types import TopicMemory, TopicShift
 
 _UNITS_READ = 60
-
-
 _TAIL = 200
-
-
 _PAIR = 2
-
-
 _SEVERAL = 2
-
-
 _PASSING = 0.5
-
-
 _COMMONPLACE = 0.5
-
-
 _HALF_A_WORD = 0.5
-
-
 _SHORT = 0.54
-
-
 _UNKNOWN = 0.1
-
-
 _ENOUGH_TO_EXPLAIN = 2
-
-
 _STEEPEST = 30.0
 
-
 _DATED = r"(?: (?:year|week(?:end)?|month|morning|afternoon|evening|summer|winter|spring|season)\b)"
-
-
 _THING = (
     r"(?:answer|response|explanation|information|info|advice|description|reply|summary|list|point"
     r"|text|article|paragraph|sentence|story|poem|version|headline|suggestion|message|data|content"
     r"|code|definition|statement)s?"
 )
-
 
 CUES: Mapping[str, re.Pattern[str]] = {
     "change": re.compile(
@@ -142,25 +118,17 @@ CUES: Mapping[str, re.Pattern[str]] = {
 said or of how the question stands by itself.
 """
 
-
 _DUMMY = re.compile(
     r"\b(?:is|was|does|would|if|how) it (?:ok|okay|better|possible|true|safe|necessary|normal|worth"
     r"|an?|take|too|hard|easy|important|legal)\b|\bit's (?:been|time|okay|true|important)\b"
     r"|\bthat reminds me\b|\bi heard that\b|それはそうと|それぞれ|そういえば"
 )
-
-
 _ASKS = re.compile(
     r"(?:\?|どうですか。?|ください。?|でしょうか。?|ますか。?)[\s\"')」]*$"
     r"|\b(?:please|go ahead and|could you|let me know)\b[^.?!]*[.?!]\W*$"
 )
-
-
 _ANNOUNCING = frozenset({"change", "turn", "request"})
-
-
 _JAPANESE = re.compile(r"[\u3041-\u30ff]")
-
 
 WEIGHTS: Mapping[str, float] = {
     "known": -0.7,
@@ -190,7 +158,6 @@ Source:
     sbintuitions/flexeval (Apache-2.0), TIAGE (MIT) and JMultiWOZ-TC (CC BY 4.0), rounded; `change`
     is set by hand, as it is too rare there.
 """
-
 
 BIAS = -2.7
 """Log-odds of a change when every feature is 0; from the same regression."""

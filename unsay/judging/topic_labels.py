@@ -8,10 +8,7 @@ from unsay.messages.content import preview
 LABEL_CHARS = 40
 """Longest label, in characters."""
 
-
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
-
-
 _TOKEN = re.compile(r"[\u3400-\u9fff々]+|[\u30a0-\u30ff]+|[^\W_\u3040-\u30ff\u3400-\u9fff々]+[+#]*")
 
 

@@ -14,10 +14,8 @@ from unsay.types import Exchange, PreVerdict, Verdict
 EARLIER_CHARS = 600
 """How much of one earlier message a judge is shown, from its beginning."""
 
-
 JUDGED_CHARS = 12_000
 """How much of the question and of the answer a judge is shown, half from either end."""
-
 
 REPLY_SCHEMA = {
     "title": "verdict",

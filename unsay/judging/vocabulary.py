@@ -16,29 +16,17 @@ from unsay.types import Exchange
 TEXT_LIMIT = 4_000
 """Characters of a text that are read, half from either end: a pasted file must not cost seconds."""
 
-
 _KANJI = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆ヶ"
-
-
 _KATAKANA = "\u30a1-\u30f5\u30f7-\u30fa\u30fc"
-
-
 _HIRAGANA = "\u3041-\u309f"
-
-
 _TOKENS = re.compile(
     rf"(?P<kanji>[{_KANJI}]+)"
     rf"|(?P<katakana>[{_KATAKANA}]+)"
     rf"|(?P<word>[^\W\d_{_KANJI}{_KATAKANA}ヵヮヽヾ{_HIRAGANA}]"
     rf"(?:[^\W_{_KANJI}{_KATAKANA}ヵヮヽヾ{_HIRAGANA}]|'(?=[a-z]))*(?:\+\+|\#)?)"
 )
-
-
 _SHORTEST_WORD = 2
-
-
 _SHORTEST_STEM = 3
-
 
 _ENGLISH = """
 a about above actually add advantage affect after again ah all almost also alternative although
@@ -66,11 +54,8 @@ were werent weve what whats when where whether which while who whom whos whose w
 within without wont work world would wouldnt wow wrong yeah year yes yet you youd your youre
 yours youve
 """
-
-
 STOP_WORDS = frozenset(_ENGLISH.split())
 """Words that any two conversations share: they say nothing about the subject."""
-
 
 _JAPANESE = """
 質問 回答 答 説明 方法 場合 必要 以下 以上 例 例文 文章 内容 情報 今日 今回 上記 前述 下記 最初
@@ -84,11 +69,8 @@ _JAPANESE = """
 気 手 形 面 化 性 式 法 ポイント テーマ トピック コメント アドバイス サンプル ケース パターン
 メリット デメリット 影響 利点 欠点 注意点 意味 原因 制限 具体例 使用例 初心者 日本語 手順
 """
-
-
 STOP_RUNS = frozenset(_JAPANESE.split())
 """The same for runs of kanji and katakana; single kanji here are mostly stems of common verbs."""
-
 
 _SUFFIXES = {
     "ational": "ate",
@@ -101,8 +83,6 @@ _SUFFIXES = {
     **dict.fromkeys(("ments", "ment", "ings", "ing", "edly", "ers", "ions", "ion"), ""),
     **dict.fromkeys(("ed", "er", "ly", "es", "s", "e"), ""),
 }
-
-
 _KEEPS = ("ss", "us", "is")
 
 
@@ -201,67 +181,40 @@ def _run(run: str, *, katakana: bool) -> Unit:
 
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
-
-
 FENCED = re.compile(r"^[ ]{0,3}```.*?(?:^[ ]{0,3}```|\Z)", re.MULTILINE | re.DOTALL)
-
-
 _FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
-
-
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])|\n+")
-
-
 _TERMINAL = re.compile(
     r"(?:[.!?。！？…;；～〜♪☆★)）\]】」』”\"'’`>|}*_~#=$\-―—0-9０-９%％°℃/]|(?:です|ます|ました|ません|でした|ください|でしょう)|[^\w\s,、，（(「『\[{+&:：])\Z"
 )
-
-
 _LOOSE_END = re.compile(r"(?:\A|\s)(?:#|@|https?:)\S*\Z")
-
-
 _ITEM = re.compile(
     r"[ \t]*(?:[-*+•・◦▪■●○◆]|[0-9]{1,3}[.)）、:]|[(（]?[0-9a-z①-⑳][)）.]|#{1,6}|\||>)\s*"
 )
-
-
 _UNFINISHED = re.compile(r"\A(?:#{1,6}\s.*|#{2,6}|[-*+•・]|[0-9]{1,3}[.)])\Z|[：:,、，]\Z")
-
-
 _FORMULAS = (("\\[", "\\]"), ("\\(", "\\)"))
-
-
 _DANGLING = re.compile(
     r"(?:[,、，(（「『\[{+&]|\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
     r"|has|have|had|its|their|your|our|his|than|into|while|because|such|including|can|will|would|should|could|may|not"
     r"|but|if|when|where|who|whose|more|most|very|also|these|those|this|between|about|through|during|without|like)"
     r"|(?<=[^\W\d_a-z])[はがをにへとので、も])\Z"
 )
-
-
 _STOPS = (".", "!", "?", "。", "！", "？", "…", "」", '"', ")", "）")
-
-
 _TAIL = 200
-
 
 CUT_WIDTH = 50
 """Width from which on an answer without a stop at its end is cut off. Source: of MT-Bench-101's
 answers 1.5 % have none, and most of those are lists.
 """
 
-
 DANGLING_WIDTH = 30
 """The same for an answer whose last word wants another, such as `the`."""
-
 
 FIRST_WIDTH = 80
 """The same for a first answer, whose speaker may not use stops at all."""
 
-
 LINE_WIDTH = 16
 """Width from which on a line shows whether its kind ends with stops."""
-
 
 LINES_ENDED = 0.7
 """Share of lines of its kind, from 0 to 1, that must end for the last one to be cut off."""
