@@ -37,7 +37,7 @@ from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.types import Cut, Event, Owed, Provider, TopicDetector
+from unsay.types import Cut, Event, Language, Owed, Provider, TopicDetector
 
 Happening = Callable[[Stamp], Sequence[Event]]
 """Makes the events of one thing that happened, once their place in the ledger is known."""
@@ -307,8 +307,12 @@ class Scope:
 
     def texts(self, messages: list[Any]) -> Texts:
         """The catalogue in the conversation's language."""
+        return texts(self.language(messages))
+
+    def language(self, messages: list[Any]) -> Language:
+        """Return the language of notices and prompts: the settings', or that of the user's words."""
         chosen = self.settings.language
-        return texts(newest_language(messages) if chosen == "auto" else chosen)
+        return newest_language(messages) if chosen == "auto" else chosen
 
     def tell(self, event: str, **data: Any) -> None:
         """Announce something on the custom stream, for whoever listens."""

@@ -7,13 +7,12 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
-from unsay.cli.main import cli
-from unsay.cli.options import HOMES
+from unsay.cli.main import HOMES, cli
 
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
 PROBE = f"""
 import sys
-from unsay.cli.main import cli
+from unsay.cli.main import HOMES, cli
 try:
     cli(sys.argv[1:], prog_name="unsay")
 finally:

@@ -9,7 +9,7 @@ from prompt_toolkit.output import DummyOutput
 
 from unsay.cli.prompt import Commands, checkpoint_names, described_commands, make_reader
 from unsay.conversation.conversation import Conversation
-from unsay.operations.commands import VERBS
+from unsay.operations.command_table import VERBS
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
 

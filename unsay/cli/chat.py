@@ -20,6 +20,7 @@ from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import spoken
 from unsay.messages.content import preview, text_of
+from unsay.operations.command_table import chat_help
 from unsay.operations.commands import parse_command
 from unsay.storage.base import translated
 from unsay.storage.sqlite import open_database
@@ -129,7 +130,7 @@ class Chat:
             gone = (m for m in before if m.type == "human" and m.id not in after)
             self._prefill = next((text_of(message) for message in gone), "")
         if line.lower() == "/help" and not self._as_json:
-            click.echo(self._screen.labels.local_help)
+            click.echo(chat_help(self._screen.labels.language, by_chat=True))
 
     def _show(self, event: Event) -> None:
         self._moved = self._moved or _is_order_back(event)

@@ -6,11 +6,10 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from unsay.cli.strings import labels
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnknownThreadError
 from unsay.messages.content import newest_language
-from unsay.prompts.catalog import texts
+from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.types import Language
 
 TAKES_CHECKPOINT = "/rollback "
@@ -50,10 +49,8 @@ class Commands(Completer):
 
 
 def described_commands(language: Language) -> list[tuple[str, str]]:
-    """Each command and what it does, read from the help that the user sees."""
-    lines = f"{texts(language).help}\n{labels(language).local_help}".splitlines()
-    parts = [line.partition("  ") for line in lines]
-    return [(usage.split()[0], meaning.strip()) for usage, _, meaning in parts]
+    """Each command and what it does."""
+    return [(f"/{each.name}", each.meaning(language)) for each in SLASH_COMMANDS]
 
 
 def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:

@@ -9,6 +9,8 @@ from unsay.types import Language
 class Labels:
     """All notes in one language; braces are filled by `str.format`."""
 
+    language: Language
+
     score: str
     """Of an answer; `{score}`."""
 
@@ -66,11 +68,9 @@ class Labels:
     leave: str
     """How to leave the chat."""
 
-    local_help: str
-    """The chat's own commands, one a line."""
-
 
 ENGLISH = Labels(
+    language="en",
     score="score {score}",
     unscored="unscored: {reason}",
     topic="topic “{label}”",
@@ -90,11 +90,11 @@ ENGLISH = Labels(
     stopped="Stopped. /resume goes on; or say something else.",
     waiting="“{question}” has no answer yet; /resume goes on.",
     leave="/help lists the commands; /exit or Ctrl-D leaves.",
-    local_help="/resume  go on with a reply that was stopped\n/exit  leave",
 )
 
 
 JAPANESE = Labels(
+    language="ja",
     score="スコア {score}",
     unscored="採点なし: {reason}",
     topic="話題「{label}」",
@@ -114,7 +114,6 @@ JAPANESE = Labels(
     stopped="止めました。/resume で続けるか、別のことを話してください。",
     waiting="「{question}」にはまだ回答がありません。/resume で続けます。",
     leave="/help でコマンドの一覧、/exit または Ctrl-D で終了します。",
-    local_help="/resume  止めた回答を続ける\n/exit  終了する",
 )
 
 

@@ -11,6 +11,7 @@ from unsay.context.exclusions import forgotten_ids
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import preview, text_of
+from unsay.operations.command_table import VERBS
 from unsay.operations.forget import Cause, forgetting, messages_entry, topic_entry
 from unsay.operations.pin import leading, pin, pinned_ids, unpin
 from unsay.operations.rollback import turns_left
@@ -18,25 +19,6 @@ from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, offloaded_of
 from unsay.types import Checkpoint, Forgotten, Operation, Topic
-
-VERBS = {
-    "undo": False,
-    "redo": False,
-    "retry": False,
-    "rollback": True,
-    "checkpoint": True,
-    "checkpoints": False,
-    "timeline": False,
-    "tokens": False,
-    "recall": True,
-    "pin": True,
-    "unpin": True,
-    "forget": True,
-    "forgotten": False,
-    "help": False,
-}
-"""Each command's name, and whether it takes an argument."""
-
 
 TIMELINE_TURNS = 50
 """How many of the newest turns the chat's timeline lists."""

@@ -8,6 +8,7 @@ from unsay.errors import UnknownCheckpointError, UnsayError
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.messages.annotations import is_answer, mark_of, spoken
 from unsay.operations import commands as keeping
+from unsay.operations.command_table import chat_help
 from unsay.operations.commands import (
     TIMELINE_TURNS,
     Kept,
@@ -131,7 +132,7 @@ def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts
     answers: dict[str, Callable[[], str]] = {
         "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
         "timeline": lambda: timeline_text(state["messages"], texts, before=before, marks=marks),
-        "help": lambda: texts.help,
+        "help": lambda: chat_help(scope.language(state["messages"])),
         "tokens": lambda: "",
         "recall": lambda: "",
     }

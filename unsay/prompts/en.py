@@ -170,22 +170,6 @@ ENGLISH = Texts(
         "agent": "agent budget",
     },
     refused="Nothing was changed: {reason}",
-    help=(
-        "/undo  take back the last step\n"
-        "/redo  make again the last step that was taken back\n"
-        "/retry  ask the last question again; /undo brings the old answer back\n"
-        "/rollback [NAME|ID|N]  go back to a checkpoint, the last good one by default, or N turns\n"
-        "/checkpoint [NAME]  mark this point as good\n"
-        "/checkpoints  list the checkpoints\n"
-        "/timeline  list the turns with their scores\n"
-        "/tokens  who uses the window, and what was spent\n"
-        "/recall WORDS  find what was said, and show it to the model with the next question\n"
-        "/pin [N]  keep a turn in every view, the newest by default\n"
-        "/unpin [N]  take the pin off again\n"
-        "/forget [N|N-M|TOPIC]  hide turns or a topic from the model; /undo shows them again\n"
-        "/forgotten  list what is forgotten\n"
-        "/help  show this list"
-    ),
     declined=(
         "No answer: it would have gone over a budget, and a person said no. Say it again, "
         "or raise the budget."

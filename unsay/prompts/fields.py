@@ -197,9 +197,6 @@ class Texts:
     refused: str
     """Notice when an order cannot be carried out; `{reason}`."""
 
-    help: str
-    """The commands."""
-
     declined: str
     """Notice when a person said no to a call over a budget."""
 
