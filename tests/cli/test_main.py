@@ -161,3 +161,16 @@ def test_no_traceback_when_the_reader_goes_away() -> None:
     assert "" == process.stderr.read()
     process.stderr.close()
     assert 1 == process.wait()
+
+
+def test_windows_gets_help_and_the_reason(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands are listed on Windows; one that needs a database names the supported platforms."""
+    (tmp_path / "file.db").touch()
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    assert 0 == run("--help").exit_code
+    refused = run("threads", "--db", str(tmp_path / "file.db"))
+    assert 0 != refused.exit_code
+    assert "Linux and macOS, not on Windows" in refused.stderr

@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -562,3 +563,15 @@ def test_the_crafted_row_is_dangerous_elsewhere(tmp_path: Path) -> None:
     JsonPlusSerializer().loads_typed(HOSTILE["constructor, one argument"](f"touch {trace}"))
 
     assert trace.exists()
+
+
+@pytest.mark.parametrize("place", ["unsay.db", ":memory:", "postgresql://localhost/unsay"])
+def test_windows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Where a database would be opened, Windows gets the platforms named, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    with pytest.raises(ConfigurationError, match="Linux and macOS, not on Windows"):
+        open_database(place)
+
+    assert [] == list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -72,13 +73,19 @@ def open_database(
         busy_seconds: How long to wait when another process keeps a file locked; `None` is 30.
 
     Raises:
-        ConfigurationError: It is the URL of something else.
+        ConfigurationError: It is the URL of something else, or this is Windows.
         MissingExtraError: It is Postgres' and the extra is not installed.
         StorageError: The file cannot be made, read or written; the server refuses.
         DatabaseCorruptError: It is no SQLite file, or another program's.
         DatabaseTooNewError: A newer unsay wrote it.
         DatabaseLockedError: Another process holds it.
     """
+    # The locks ask with signal 0 whether another process still runs: on Windows that is Ctrl-C.
+    if sys.platform == "win32":
+        raise ConfigurationError(
+            "unsay runs on Linux and macOS, not on Windows, where its locks cannot tell whether "
+            "another process still runs: use the Windows Subsystem for Linux (WSL)"
+        )
     location = os.fspath(path_or_url)
     if is_postgres(location):
         opened: Database = import_module("unsay.storage.postgres").open_postgres(location)
