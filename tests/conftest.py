@@ -1,3 +1,10 @@
+"""The three tiers of tests, and an environment that the person who runs them cannot reach.
+
+`pytest` runs the default tier, `pytest -m "full or hypothesis"` what the gate runs besides: kills,
+servers, Postgres, and every property with 60 examples. `pytest -m "nightly or hypothesis"` takes
+hours: 3,000 examples, and kills at hundreds of instants.
+"""
+
 import os
 from pathlib import Path
 
@@ -5,18 +12,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 FOREIGN = ("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
+EXAMPLES = {"default": 20, "full": 60, "nightly": 3000}
 
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile(
-    "nightly", settings.get_profile("ci"), derandomize=False, max_examples=3000
-)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+for _tier, _examples in EXAMPLES.items():
+    settings.register_profile(
+        _tier,
+        derandomize=_tier != "nightly",
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples a property gets, by the tier that was asked for."""
+    asked = str(config.option.markexpr)
+    tiers = [tier for tier in ("nightly", "full") if tier in asked and f"not {tier}" not in asked]
+    settings.load_profile(next(iter(tiers), "default"))
 
 
 @pytest.fixture(autouse=True)

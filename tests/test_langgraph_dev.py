@@ -21,7 +21,7 @@ from llmock.testing import LLMockServer
 
 from tests.http.replies import ANSWERER, answers, bodies, grades
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 90.0

@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.full
+
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
@@ -37,7 +39,7 @@ def test_published_without_outputs(path: Path) -> None:
     assert [([], None)] * len(code) == [(cell.outputs, cell.execution_count) for cell in code]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path: Path) -> None:
     """Every cell runs without an error, and shows what the notebook is about."""

@@ -146,7 +146,7 @@ def test_retry_of_rejected_drafts(run: Run, serve: Serve) -> None:
     assert 1 == found(run, "retry", "--thread", "t")["rollbacks"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_retry_that_is_stopped(run: Run, serve: Serve) -> None:
     """Ctrl-C ends it with 130, and says how to go on."""
     server = serve(ANSWERS)
@@ -211,7 +211,7 @@ def test_branches_json(run: Run, cut: str) -> None:
     assert 22 == seen["branches"][1]["tokens"]["total"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("thread", ["talk", "日本"])
 def test_branches_fit_the_terminal(run: Run, thread: str, columns: int) -> None:

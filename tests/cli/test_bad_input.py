@@ -195,7 +195,7 @@ def test_newer_database(run: Run, talk: Path) -> None:
 
 def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program's lock is named, and goes away with it."""
-    monkeypatch.setattr("unsay.storage.base.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("unsay.storage.sqlite.BUSY_SECONDS", 0.05)
     connection = sqlite3.connect(talk, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     locked = run("undo")

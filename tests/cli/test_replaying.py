@@ -186,7 +186,7 @@ def test_another_model_that_fails(
     assert CARS in result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("question", "heads"), [(NESTED, ("then", "other")), (JAPANESE, ("当時の結果", "other"))]
 )
@@ -212,7 +212,7 @@ def test_two_columns_on_a_wide_terminal(
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_column_on_a_narrow_terminal(talk: OpenAIServer) -> None:
     """There the answers stand one below the other, broken where the terminal ends."""
     del talk

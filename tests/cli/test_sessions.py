@@ -201,7 +201,7 @@ def test_purge(run: Run, database: Path) -> None:
     assert ["first"] == listed(run)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("typed", "code", "left"),
     [("n", 1, ["third", "second", "first"]), ("y", 0, ["third", "second"])],

@@ -7,7 +7,7 @@ from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NE
 from tests.cli.terminal import PROMPT, Terminal
 from tests.http.openai_server import Asked
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 STRUCK = "\x1b[2m\x1b[9m"
 

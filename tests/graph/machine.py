@@ -35,7 +35,7 @@ from unsay.events.replay import replay
 from unsay.messages.content import text_of
 from unsay.storage.base import Database
 
-MACHINES = settings(max_examples=settings().max_examples // 4, stateful_step_count=15)
+MACHINES = settings(max_examples=max(1, settings().max_examples // 4), stateful_step_count=15)
 """How much happens; a machine takes as long as a dozen of other examples."""
 
 THREADS = Bundle("threads")

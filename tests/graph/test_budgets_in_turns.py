@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
+from tests.children import run_child
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, make, record, scores
 from unsay.budget.accounts import Book
@@ -32,7 +31,6 @@ USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
 FREE: dict[str, Any] = {"backpressure": (), "judging": "off"}
 YES = {"decisions": [{"type": "approve"}]}
 NO = {"decisions": [{"type": "reject"}]}
-ROOT = Path(__file__).parents[2]
 
 
 class Metered(Numbered):
@@ -354,8 +352,7 @@ def test_backpressure_leaves_the_event_loop_alone() -> None:
 def child(folder: Path, place: str) -> int:
     """A turn in a process that is killed at a place; its exit code."""
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "tests.graph.budget_child", str(folder), place]
-    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode
+    return run_child("tests.graph.budget_child", str(folder), place).returncode
 
 
 def kept_in(folder: Path) -> Book:

@@ -1,24 +1,19 @@
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-CHILD = Path(__file__).with_name("crash_child.py")
-ROOT = Path(__file__).parents[2]
+from tests.children import run_child
+
+pytestmark = pytest.mark.full
+
 WHOLE = ["human: Pay 5.", "ai: ", "tool: paid", "ai: It is paid."]
 
 
 def run(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]:
     """A process that says a text and may be killed on the way."""
-    return subprocess.run(
-        [sys.executable, str(CHILD), str(folder), where, text],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    return run_child("tests.graph.crash_child", str(folder), where, text)
 
 
 @pytest.mark.parametrize(

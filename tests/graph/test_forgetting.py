@@ -533,6 +533,7 @@ def test_pins_are_bounded(opened: Opening) -> None:
         talk.pin(names[PINS])
 
 
+@pytest.mark.full
 def test_what_is_forgotten_is_bounded(opened: Opening) -> None:
     """One thing or one message too many is refused, with the limit; a whole topic is one thing."""
     talk = opened()

@@ -29,7 +29,7 @@ NEXT = "And then?"
 DOUBT = ("Taken back:", "Perhaps taken back, please look:")
 """What a person is told of a compensation, and of one whose process died meanwhile."""
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+pytestmark = pytest.mark.full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +208,7 @@ def test_a_thread_survives_a_kill(
     assert killed or script.durability == "async"  # whose writes come in another order each time
 
 
-@pytest.mark.skipif(
-    os.environ.get("HYPOTHESIS_PROFILE") != "nightly", reason="hundreds of kills take minutes"
-)
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @TABLE
 def test_a_thread_survives_a_kill_at_any_write(

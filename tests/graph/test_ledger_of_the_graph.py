@@ -434,6 +434,7 @@ Conversation.open(database, thread="t", model=model, judge=judge).say("q1")
 """
 
 
+@pytest.mark.full
 def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> None:
     """Killed when the page is there and the turn is not, the next process tells one turn once."""
     killed = subprocess.run(

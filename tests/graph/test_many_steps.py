@@ -9,6 +9,8 @@ from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndo
 from unsay.operations.rollback import MOST, WITHOUT_STORE
 from unsay.storage.items import thread_namespace
 
+pytestmark = pytest.mark.full
+
 TURNS = 2 * MOST + 5
 
 

@@ -94,6 +94,7 @@ def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None
     assert any("Now b?" in each and "summary" in each for each in requests[4][len(requests[1]) :])
 
 
+@pytest.mark.full
 def test_the_benchmark_measures_what_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
+from tests.children import run_child
 from tests.graph.kit import GOOD, config, make, record, said, say, scores
 from unsay import reversible
 from unsay.conversation.aio import AsyncConversation
@@ -490,19 +489,9 @@ def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: s
         assert "human: Kyoto" not in said(talk.messages())
 
 
-CHILD = Path(__file__).with_name("reversible_child.py")
-ROOT = Path(__file__).parents[2]
-
-
 def run(folder: Path, where: str, *orders: str) -> Any:
     """What a process did; `None` when it was killed on the way."""
-    done = subprocess.run(
-        [sys.executable, str(CHILD), str(folder), where, *orders],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = run_child("tests.graph.reversible_child", str(folder), where, *orders)
     if done.returncode == -signal.SIGKILL:
         return None
     assert done.returncode == 0, done.stderr
@@ -518,6 +507,7 @@ def refunds(folder: Path) -> list[str]:
 PAID = "tool: receipt 5"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", ["rollback", "/rollback"], ids=["order", "command"])
 @pytest.mark.parametrize(
     ("where", "times"),

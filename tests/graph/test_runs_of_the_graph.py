@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
+from tests.children import run_child
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
 from tests.graph.test_hosts import events, streamed
 from unsay.conversation.aio import AsyncConversation
@@ -31,8 +31,6 @@ from unsay.settings import Context
 from unsay.storage.sqlite import open_database
 from unsay.testing import Delay, ScriptedChat, ScriptedJudge, ToolCalls
 
-CHILD = Path(__file__).with_name("crash_child.py")
-ROOT = Path(__file__).parents[2]
 NOW = "2026-01-01T00:00:00.000+00:00"
 HOST_RUN = UUID("11111111-2222-3333-4444-555555555555")
 ASKING = {"on_exhausted": "ask", "max_rollbacks": 0}
@@ -419,6 +417,7 @@ async def test_a_run_canceled_between_model_and_tools() -> None:
     assert [("canceled", "canceled", 1)] == lines(runs(graph.store))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("where", "again"),
     [
@@ -441,8 +440,7 @@ def test_a_killed_run_stays_running_until_it_goes_on(
 
 
 def _child(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHILD), str(folder), where, text]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return run_child("tests.graph.crash_child", str(folder), where, text)
 
 
 def _runs_in(folder: Path) -> tuple[Run, ...]:

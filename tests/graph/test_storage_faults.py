@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,8 +10,7 @@ from typing import Any
 
 import pytest
 
-CHILD = Path(__file__).with_name("fault_child.py")
-ROOT = Path(__file__).parents[2]
+from tests.children import run_child
 
 TWO = ["human: q1", "ai: A long answer, about", "human: q2", "ai: A long answer, about"]
 THREE = [*TWO, "human: q3", "ai: A long answer, about"]
@@ -41,13 +39,7 @@ CASES = [
 
 def run(folder: Path, *cases: str) -> dict[str, Any]:
     """What a process saw of faults that it made and took away again, by case."""
-    child = subprocess.run(
-        [sys.executable, str(CHILD), str(folder), *cases],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    child = run_child("tests.graph.fault_child", str(folder), *cases)
     assert child.returncode == 0, child.stderr
     lines = child.stdout.splitlines()
     return dict(zip(cases, map(json.loads, lines), strict=True))

@@ -1,6 +1,6 @@
 import json
+import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.children import Child as ChildProcess
 from tests.graph.kit import said
 from unsay.cli.main import cli
 from unsay.conversation.conversation import Conversation
@@ -21,7 +22,6 @@ from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 CHILD = "tests.graph.writer_child"
-ROOT = Path(__file__).parents[2]
 FORMS = pytest.mark.parametrize("form", ["blocking", "awaited"])
 Starts = Callable[..., "Child"]
 
@@ -31,25 +31,19 @@ class Child:
 
     def __init__(self, folder: Path, asked: dict[str, Any]) -> None:
         self._reached = folder / f"{asked['name']}.reached"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", CHILD, str(folder), json.dumps(asked)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        self.process = ChildProcess(CHILD, str(folder), json.dumps(asked))
 
     def until_it_asks_its_model(self) -> None:
         """Wait until it is in the middle of its turn."""
         while not self._reached.exists():
-            assert self.process.poll() is None, self.process.communicate()[1]
+            assert self.process.is_running, self.process.wait().stderr
             time.sleep(0.01)
 
     def told(self) -> list[list[str]]:
         """What became of each of its turns, once it has ended."""
-        out, err = self.process.communicate()
-        assert self.process.returncode == 0, err
-        return [json.loads(line) for line in out.splitlines()]
+        ended = self.process.wait()
+        assert ended.returncode == 0, ended.stderr
+        return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -66,7 +60,7 @@ def start(tmp_path: Path) -> Iterator[Starts]:
     yield starts
     for child in children:
         child.process.kill()
-        child.process.communicate()
+        child.process.wait()
 
 
 def talk_here(folder: Path, **settings: Any) -> Conversation:
@@ -99,7 +93,7 @@ def kept_beside(folder: Path, question: str) -> list[str]:
     return [message.text for part in (record, *found.cuts.values()) for message in part]
 
 
-@pytest.mark.parametrize("writers", [2, 6])
+@pytest.mark.parametrize("writers", [2, 3, pytest.param(6, marks=pytest.mark.full)])
 def test_every_turn_of_every_writer_lands(start: Starts, tmp_path: Path, writers: int) -> None:
     """They wait for each other: nothing is lost, doubled, or mixed with another's."""
     forms = ["blocking", "awaited"] * 3
@@ -137,7 +131,7 @@ def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: s
     """Its lease is taken long before its time is over; said again, its turn goes on."""
     child = start("a", seconds=60, form=form, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
-    child.process.send_signal(signal.SIGKILL)
+    child.process.kill()
     with talk_here(tmp_path, thread_wait_seconds=10) as talk:
         talk.say("a-0")
 
@@ -149,7 +143,7 @@ def test_what_a_killed_writer_asked_is_kept(start: Starts, tmp_path: Path) -> No
     """Another question may be asked at once, and the one that was never answered is not lost."""
     child = start("a", seconds=60, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
-    child.process.send_signal(signal.SIGKILL)
+    child.process.kill()
     with talk_here(tmp_path, thread_wait_seconds=10) as talk:
         talk.say("Something else")
 
@@ -161,10 +155,10 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
     """Waking up after its time, it learns that it came too late; its question is kept."""
     child = start("a", seconds=1, form=form, settings={"lease_seconds": 0.5})
     child.until_it_asks_its_model()
-    child.process.send_signal(signal.SIGSTOP)
+    os.kill(child.process.pid, signal.SIGSTOP)
     with talk_here(tmp_path) as talk:
         talk.say("Meanwhile")
-    child.process.send_signal(signal.SIGCONT)
+    os.kill(child.process.pid, signal.SIGCONT)
     told = child.told()
     kept = kept_beside(tmp_path, "Meanwhile")
 

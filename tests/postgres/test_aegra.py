@@ -42,7 +42,7 @@ from tests.test_langgraph_dev import (  # noqa: F401 - some are fixtures
 )
 from unsay.storage.sqlite import open_database
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 PYTHON = os.environ.get("AEGRA_PYTHON", sys.executable)
 OTHERWISE = {

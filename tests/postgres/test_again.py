@@ -32,6 +32,8 @@ from unsay.conversation import registry
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 MODULES: tuple[ModuleType, ...] = (
     test_back_and_forth,
     test_branches,

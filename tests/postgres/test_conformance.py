@@ -21,6 +21,8 @@ from tests.unit.test_saver_conformance import (  # noqa: F401 - pytest finds the
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:

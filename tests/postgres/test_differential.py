@@ -3,12 +3,15 @@
 from contextlib import ExitStack
 from functools import partial
 
+import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.graph.machine import MACHINES, Differential
 from tests.postgres.conftest import Machine
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
+
+pytestmark = pytest.mark.full
 
 
 class OnPostgres(Differential):

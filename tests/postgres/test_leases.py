@@ -14,6 +14,8 @@ from unsay.errors import ThreadBusyError
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 PLACE = ("unsay", "cuts", "t")
 

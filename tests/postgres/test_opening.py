@@ -14,6 +14,8 @@ from unsay.errors import ConfigurationError, DatabaseTooNewError, MissingExtraEr
 from unsay.graph.builder import can_replay_deltas
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives as long as the tests
 

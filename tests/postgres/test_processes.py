@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import run_child
 from tests.graph.kit import said
 from unsay.conversation.conversation import Conversation
 from unsay.events.replay import replay
 from unsay.storage.sqlite import open_database
+
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 WHOLE = ["human: Pay 5.", "ai: ", "tool: paid", "ai: It is paid."]
@@ -21,8 +24,7 @@ THREADS = 50
 
 def pay(folder: Path, url: str, where: str, text: str) -> subprocess.CompletedProcess[str]:
     """A process that says a text and may be killed on the way."""
-    command = [sys.executable, "-m", "tests.postgres.crash_child", str(folder), where, text, url]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return run_child("tests.postgres.crash_child", str(folder), where, text, url)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from tests.postgres.test_again import again, is_given
 from tests.unit import test_runs
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 globals().update(
     {name: each for name, each in again(test_runs).items() if is_given(each, "store", "filled")}
 )

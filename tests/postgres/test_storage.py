@@ -27,6 +27,8 @@ from unsay.history.threads import list_threads
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.full
+
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
 PLACE = ("unsay", "cuts", "t")

@@ -8,6 +8,8 @@ from tests.graph import test_two_writers
 from tests.graph.test_two_writers import start  # noqa: F401 - a fixture
 from tests.postgres.places import Places
 
+pytestmark = pytest.mark.full
+
 AGAIN = (
     "test_every_turn_of_every_writer_lands",
     "test_a_turn_lands_whole_or_is_refused",

@@ -15,6 +15,8 @@ from unsay.context.strategy import Null
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 
+pytestmark = pytest.mark.full
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LONG = "The archive of the harbor holds ledgers, letters and maps of every year. " * 40
 """About 600 tokens."""

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from langchain_core.embeddings import Embeddings
 
+pytestmark = pytest.mark.full
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SHARES = ("10", "25", "37_5")
 PLACES = ("Elba", "Otaru", "Lisbon", "Bergen", "Quito", "Hobart")

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OF_SERVERS = {"server_cpu_ms_per_turn", "transactions_per_turn", "connections_per_process"}
 
@@ -20,7 +22,7 @@ def scaling(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_file_has_all_figures_but_a_servers(
     scaling: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 FIGURES = {
@@ -42,7 +44,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("traffic")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_figures_carry_their_items(storage: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """With `--json` there is one object, its figures with their items, and the same by length."""
     assert storage.main(["--turns", "20", "--json"]) == 0
@@ -55,7 +57,7 @@ def test_figures_carry_their_items(storage: ModuleType, capsys: pytest.CaptureFi
     assert pytest.approx(ratio, abs=0.001) == figures["disk_over_raw"]["value"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_memory_has_no_file(storage: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """In memory there are no figures about a file, and people get a line for each of the others."""
     assert storage.main(["--turns", "20", "--database", "memory"]) == 0

@@ -8,6 +8,8 @@ from types import ModuleType
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+pytestmark = pytest.mark.full
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SAID = ["How far is the moon?", "About 384,000 kilometres.", "And the sun?", "Much farther."]
 
