@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unsay.context.reminders import Reminder
-    from unsay.conversation.aio import AsyncConversation
-    from unsay.conversation.conversation import Conversation
+    from unsay.conversation.conversation import AsyncConversation, Conversation
     from unsay.conversation.registry import AsyncRegistry, Registry
     from unsay.graph.builder import build_graph
     from unsay.settings import Context, Settings
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncConversation": "unsay.conversation.aio",
+    "AsyncConversation": "unsay.conversation.conversation",
     "AsyncRegistry": "unsay.conversation.registry",
     "Context": "unsay.settings",
     "Conversation": "unsay.conversation.conversation",

@@ -19,8 +19,7 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, config, make, record, said, say, scores
 from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
 from tests.unit.ledger_kit import as_stored
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     InputError,
     MessageTooLongError,

@@ -18,8 +18,7 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_ledger_of_the_graph import checked
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
     InvalidNameError,

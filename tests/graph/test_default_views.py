@@ -9,8 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ContextOverflowError
 from unsay.messages.content import text_of
 from unsay.messages.validation import validate

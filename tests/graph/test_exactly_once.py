@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import config, make, record, said
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
 from unsay.conversation.thread import Talk
 from unsay.conversation.turn_lifecycle import open_turn

@@ -11,8 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownBranchError
 from unsay.events.replay import replay
 from unsay.messages.annotations import is_answer

@@ -17,8 +17,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from tests.graph.back_kit import SHIFTS, Opening, state, words
 from tests.graph.kit import Numbered, config, said
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
     DatabaseCorruptError,

@@ -13,9 +13,8 @@ from tests.graph.test_tools import ASK, trains
 from unsay.context.manifest import manifest_in
 from unsay.context.model_call import CallView
 from unsay.context.sliding import SlidingWindow
-from unsay.conversation.aio import AsyncConversation
 from unsay.conversation.branching import LIVE
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import PENDING, TurnCall
 from unsay.errors import NothingToUndoError, UnknownThreadError, UnknownViewError
 from unsay.testing import ScriptedChat

@@ -8,8 +8,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of

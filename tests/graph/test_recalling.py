@@ -8,8 +8,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered, scores
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.replay import replay

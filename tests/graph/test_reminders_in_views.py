@@ -9,8 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
 from unsay.context.reminders import Reminder
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError
 from unsay.events.replay import replay
 from unsay.settings import Context

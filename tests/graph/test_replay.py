@@ -12,8 +12,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.ledger_kit import as_stored
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.request_replay import Answered
 from unsay.errors import (
     ModelUnavailableError,

@@ -13,8 +13,7 @@ from langgraph.types import Command
 from tests.children import run_child
 from tests.graph.kit import GOOD, config, make, record, said, say, scores
 from unsay import reversible
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, ModelUnavailableError
 from unsay.history.branch import Label

@@ -20,8 +20,7 @@ from langgraph.types import Command, interrupt
 from tests.children import run_child
 from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
 from tests.graph.test_hosts import events, streamed
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
 from unsay.history.run import Run

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ThreadBusyError
 from unsay.testing import ScriptedChat, ScriptedJudge
 

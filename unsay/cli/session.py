@@ -13,8 +13,7 @@ from platformdirs import user_data_dir
 
 from unsay.cli.output import note
 from unsay.cli.strings import Labels, labels
-from unsay.conversation.aio import AsyncConversation
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_of
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services

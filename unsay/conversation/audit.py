@@ -12,24 +12,31 @@ from unsay.conversation.timeline import Timeline
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, planner_note
+from unsay.events.replay import replay as rebuilt
+from unsay.history import threads
+from unsay.history.branch import list_cuts
 from unsay.history.failed_requests import KeptRequest, list_requests
 from unsay.history.purge import purge_thread
 from unsay.history.runs import RunPage, list_runs
-from unsay.history.threads import ThreadEntry, end, label
+from unsay.history.threads import ThreadEntry, find_session
+from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.model_factory import ModelLike
 from unsay.operations.record_events import EMPTY, unlogged_events
-from unsay.state import Update
+from unsay.operations.usage_report import Totals, gauges_of, newest_call, spent_on
+from unsay.state import State, Update
 from unsay.storage.base import Purged
 from unsay.storage.event_log import Head, append, read_events
 from unsay.types import Event
 
 
 def events(talk: Talk) -> Steps[list[Event]]:
-    """Everything that happened in the thread, oldest first, verified.
+    """Return the event log: everything that happened in the thread, oldest first, verified.
+
+    `unsay.events.replay.replay` rebuilds the transcript from it, byte for byte.
 
     Raises:
-        UnknownThreadError: Nothing was ever said in it.
+        UnknownThreadError: The thread is empty.
         LedgerGapError: An event is missing or was changed.
     """
     state = yield from talk.known()
@@ -40,12 +47,25 @@ def events(talk: Talk) -> Steps[list[Event]]:
 
 
 def note(
-    talk: Talk, text: str, event_id: str | None, labels: Mapping[str, str] | None
+    talk: Talk,
+    text: str,
+    *,
+    event_id: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Steps[bool]:
-    """Write a remark of the host's into the ledger; no model is sent it.
+    """Add a remark of the host to the event log; it is never sent to a model.
+
+    Args:
+        talk: The thread.
+        text: The remark.
+        event_id: An id of your own: the same note twice is one event.
+        labels: To find the note by.
+
+    Returns:
+        Whether the note is new.
 
     Raises:
-        InputError: It has no words.
+        InputError: The note is empty.
         EventConflictError: Another event has this id.
         ConflictError: A turn is under way.
     """
@@ -71,32 +91,42 @@ def note(
     return done.inserted
 
 
-def runs(talk: Talk, **asked: Any) -> Steps[RunPage]:
-    """The thread's runs; arguments as for `history.runs.list_runs`."""
+def runs(talk: Talk, /, **asked: Any) -> Steps[RunPage]:
+    """List the thread's runs, oldest first.
+
+    Args:
+        talk: The thread.
+        **asked: `status`, `phase`, `labels`, `parent_run_id`, `since`, `until`, `cursor`,
+            `limit`: see `unsay.history.runs.list_runs`.
+    """
     return (yield from list_runs(talk.database.store, thread_id=talk.thread_id, **asked))
 
 
-def end_session(talk: Talk) -> Steps[ThreadEntry]:
-    """End the thread for good: it can be read, and no new run may start in it."""
+def end(talk: Talk) -> Steps[ThreadEntry]:
+    """End the thread for good: it can be read, and no new run can start in it.
+
+    Raises:
+        ConflictError: A turn is under way.
+    """
     yield from talk.settled()
-    return (yield from end(talk.database.store, talk.thread_id, now=talk.scope().now()))
+    return (yield from threads.end(talk.database.store, talk.thread_id, now=talk.scope().now()))
 
 
-def label_session(talk: Talk, labels: Mapping[str, str | None]) -> Steps[ThreadEntry]:
-    """Set labels of the thread; `None` takes one off."""
-    return (yield from label(talk.database.store, talk.thread_id, labels))
+def label(talk: Talk, /, **labels: str | None) -> Steps[ThreadEntry]:
+    """Set labels of the thread, to find it by; `None` removes one."""
+    return (yield from threads.label(talk.database.store, talk.thread_id, labels))
 
 
 def purge(talk: Talk) -> Steps[Purged]:
-    """Remove the thread, and its words from the file's bytes."""
+    """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone."""
     return (yield from purge_thread(talk.database, talk.thread_id))
 
 
 def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
-    """The words of a tool's result, whole, also where views leave them out.
+    """Return the whole text of a tool's result, also where contexts hold only its beginning.
 
     Raises:
-        UnknownToolResultError: No tool call of the record has this id.
+        UnknownToolResultError: No tool call in the transcript has this id.
     """
     state = yield from talk.whole()
     for message in reversed(state["messages"]):
@@ -107,19 +137,27 @@ def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
     )
 
 
-def replay_request(
+def replay(
     talk: Talk,
     *,
-    turn: int | None,
-    run_id: str | None,
-    attempt: int | None,
-    model: ModelLike | None,
+    turn: int | None = None,
+    run_id: str | None = None,
+    attempt: int | None = None,
+    model: ModelLike | None = None,
 ) -> Steps[Replay]:
-    """A request as it was made, or planned anew, and what another model makes of it.
+    """Return what a turn's model was sent, and what another model answers to the same request.
+
+    Args:
+        talk: The thread.
+        turn: The turn's number; `None` is the newest attempt that failed, without one the last
+            turn.
+        run_id: Of the failed attempt.
+        attempt: Of the failed attempt, from 1.
+        model: Receives the same request; `None` only returns it. The transcript is not changed.
 
     Raises:
-        UnknownRunError: No failed request fits.
-        NothingToUndoError: No turn fits.
+        UnknownRunError: No failed attempt matches.
+        NothingToUndoError: No turn matches.
     """
     state = yield from talk.whole()
     kept = yield from list_requests(talk.database.store, talk.thread_id)
@@ -136,3 +174,34 @@ def _of_turn(kept: Sequence[KeptRequest], seen: Timeline, turn: int) -> list[Kep
     """The requests of the turn that has this number on the record, else of any that had it."""
     asked = {each.question_id for each in seen.turns if each.number == turn}
     return [each for each in kept if not asked or each.turn_id in asked]
+
+
+def tokens(talk: Talk) -> Steps[Totals]:
+    """Return how the context window is used, what was spent on what, and the budgets that are left.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+    """
+    # Added up from transcript and branches on request: a total in the state would have to know of
+    # every message whether it was counted, which grows without bound. What a fork began with was
+    # paid for in the thread that it came from.
+    state, scope = (yield from talk.whole()), talk.scope()
+    inherited = yield from _inherited(talk, state)
+    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    own = [m for m in state["messages"] if key_of(m) not in inherited]
+    gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
+    gone = [m for m in gone if key_of(m) not in inherited]
+    spent = yield from spent_on(state, scope, own, gone)
+    gauges = yield from gauges_of(state, scope)
+    return Totals(window=newest_call(state["messages"]), spent=spent, gauges=gauges)
+
+
+def _inherited(talk: Talk, state: State) -> Steps[set[Key]]:
+    """The messages that a fork began with."""
+    entry = yield from find_session(talk.database.store, talk.thread_id)
+    if entry is None or entry.forked_from is None:
+        return set()
+    head = state.get("ledger", EMPTY)
+    place = Head(page_id=head["page_id"], count=head["count"])
+    stored = yield from read_events(talk.database.store, talk.thread_id, place)
+    return {key_of(m) for m in rebuilt(stored[:1]).messages}

@@ -176,13 +176,21 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 """Of changes that are only looked at."""
 
 
-def fork(talk: Talk, at: str | None, turns: int | None, thread: str | None) -> Steps[Talk]:
-    """A thread of its own that begins as this one was at a place.
+def fork(
+    talk: Talk, at: str | None = None, *, turns: int | None = None, thread: str | None = None
+) -> Steps[Talk]:
+    """Start a new thread in the same database that begins with a copy of this transcript.
+
+    Args:
+        talk: The thread.
+        at: Where the copy ends: a checkpoint, as for `rollback`; `None` is the newest answer.
+        turns: End it N answered turns back instead of at a checkpoint.
+        thread: The new thread's id; `None` makes one.
 
     Raises:
-        ConflictError: The thread exists already.
-        InvalidNameError: It cannot have that name.
-        UnsayError: As a rollback to that place.
+        ConflictError: A thread has this id already.
+        InvalidNameError: The thread's id is not allowed.
+        UnsayError: As `rollback`.
     """
     name = str(uuid4()) if thread is None else check_thread(thread)
     state = yield from talk.reading(lambda reader: reader.whole())
@@ -253,7 +261,11 @@ def _before_first(line: Line) -> int:
 
 
 def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
-    """The live line, those that were left, the newest first, and the threads forked from it."""
+    """List the current branch, the branches that were left, newest first, and the forks.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+    """
     state = yield from talk.whole()
     record = state["messages"]
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
@@ -322,12 +334,17 @@ def _state(talk: Talk, thread_id: str) -> Steps[State]:
     return (yield from replace(talk, thread_id=thread_id, writes=False).read())
 
 
-def diff(talk: Talk, a: str, b: str) -> Steps[Diff]:
-    """How two lines differ.
+def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
+    """Compare two branches; the result prints readably.
+
+    Args:
+        talk: The thread.
+        a: `live`, a checkpoint's name or id, or the id of a branch or a thread.
+        b: The same.
 
     Raises:
-        UnknownBranchError: One of them is neither `live` nor a checkpoint, a cut or a thread.
-        AmbiguousCheckpointError: Several checkpoints answer to it.
+        UnknownBranchError: One of them is none of these.
+        AmbiguousCheckpointError: Several checkpoints match.
     """
     first = yield from _line(talk, a)
     second = yield from _line(talk, b)

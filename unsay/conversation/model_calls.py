@@ -67,12 +67,17 @@ class TurnCalls:
         return {"turn": self.turn, "question": self.question, "calls": calls}
 
 
-def view(talk: Talk, turn: int | None, attempt: int | None) -> Steps[TurnCalls]:
-    """The model calls of a turn on the record, those of its drafts that were taken back included.
+def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> Steps[TurnCalls]:
+    """Return what the model was sent in a turn, call by call, rejected drafts included.
+
+    Args:
+        talk: The thread.
+        turn: The turn's number; `None` is the last turn.
+        attempt: Only the calls of this attempt, from 1.
 
     Raises:
         NothingToUndoError: There is no such turn.
-        UnknownViewError: No manifest of it is kept.
+        UnknownViewError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from talk.whole()
     asked = _asked(talk.timeline_now(state).turns, turn)

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.conversation.results import Moved, Preview, Reply
 from unsay.conversation.thread import Talk
-from unsay.conversation.turn_lifecycle import answer, run_turn
+from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.history.branch import Label, take_back
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
@@ -44,21 +44,36 @@ Confirm = Callable[[Compensation], bool]
 """Whether what a tool's call did may be taken back."""
 
 
-def mark(talk: Talk, name: str | None) -> Steps[Checkpoint]:
-    """Make a checkpoint at the newest message."""
+def checkpoint(talk: Talk, name: str | None = None) -> Steps[Checkpoint]:
+    """Make a checkpoint at the newest answer.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+        CheckpointExistsError: Another checkpoint has this name.
+    """
     state = yield from talk.reached((yield from talk.known()), (), 1)
     scope = talk.scope()
     made = checkpoint_by_order(state, scope, name)
-    checkpoints = add_checkpoint(
-        state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit
-    )
+    kept = add_checkpoint(state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit)
     log_checkpoints(state, scope, [made])
-    yield from talk.write(state, scope, Update(checkpoints=checkpoints))
-    return next(each for each in checkpoints if each["id"] == made["id"])
+    yield from talk.write(state, scope, Update(checkpoints=kept))
+    return next(each for each in kept if each["id"] == made["id"])
 
 
-def marks(talk: Talk, limit: int | None, start_after: str | None) -> Steps[tuple[Checkpoint, ...]]:
-    """The checkpoints of the record, the one made first first."""
+def checkpoints(
+    talk: Talk, *, limit: int | None = None, start_after: str | None = None
+) -> Steps[tuple[Checkpoint, ...]]:
+    """List the checkpoints of the current branch, oldest first.
+
+    Args:
+        talk: The thread.
+        limit: How many to return at most; `None` returns all.
+        start_after: Name or id of the checkpoint before the first that is wanted.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+        UnknownCheckpointError: No checkpoint matches `start_after`.
+    """
     found = tuple(map(unmarked, (yield from talk.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:
@@ -66,10 +81,26 @@ def marks(talk: Talk, limit: int | None, start_after: str | None) -> Steps[tuple
     return found[start:] if limit is None else found[start : start + max(0, limit)]
 
 
-def roll_back(
-    talk: Talk, to: str | None, turns: int | None, confirm: Confirm | None = None
+def rollback(
+    talk: Talk, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
 ) -> Steps[Moved]:
-    """Go back to a checkpoint, by default the last before the newest answer, or some turns."""
+    """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
+
+    Args:
+        talk: The thread.
+        to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
+            before the newest answer, or without one the start of the last turn.
+        turns: Roll back N answered turns instead of to a checkpoint; their documents go with them.
+        confirm: Decides whether a tool call may be compensated, for tools that ask first.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: Both `to` and `turns` are given, or `turns` is under 1.
+        NothingToUndoError: There are fewer turns.
+        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
+    """
     state = yield from talk.known()
     scope = talk.scope(confirm)
     wanted, least = landing_places(line_of(state), to, number=False)
@@ -83,8 +114,17 @@ def roll_back(
     return (yield from settle(talk, state, scope, update, base))
 
 
-def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
-    """What a rollback would take; nothing is written."""
+def preview(talk: Talk, to: str | None = None, *, turns: int | None = None) -> Steps[Preview]:
+    """Return what a rollback would remove; nothing is written.
+
+    Args:
+        talk: The thread.
+        to: As for `rollback`.
+        turns: As for `rollback`.
+
+    Raises:
+        UnsayError: As `rollback`.
+    """
     state = yield from talk.whole()
     line = line_of(state)
     base = landing_of(line, to, turns)
@@ -105,8 +145,16 @@ def preview(talk: Talk, to: str | None, turns: int | None) -> Steps[Preview]:
     )
 
 
-def undo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
-    """Take back the newest step, a turn or a rollback; also one that never ended."""
+def undo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Undo the newest step: a turn is removed, what a rollback removed is restored.
+
+    Args:
+        talk: The thread.
+        confirm: As for `rollback`.
+
+    Raises:
+        NothingToUndoError: No step is left.
+    """
     state = yield from talk.known()
     brought = yield from brought_back(state, talk.scope())
     state = {**state, **brought}
@@ -120,8 +168,16 @@ def undo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
     return (yield from settle(talk, state, scope, update, _end(state, update)))
 
 
-def redo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
-    """Make the step again that was undone last."""
+def redo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Redo the step that was undone last; exactly what was there returns.
+
+    Args:
+        talk: The thread.
+        confirm: As for `rollback`.
+
+    Raises:
+        NothingToRedoError: Nothing was undone since the last turn or rollback.
+    """
     state = yield from talk.known()
     state = yield from talk.reached(state, step_places(state.get("redo", [])))
     scope = talk.scope(confirm)
@@ -130,22 +186,24 @@ def redo(talk: Talk, confirm: Confirm | None = None) -> Steps[Moved]:
 
 
 def retry(talk: Talk) -> Steps[Reply]:
-    """The last question's new answer; a turn that stopped goes on.
+    """Answer the last question again; `undo` restores the old answer.
 
-    The graph's own `/retry` does it, so that the question leaves and returns in one run.
+    A turn that an error or a crash stopped goes on instead.
 
     Raises:
         NothingToUndoError: Nothing was asked.
+        UnsayError: As `say`.
     """
     state = yield from talk.known()
     snapshot = yield from talk.snapshot()
     if snapshot.next:
-        return (yield from answer(talk, None))
+        return (yield from resume(talk))
     if read_entry(state["messages"], state.get("turn")).question is not None:
         return (yield from run_turn(talk, {"messages": []}))
     state = yield from talk.reached(state, (), 1)
     retried(state, (), talk.scope().settings.max_message_chars)
-    return (yield from answer(talk, "/retry"))
+    # The graph's own command, so that the question is removed and asked again in one run.
+    return (yield from say(talk, "/retry"))
 
 
 def settle(
@@ -195,10 +253,17 @@ def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -
 
 
 def recall(talk: Talk, words: str) -> Steps[tuple[Find, ...]]:
-    """What was said that bears on some words; the next view shows it.
+    """Search earlier messages and add the matches to the next question's context.
+
+    Args:
+        talk: The thread.
+        words: What to search for; with `embeddings`, also what means the same.
+
+    Returns:
+        At most 20 messages in the transcript's order, each with its turn's number and the reason.
 
     Raises:
-        UnknownThreadError: Nothing was ever said in it.
+        UnknownThreadError: The thread is empty.
         InputError: There are no words.
     """
     state, scope = (yield from talk.known()), talk.scope()

@@ -1,28 +1,24 @@
-"""All threads and runs of a database or a store, for dashboards and for keeping house."""
+"""All threads and runs of a database or a store, for dashboards and maintenance."""
 
 import os
-from typing import Any, Self
+from typing import Self
 
 from langgraph.store.base import BaseStore
 
-from unsay.effects import adrive, drive
-from unsay.history.run import Run
-from unsay.history.runs import RunPage, children, get_run, list_runs
-from unsay.history.threads import SessionPage, ThreadEntry, get_session, search_sessions
+from unsay.conversation.facade import Blocking, OnLoop
+from unsay.conversation.verbs import RegistryVerbs
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
 
 class _Listed:
-    """What both forms of a registry share."""
-
     def __init__(self, store: BaseStore, database: Database | None = None) -> None:
         self._store = store
         self._database = database
 
     @classmethod
     def open(cls, path_or_url: str | os.PathLike[str] | Database | BaseStore) -> Self:
-        """A registry over what a file, an open database, or a host's store holds.
+        """Open a registry over a file, an open database, or a host's store.
 
         Args:
             path_or_url: As for `Conversation.open`, or a LangGraph store.
@@ -41,7 +37,7 @@ class _Listed:
             self._database.close()
 
 
-class Registry(_Listed):
+class Registry(_Listed, RegistryVerbs, Blocking):
     """The threads and runs of a database, for scripts.
 
     Example:
@@ -59,84 +55,6 @@ class Registry(_Listed):
         ['completed']
     """
 
-    def sessions(self, **asked: Any) -> SessionPage:
-        """Threads, the one begun last first.
 
-        Args:
-            **asked: `status`, `labels`, `since`, `until`, `cursor`, `limit`: see
-                `unsay.history.threads.search_sessions`.
-        """
-        return drive(search_sessions(self._store, **asked))
-
-    def session(self, thread_id: str) -> ThreadEntry:
-        """One thread.
-
-        Raises:
-            UnknownThreadError: Nobody ever began it.
-        """
-        return drive(get_session(self._store, thread_id))
-
-    def runs(self, **asked: Any) -> RunPage:
-        """Runs, the one opened first first.
-
-        Args:
-            **asked: `thread_id`, `status`, `phase`, `labels`, `parent_run_id`, `since`,
-                `until`, `cursor`, `limit`: see `unsay.history.runs.list_runs`.
-        """
-        return drive(list_runs(self._store, **asked))
-
-    def run(self, thread_id: str, run_id: str) -> Run:
-        """One run.
-
-        Raises:
-            UnknownRunError: There is no such run.
-        """
-        return drive(get_run(self._store, thread_id, run_id))
-
-    def children(self, run_id: str) -> list[Run]:
-        """The runs that this one started, in any thread."""
-        return drive(children(self._store, run_id))
-
-    def close(self) -> None:
-        """Close the file, where the registry opened it."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class AsyncRegistry(_Listed):
+class AsyncRegistry(_Listed, RegistryVerbs, OnLoop):
     """The same registry for async code, such as a route beside a server's graph."""
-
-    async def sessions(self, **asked: Any) -> SessionPage:
-        """See `Registry.sessions`."""
-        return await adrive(search_sessions(self._store, **asked))
-
-    async def session(self, thread_id: str) -> ThreadEntry:
-        """See `Registry.session`."""
-        return await adrive(get_session(self._store, thread_id))
-
-    async def runs(self, **asked: Any) -> RunPage:
-        """See `Registry.runs`."""
-        return await adrive(list_runs(self._store, **asked))
-
-    async def run(self, thread_id: str, run_id: str) -> Run:
-        """See `Registry.run`."""
-        return await adrive(get_run(self._store, thread_id, run_id))
-
-    async def children(self, run_id: str) -> list[Run]:
-        """See `Registry.children`."""
-        return await adrive(children(self._store, run_id))
-
-    async def close(self) -> None:
-        """See `Registry.close`."""
-        self._close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()

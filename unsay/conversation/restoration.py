@@ -27,12 +27,23 @@ CUT = "cut-"
 """How the ids of cuts begin."""
 
 
-def restore(talk: Talk, what: str, confirm: Confirm | None = None) -> Steps[Moved]:
-    """Bring back what was forgotten or cut, a folded topic's words, or one message of a cut.
+def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
+
+    `undo` removes it again.
+
+    Args:
+        talk: The thread.
+        what: A branch's id: its messages return to their place, and what is there now becomes a
+            branch. The id of a message of a branch: it returns to its place, everything else
+            stays. A topic's id or label: contexts hold its words until the topic changes. An id
+            of `forgotten()`, or of a message or topic that was forgotten: contexts hold it again;
+            of several messages only this one, with what belongs to it.
+        confirm: As for `rollback`.
 
     Raises:
-        UnknownBranchError: Nothing has this id or label.
-        ConflictError: It stands there already, or its place is gone.
+        UnknownBranchError: No branch, topic or message has this id.
+        ConflictError: It is there already, its place is gone, or a turn is under way.
     """
     state = yield from talk.settled()
     scope = talk.scope(confirm)
@@ -193,18 +204,26 @@ def _unfolded(state: State, scope: Scope, topic: Topic) -> Update:
     return update
 
 
-def pick(talk: Talk, message_ids: Sequence[str], source: str) -> Steps[Moved]:
-    """Put messages of another branch at the end of the record.
+def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
+    """Copy messages of another branch to the end of the transcript; `undo` removes them.
+
+    Args:
+        talk: The thread.
+        message_ids: In the order wanted; tool calls come with their results. The last must be an
+            answer.
+        from_: The id of a branch or of a thread.
 
     Raises:
         UnknownBranchError: There is no such branch, or a message is not in it.
+        UnknownThreadError: There is no such thread.
         InputError: They do not end in an answer.
+        ConflictError: A turn is under way.
     """
     state = yield from talk.settled()
     scope = talk.scope()
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids={message_ids!r} names no messages: give a list of ids")
-    messages = yield from _messages_of(talk, source)
+    messages = yield from _messages_of(talk, from_)
     said = {m.id for m in spoken(messages)}
     chosen = [m for m in whole(messages, message_ids) if m.id in said]
     if not chosen or not is_answer(chosen[-1]):
@@ -215,7 +234,7 @@ def pick(talk: Talk, message_ids: Sequence[str], source: str) -> Steps[Moved]:
     line = line_of(state)
     base = line.id_at(len(line.messages) - 1)
     taken = line.positions() if line.before is None else {m.id for m in chosen}
-    copies = _copies(chosen, taken, f"{source}\x00{base}", source)
+    copies = _copies(chosen, taken, f"{from_}\x00{base}", from_)
     update = Update(messages=list(copies))
     update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
     return (yield from settle(talk, state, scope, update, copies[-1].id))

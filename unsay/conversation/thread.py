@@ -238,7 +238,7 @@ class Talk:
         return (yield from whole(state, self.scope()))
 
     def record(self) -> Steps[list[AnyMessage]]:
-        """All of the thread's record, empty for a thread that does not exist."""
+        """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
         return list((yield from self.read()).get("messages", []))
 
     def read(self) -> Steps[State]:
@@ -288,7 +288,13 @@ class Talk:
         yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
-        """Put messages on the record without a run; the next turn judges the answers."""
+        """Add messages to the transcript without a model call.
+
+        The next turn judges the answers among them, and rolls them back if they fail.
+
+        Args:
+            messages: Anything that LangChain reads as messages.
+        """
         given = [
             m if m.id else m.model_copy(update={"id": str(uuid4())})
             for m in convert_to_messages(list(messages))
@@ -337,7 +343,11 @@ class Talk:
         )
 
     def timeline(self) -> Steps[Timeline]:
-        """The thread as a person sees it."""
+        """Return the turns, their scores and topics, the checkpoints and the branches.
+
+        Raises:
+            UnknownThreadError: The thread is empty.
+        """
         return self.timeline_now((yield from self.whole()))
 
     def timeline_now(self, state: Mapping[str, Any]) -> Timeline:

@@ -60,18 +60,21 @@ class JudgedSummary:
 
 
 def judge_summaries(
-    talk: Talk, sample: int | None = SAMPLE, seed: int = 0
+    talk: Talk, sample: int | None = SAMPLE, *, seed: int = 0
 ) -> Steps[tuple[JudgedSummary, ...]]:
-    """Have some of a thread's summaries judged; nothing of the thread changes but what was spent.
+    """Judge the summaries that contexts hold in place of older messages.
+
+    The judge grades each beside the messages that it replaces. Nothing changes in the thread
+    except its usage account.
 
     Args:
         talk: The thread.
-        sample: How many at most; `None` is all.
-        seed: Another one chooses others; the same one chooses the same of the same summaries.
+        sample: How many are judged at most; `None` judges all.
+        seed: Chooses the sample; the same seed chooses the same of the same summaries.
 
     Raises:
+        UnknownThreadError: The thread is empty.
         InputError: `sample` is under 1.
-        UnknownThreadError: Nothing was ever said.
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")

@@ -150,34 +150,58 @@ def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
     return text is None or text == ("" if asked is None else text_of(asked))
 
 
-def decided(talk: Talk, decision: Any) -> Steps[Opening]:
-    """What to hand the graph so that a person's decision reaches the drafts it is about.
+def say(
+    talk: Talk, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+) -> Steps[Reply]:
+    """Answer a message; the answer is judged, and rolled back as often as it has to be.
+
+    A message that was sent before and never answered, because of a crash or an error, goes on
+    where it stopped.
+
+    With a `turn_id` the same message may be sent any number of times, by any process: it is in
+    the transcript once, its answer is paid for once, and every call returns that answer. A
+    command such as `/undo` runs once. The answer is the one that was stored first, also when a
+    rollback or a retry has removed it from the transcript since: to ask again, use a new id.
+    Only `purge` forgets ids.
+
+    Args:
+        talk: The thread.
+        text: The user's words, or a slash command.
+        documents: What a search found for them. Each is judged first, and removed if it is not
+            relevant to the question.
+        turn_id: The caller's name for this turn, of 1 to 200 printable characters; it becomes the
+            message's id. `None` makes one, which the reply holds.
 
     Raises:
-        NothingToUndoError: No decision is due.
+        InputError: The message cannot be answered; nothing was stored.
+        ModelError: The model failed; the question is kept.
+        StorageError: The database failed; what was stored before is intact.
+        ConflictError: A decision is due first, or other words have this `turn_id`.
     """
-    snapshot = yield from talk.snapshot()
-    if not snapshot.interrupts:
-        raise NothingToUndoError("No decision is due in this thread; say something")
-    return Opening(value=Command(resume=decision))
-
-
-def answer(
-    talk: Talk,
-    text: str | None,
-    *,
-    decision: Any = None,
-    documents: Sequence[str] = (),
-    turn_id: str | None = None,
-) -> Steps[Reply]:
-    """Say something, or go on with a turn that stopped, to its end."""
-    if decision is None:
-        opening = yield from open_turn(talk, text, documents, turn_id)
-    else:
-        opening = yield from decided(talk, decision)
+    opening = yield from open_turn(talk, text, documents, turn_id)
     if opening.reply is not None:
         return opening.reply
     return (yield from run_turn(talk, opening.value, turn_id))
+
+
+def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
+    """Finish a turn that an error, a crash or a due decision stopped.
+
+    Args:
+        talk: The thread.
+        decision: For drafts that all failed: `"approve"`, `"reject"` or
+            `{"decisions": [{"type": …}]}`; `None` just goes on.
+
+    Raises:
+        NothingToUndoError: No turn was stopped.
+    """
+    if decision is None:
+        opening = yield from open_turn(talk, None)
+        return (yield from run_turn(talk, opening.value))
+    snapshot = yield from talk.snapshot()
+    if not snapshot.interrupts:
+        raise NothingToUndoError("No decision is due in this thread; say something")
+    return (yield from run_turn(talk, Command(resume=decision)))
 
 
 def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:

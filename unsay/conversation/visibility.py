@@ -18,6 +18,7 @@ from unsay.judging.verdict import relevance
 from unsay.judging.vocabulary import vocabulary
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import text_of
+from unsay.operations import pin as pinning
 from unsay.operations.commands import places_of_turns, topic_called, turns_named
 from unsay.operations.forget import (
     Cause,
@@ -31,7 +32,7 @@ from unsay.operations.forget import (
     topic_entry,
 )
 from unsay.operations.pending import read_entry
-from unsay.operations.pin import leading, pin, pinned_ids, unpin
+from unsay.operations.pin import leading, pinned_ids
 from unsay.operations.rollback import with_step
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -40,27 +41,46 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(talk: Talk) -> Steps[tuple[Pin, ...]]:
-    """The pins of a thread, the one set first first."""
+    """List the pins, oldest first; `page` names the offloaded segment that holds the message.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+    """
     return tuple((yield from talk.known()).get("pins", []))
 
 
-def set_pin(talk: Talk, message_id: str | None, turn: int | None = None) -> Steps[tuple[Pin, ...]]:
-    """Pin a message or a turn, by default the newest turn; all pins that there are then.
+def pin(
+    talk: Talk, message_id: str | None = None, *, turn: int | None = None
+) -> Steps[tuple[Pin, ...]]:
+    """Pin a message: always include it in the context, with its tool calls and results.
+
+    While a rollback has the message removed, the pin has no effect.
+
+    Args:
+        talk: The thread.
+        message_id: Of any message of the conversation; `None` pins a whole turn.
+        turn: The turn's number; `None` is the newest.
+
+    Returns:
+        All pins, the new ones last.
 
     Raises:
-        UnknownBranchError: The message is not on the record.
-        InputError: It is no part of the conversation, or nothing was answered yet.
-        ConflictError: It is pinned already, or forgotten, or there are too many pins.
+        UnknownThreadError: The thread is empty.
+        UnknownBranchError: The message is not in the transcript.
+        InputError: It is a command or a notice, or nothing was answered yet.
+        ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
     """
     state, scope = (yield from talk.known()), talk.scope()
     if message_id is None:
         state, said = yield from _turns(talk, state, turn)
-        update = pin(state, scope, leading(state["messages"], said))
+        update = pinning.pin(state, scope, leading(state["messages"], said))
     elif any(message.id == message_id for message in state["messages"]):
         _check_said(state["messages"], message_id)
-        update = pin(state, scope, [message_id])
+        update = pinning.pin(state, scope, [message_id])
     else:
-        update = pin(state, scope, [message_id], pages=(yield from _page(talk, state, message_id)))
+        update = pinning.pin(
+            state, scope, [message_id], pages=(yield from _page(talk, state, message_id))
+        )
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
 
@@ -100,41 +120,71 @@ def _check_said(messages: Sequence[AnyMessage], message_id: str) -> None:
         )
 
 
-def take_pin_off(
-    talk: Talk, message_id: str | None, turn: int | None = None
+def unpin(
+    talk: Talk, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
-    """Take a pin off, or those of a turn, by default the newest; the pins that are left.
+    """Remove a pin.
+
+    Args:
+        talk: The thread.
+        message_id: Of the pinned message; `None` removes the pins of a whole turn.
+        turn: The turn's number; `None` is the newest.
+
+    Returns:
+        The pins that are left.
 
     Raises:
+        UnknownThreadError: The thread is empty.
         UnknownBranchError: The message is not pinned.
+        InputError: There is no such turn.
     """
     state, scope = (yield from talk.known()), talk.scope()
     names = [message_id or ""]
     if message_id is None:
         state, names = yield from _turns(talk, state, turn)
-    update = unpin(state, scope, names)
+    update = pinning.unpin(state, scope, names)
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
 
 
 def forgotten(talk: Talk) -> Steps[tuple[Forgotten, ...]]:
-    """What is forgotten, the oldest first."""
+    """List what is forgotten, oldest first.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+    """
     return tuple((yield from talk.known()).get("forgotten", []))
 
 
 def forget(
     talk: Talk,
-    what: str | None,
-    through: str | None,
-    reason: str,
+    what: str | None = None,
+    through: str | None = None,
+    *,
     turns: str | int | None = None,
+    reason: str = "",
 ) -> Steps[Forgotten]:
-    """Leave a message, a span, some turns or a topic out of all views.
+    """Forget messages: never send them to a model again; the transcript keeps them.
+
+    Contexts, recall, topic detection and the summaries of other topics leave them out, and tool
+    calls go together with their results. Pins on them are removed. Summaries that include them are
+    written again. `restore` or `undo` makes them visible again.
+
+    Args:
+        talk: The thread.
+        what: A message's id, or a topic's id or label: all messages of the topic until now. Later
+            messages on the same subject are a new topic.
+        through: Id of the last message of a span that begins at the message `what`.
+        turns: Instead of these a turn's number, or `"3-5"`.
+        reason: In your words, for the list of what is forgotten.
 
     Raises:
-        UnknownBranchError: Nothing on the record is called so.
-        InputError: The question that waits is meant, or not one thing alone.
-        ConflictError: It is forgotten already, a turn is under way, or too much is forgotten.
+        UnknownThreadError: The thread is empty.
+        UnknownBranchError: No message or topic has this id or label.
+        InputError: The question that waits for its answer is meant, or not exactly one of `what`
+            and `turns` is given.
+        ConflictError: It is forgotten already, a turn is under way, a label is ambiguous, or
+            64 things or 1,000 messages are forgotten already.
     """
     if (what is None) == (turns is None):
         raise InputError(f"what={what!r} and turns={turns!r}: give one of them")
@@ -205,14 +255,29 @@ def remember(talk: Talk, state: State, what: str) -> Steps[Moved | None]:
     return (yield from _take(talk, state, talk.scope(), step))
 
 
-def forget_results(
-    talk: Talk, below: float, question: str | None, reason: str
+def forget_tool_results(
+    talk: Talk, below: float = 0.3, *, question: str | None = None, reason: str = ""
 ) -> Steps[Forgotten | None]:
-    """Show a line in the place of the tool results that bear on no question.
+    """Replace the tool results that are relevant to no question by a short line.
+
+    Only the current topic is searched, as far as the state holds it. The calls and pinned results
+    stay. With `judging="model"` the judge scores each result. Otherwise the score is by the words
+    that result and question share: 0.2 for none, 0.5 and more for some. A result that cannot be
+    scored stays.
+
+    Args:
+        talk: The thread.
+        below: A result with a lower score is forgotten, from 0 to 1.
+        question: What the results are compared with; `None` takes the topic's questions.
+        reason: In your words, for the list of what is forgotten.
+
+    Returns:
+        What was forgotten; `None` if every result scored enough.
 
     Raises:
-        InputError: The score is none.
-        ConflictError: A turn is under way, or too much is forgotten.
+        UnknownThreadError: The thread is empty.
+        InputError: `below` is not from 0 to 1.
+        ConflictError: A turn is under way, or too much is forgotten already.
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is no score: give a number from 0 to 1")
