@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.cli.terminal import NO_END, NO_START, Wrap, wrapped
+from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of
 
-TEXTS = st.text(alphabet="ab cd\n、。「」漢字かな.", max_size=80)
+TEXTS = st.text(alphabet="ab cd\n、。「」漢字かな.👨👩\u200d🇯🇵\u0301", max_size=80)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,54 @@ TEXTS = st.text(alphabet="ab cd\n、。「」漢字かな.", max_size=80)
 def test_lines(text: str, columns: int, expected: str) -> None:
     """Lines break between words, and in Japanese anywhere the rules allow."""
     assert expected == wrapped(text, columns=columns)
+
+
+FAMILY, FLAG, THUMB, KEYCAP = "👨‍👩‍👧", "🇯🇵", "👍🏽", "1️⃣"
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        pytest.param("", 0, id="nothing"),
+        pytest.param("abc –…", 6, id="narrow"),
+        pytest.param("漢字かな。", 10, id="Japanese"),
+        pytest.param("ｶﾅ", 2, id="half width"),
+        pytest.param(FAMILY, 2, id="family"),
+        pytest.param(FLAG, 2, id="flag"),
+        pytest.param(FLAG + "🇫🇷", 4, id="two flags"),
+        pytest.param(THUMB, 2, id="skin tone"),
+        pytest.param(KEYCAP, 2, id="keycap"),
+        pytest.param("e\u0301", 1, id="combining mark"),
+        pytest.param("か\u3099", 2, id="combining voiced mark"),
+        pytest.param("a\x00b", 2, id="control character"),
+    ],
+)
+def test_cells(text: str, cells: int) -> None:
+    """A line takes the cells that a terminal draws, however many characters it has."""
+    assert cells == cells_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(FAMILY * 3, [FAMILY * 2, FAMILY], id="families"),
+        pytest.param(FLAG * 3, [FLAG * 2, FLAG], id="flags"),
+        pytest.param(THUMB * 3, [THUMB * 2, THUMB], id="skin tones"),
+        pytest.param("e\u0301" * 5, ["e\u0301" * 4, "e\u0301"], id="combining marks"),
+        pytest.param("か\u3099" * 3, ["か\u3099" * 2, "か\u3099"], id="combining voiced marks"),
+        pytest.param(f"ab {FAMILY}です", ["ab", f"{FAMILY}で", "す"], id="mixed"),
+    ],
+)
+def test_no_line_ends_within_what_is_drawn_as_one(text: str, expected: list[str]) -> None:
+    """A family, a flag or a letter with its mark stays together, also in a stream of characters."""
+    wrap = Wrap(columns=4)
+    streamed = "".join(map(wrap.feed, text)) + wrap.end()
+    assert expected == wrapped(text, columns=4).split("\n") == streamed.split("\n")
+
+
+def test_a_cut_line_keeps_to_its_cells() -> None:
+    """A text that is cut for a table ends between two drawn characters."""
+    assert f"{FAMILY * 2}…" == one_line(FAMILY * 5, 5)
 
 
 def test_indent_keeps_cells_free() -> None:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 import click
+from wcwidth import iter_graphemes
 
 from unsay.cli.strings import Labels
 from unsay.conversation.results import Event, Reply
@@ -75,7 +76,12 @@ class Wrap:
         """Whether a line may end between the held word and this character."""
         if not self._word or char in NO_START or self._word[-1] in NO_END:
             return False
-        return cells_of(char) == 2 or cells_of(self._word[-1]) == 2
+        last = next(filter(cells_of, reversed(self._word)), "")
+        if cells_of(char) < 2 and cells_of(last) < 2:
+            return False
+        # Characters that a terminal joins to one, such as a flag's two, take fewer cells together.
+        apart = cells_of(self._word) + cells_of(char)
+        return cells_of(char) > 0 and cells_of(self._word + char) == apart
 
     def _flush(self) -> str:
         word, self._word = self._word, ""
@@ -98,11 +104,11 @@ class Wrap:
     def _split(self, word: str) -> str:
         """A word, broken where even a line of its own is too short for it."""
         done = ""
-        for char in word:
-            if self._too_long(char):
+        for cluster in iter_graphemes(word):
+            if self._too_long(cluster):
                 done += self._new_line()
-            done += char
-            self._column += cells_of(char)
+            done += cluster
+            self._column += cells_of(cluster)
         return done
 
 
@@ -271,9 +277,6 @@ GAP = " │ "
 _JOINERS = "\u200c\u200d"
 
 
-_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-
-
 def clean(text: str) -> str:
     r"""The text without what would steer a terminal; its lines and indents stay.
 
@@ -312,14 +315,14 @@ def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) ->
     left, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
     first, second = (one_line(head, width) for head in heads)
     rows = [_row(one, two, width) for one, two in zip_longest(left, right, fillvalue="")]
-    head = _row(click.style(_padded(first, width), bold=True), click.style(second, bold=True), 0)
+    head = _row(click.style(padded(first, width), bold=True), click.style(second, bold=True), 0)
     return "\n".join([head, *rows])
 
 
 def _row(left: str, right: str, width: int) -> str:
-    return f"{_padded(left, width)}{GAP}{right}".rstrip()
+    return f"{padded(left, width)}{GAP}{right}".rstrip()
 
 
-def _padded(line: str, cells: int) -> str:
-    seen = "".join(char for char in line if unicodedata.category(char) not in _ZERO_WIDTH)
-    return line + " " * (cells - cells_of(seen))
+def padded(line: str, cells: int) -> str:
+    """Return a line with blanks added, so that it takes this many cells."""
+    return line + " " * (cells - cells_of(line))

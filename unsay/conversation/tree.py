@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from wcwidth import iter_graphemes
+
 from unsay.conversation.timeline import Timeline, TurnView
 from unsay.messages.content import cells_of, preview
 from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
@@ -164,8 +166,9 @@ def one_line(text: str, cells: int) -> str:
     line = "".join(_safe(char) for char in preview(text, _READ_CHARS))
     if cells_of(line) <= cells:
         return line
-    ends = accumulate(cells_of(char) for char in line)
-    return line[: sum(end < cells for end in ends)].rstrip() + "…"
+    clusters = list(iter_graphemes(line))
+    fitting = sum(end < cells for end in accumulate(map(cells_of, clusters)))
+    return "".join(clusters[:fitting]).rstrip() + "…"
 
 
 def _safe(char: str) -> str:

@@ -5,7 +5,6 @@ answers one call. Reading invents nothing: what a message lacks is not listed.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from wcwidth import width
 
 from unsay.types import Language
 
@@ -75,8 +75,12 @@ def preview(text: str, limit: int = 60) -> str:
 
 
 def cells_of(text: str) -> int:
-    """How many terminal cells a line takes; East Asian wide characters take two."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    """Return how many terminal cells a line takes; control characters take none.
+
+    >>> cells_of("漢字"), cells_of("👨‍👩‍👧"), cells_of("x̄")
+    (4, 2, 1)
+    """
+    return width(text, control_codes="ignore")
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
