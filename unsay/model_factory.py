@@ -1,4 +1,4 @@
-"""The models behind names, and whatever else a caller may give as one."""
+"""A model from a name, or from any other kind of value that a caller may give as one."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -26,7 +26,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
-    """Something that can be invoked, from anything that a caller may give.
+    """Return a Runnable from any model that a caller may give.
 
     Raises:
         MissingModelError: A name was given, but no key or address for it.
@@ -63,11 +63,8 @@ def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
 
 
 def _loop_safe_client() -> dict[str, Any]:
-    """An HTTP client that keeps no connection of one event loop for the next.
-
-    LangChain shares one among all loops of the process, and a connection that was kept by a
-    loop that has ended fails in the next one. A proxy set for LangChain needs its own client.
-    """
+    # LangChain shares one HTTP client among all event loops of the process, and a connection that
+    # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.
     if environ.get("OPENAI_PROXY"):
         return {}
     limits = import_module("httpx").Limits(max_keepalive_connections=0)

@@ -1,4 +1,4 @@
-"""Presets, and the words in which a setting that cannot be is refused."""
+"""Presets, and the errors that refuse an impossible setting."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,24 +39,20 @@ PRESETS: Mapping[str, Values] = MappingProxyType(
 """Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
 
 TYPO = 0.8
-"""How alike a name must be to one of ours to be taken for it. One letter lost, doubled, changed or
-swapped with the next lies over it for every setting; what an orchestrator makes of a service called
-unsay (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) lies under it. Own measurement."""
+"""Likeness from which a name counts as a misspelt setting. One letter lost, doubled, changed or
+swapped is above it for every setting; what an orchestrator makes of a service named unsay
+(`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) is below it. Own measurement."""
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
-    """The name that was probably meant; `None` where nothing is near.
-
-    The words of a name may stand in another order.
-    """
+    """Return the name that was probably meant, its words in any order; `None` if none is near."""
     wanted = str(name).lower()
     likeness, found = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
     return found if likeness >= least else None
 
 
 def _likeness(one: str, other: str) -> float:
-    """How alike two names are, from 0 to 1, as they are or with their words in order."""
-    one_sorted, other_sorted = ("_".join(sorted(each.split("_"))) for each in (one, other))
+    one_sorted, other_sorted = ("_".join(sorted(name.split("_"))) for name in (one, other))
     spelt = SequenceMatcher(None, one, other).ratio()
     return float(max(spelt, SequenceMatcher(None, one_sorted, other_sorted).ratio()))
 
@@ -66,58 +62,42 @@ class Layers:
     """The values of all sources, as they were given."""
 
     below: Values
-    """The file's, and over them the environment's."""
+    """The file's, overridden by the environment's."""
 
     given: Values
-    """The arguments', and over them a run's."""
+    """The arguments', overridden by a run's."""
 
     def merged(self) -> dict[str, Any]:
-        """The strongest value of each setting that any source names.
+        """Return the strongest value of each setting that any source names.
 
         Raises:
             ConfigurationError: There is no such preset.
         """
         named = {**self.below, **self.given}
-        preset = preset_values(named.get("preset"), named.get("presets"))
+        name, own = named.get("preset"), named.get("presets")
+        # What is not a text or not a mapping is refused later, where pydantic validates it.
+        theirs = own if isinstance(own, Mapping) else {}
+        preset: dict[str, Any] = {}
+        if isinstance(name, str):
+            if name not in PRESETS and name not in theirs:
+                known = sorted({*PRESETS, *map(str, theirs)})
+                raise ConfigurationError(
+                    f"There is no preset {name!r}{hint(name, known)}: write one of "
+                    f"{', '.join(map(repr, known))}, or add it under `presets`"
+                )
+            values = theirs.get(name)
+            preset = {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
         return {**self.below, **preset, **self.given}
 
 
-def preset_values(name: object, own: object) -> Values:
-    """What a preset sets.
-
-    Args:
-        name: Of the preset; what is no text sets nothing, and is refused where it is validated.
-        own: Presets of the user's: new ones, or other values for some of ours.
-
-    Raises:
-        ConfigurationError: There is no such preset.
-    """
-    theirs = own if isinstance(own, Mapping) else {}
-    if not isinstance(name, str):
-        return {}
-    if name not in PRESETS and name not in theirs:
-        known = sorted({*PRESETS, *map(str, theirs)})
-        raise ConfigurationError(
-            f"There is no preset {name!r}{hint(name, known)}: write one of "
-            f"{', '.join(map(repr, known))}, or add it under `presets`"
-        )
-    values = theirs.get(name)
-    return {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
-
-
 def hint(name: object, names: Iterable[str]) -> str:
-    """Words that name what was probably meant; empty where nothing is near."""
+    """Return a question that names what was probably meant; empty if nothing is near."""
     meant = nearest(name, names)
     return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
 def refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
-    """The error of ours that names each fault, and for a wrong word the nearest right one.
-
-    Args:
-        error: As pydantic found it.
-        names: Of all settings.
-    """
+    """Return an error that names each fault, and for a wrong word the nearest of `names`."""
     known = list(names)
     faults = "; ".join(_fault(each, known) for each in error.errors())
     return ConfigurationError(f"These settings cannot be used: {faults}")
@@ -135,17 +115,12 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Refuse a variable that is nearly the name of a setting.
+    """Refuse an environment variable that is nearly the name of a setting.
 
-    What is not near any is left alone: others may put variables of their own under the prefix.
-
-    Args:
-        variables: Of the environment.
-        names: Of all settings.
-        prefix: Of our variables.
+    What is not near any is ignored: others may put variables of their own under the prefix.
 
     Raises:
-        ConfigurationError: One is nearly right.
+        ConfigurationError: A variable is nearly right.
     """
     known = list(names)
     for variable in sorted(variables):

@@ -1,4 +1,4 @@
-"""What can be set, where it is read from, and what one run may override.
+"""All settings, where they are read from, and which of them one run may override.
 
 Sources, the strongest first: a run's `Context`, arguments, the preset that the
 strongest of the sources names, the environment (`UNSAY_…`), the file `unsay.toml`
@@ -38,61 +38,53 @@ BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
 
 
-class Spending(BaseSettings):
-    """The part of the settings that limits what models cost and how hard they are pressed."""
+class BudgetSettings(BaseSettings):
+    """Limits on what models cost, and on how many calls they get at a time.
+
+    The task budget starts again with each task; the agent budget counts each agent within a task.
+    For every budget `None` means no limit.
+    """
 
     session_budget_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Most tokens of a whole conversation; `None` is no limit."""
-
     task_budget_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Most tokens of one task; it starts anew with the next. `None` is no limit."""
-
     agent_budget_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Most tokens of each agent within a task; `None` is no limit."""
-
     session_budget_cost: Positive | None = None
-    """Most that a whole conversation costs, in the currency of `prices`; `None` is no limit."""
+    """In the currency of `prices`, as are the two below."""
 
     task_budget_cost: Positive | None = None
-    """Most that one task costs; `None` is no limit."""
-
     agent_budget_cost: Positive | None = None
-    """Most that each agent within a task costs; `None` is no limit."""
-
     budget_mode: BudgetMode = "ask"
-    """What happens to a call that a budget has no room for: `hard` refuses it, `ask` waits for a
-    person's word, `soft` warns. Source: Zhang 2026, chapter 7.9 (approval is its advice)."""
+    """What happens to a call that would exceed a budget: `hard` refuses it, `ask` asks a person,
+    `soft` warns. Source: Zhang 2026, chapter 7.9 (approval is its advice)."""
 
     budget_warning: Share = 0.8
-    """From this share of a budget on a call comes with a warning. Source: Zhang 2026, 7.5."""
+    """Share of a budget from which each call gets a warning. Source: Zhang 2026, 7.5."""
 
     backpressure: tuple[tuple[Share, Annotated[int, Field(ge=0, le=600_000)]], ...] = BACKPRESSURE
-    """From each share of a budget on, how many milliseconds a call waits; empty never waits."""
+    """By share of a budget, how many milliseconds a call waits; empty never waits."""
 
     prices: dict[str, dict[PriceKind, Price]] = Field(default={})
-    """By model name, what a million tokens cost: `input` and `output`, and where they differ from
-    `input` also `cache_read` and `cache_creation`."""
+    """Cost of a million tokens by model name: `input` and `output`; also `cache_read` and
+    `cache_creation` where they differ from `input`."""
 
     fallback_model: str | None = None
-    """Name of the model that answers while the first one's circuit is open; `None` is none."""
+    """Name of the model that answers while the first one's circuit is open; `None` for none."""
 
     circuit_failures: Annotated[int, Field(ge=1, le=1000)] = 5
-    """After so many failures in a row a model is left alone."""
+    """Failures in a row after which a model gets no calls for `circuit_reset_seconds`."""
 
     circuit_reset_seconds: Seconds = 60.0
-    """For so long; then probes are let through."""
-
     circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
-    """So many probes must answer before a model serves everybody again."""
+    """Probes that must succeed before such a model gets all calls again."""
 
     parallel_calls: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """How many calls of one process stand before a model at once; more wait in line."""
+    """Calls of one process that a model gets at once; more wait in a queue."""
 
     waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
-    """How many may wait in line; more are refused."""
+    """Longest queue; further calls are refused."""
 
     call_wait_seconds: Seconds = 60.0
-    """How long one waits in line before it is refused."""
+    """Time in the queue after which a call is refused."""
 
     @field_validator("prices")
     @classmethod
@@ -112,80 +104,79 @@ class Spending(BaseSettings):
         return self
 
 
-class Showing(BaseSettings):
-    """The part of the settings that says what views hold and what they leave out."""
+class ContextSettings(BaseSettings):
+    """What the context of a model call holds and what it leaves out."""
 
     strategy: Literal["three_stage", "summarizing", "sliding", "null"] = "three_stage"
-    """What views leave out, within each topic where `topics` is `fold`: the middle, for which a
-    summary stands; the oldest, for which a summary stands; the oldest; nothing."""
+    """What is left out within each topic: the middle, replaced by a summary; the oldest messages,
+    replaced by a summary; the oldest messages; nothing."""
 
     context_window_tokens: Annotated[int, Field(ge=1_000)] | None = None
-    """What a request and its answer may take together; `None` takes what the model's own profile
-    says, else 200,000. Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
+    """Most tokens of a request and its answer together; `None` reads the model's own profile, else
+    200,000. Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
 
     window_messages: Annotated[int, Field(ge=5, le=200)] = 50
-    """How many of the newest messages a sliding view shows. Source: Shannon, history window."""
+    """Newest messages in a `sliding` context. Source: Shannon, history window."""
 
     primers: Annotated[int, Field(ge=0, le=1000)] = 3
-    """How many of the first messages no view leaves out. Source: Zhang 2026, chapter 7.4."""
+    """First messages that are always included. Source: Zhang 2026, chapter 7.4."""
 
     recents: Annotated[int, Field(ge=0, le=1000)] = 20
-    """How many of the newest messages are never folded. Source: Zhang 2026, chapter 7.4."""
+    """Newest messages that are never compacted. Source: Zhang 2026, chapter 7.4."""
 
     recall_tokens: Annotated[int, Field(ge=0)] = 1_500
-    """What recalled messages may cost in one view at most; 0 recalls nothing by itself."""
+    """Most tokens of recalled messages in one context; 0 turns automatic recall off."""
 
     recall_share: Share = 0.5
-    """Of the room that a fold leaves, the share that recalled messages may take at most."""
+    """Most of the room left by a compaction that recalled messages may take."""
 
     recall_floor: Share = 0.25
-    """A message is recalled that has at least this share of what the best one has in common with
-    the question. Source: own measurement."""
+    """Least relevance of a recalled message, as a share of the best one's. Source: own measurement."""
 
     recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.75
-    """A message is recalled unasked that has at least so many times what the best message has in
-    common with the question that is shown anyway; 0 compares with nothing. Source: own measurement."""
+    """Least relevance of a recalled message, as a multiple of the best message's that is included
+    anyway; 0 compares with nothing. Source: own measurement."""
 
     memory_tools: Literal["auto", "on", "off"] = "auto"
-    """Whether the model may fetch tool results and folded messages itself: `on` with every chat
-    model, `auto` where it has tools of the user's anyway."""
+    """Whether the model may fetch tool results and compacted messages itself: `on` with every chat
+    model, `auto` only where it has tools of the user's."""
 
 
 HOME = "home"
-"""`UNSAY_HOME` is where the command line keeps its database; it is no setting."""
+"""`UNSAY_HOME`, where the command line keeps its database, is not a setting."""
 
 
-class Settings(Showing, Spending):
-    """Everything that can be set; immutable once read."""
+class Settings(ContextSettings, BudgetSettings):
+    """All settings; immutable once read."""
 
     model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
 
     model: str | None = None
-    """Name of the answering model for `langchain-openai`; `None` means that one must be given."""
+    """Name of the answering model for `langchain-openai`; `None` when one is passed."""
 
     judge_model: str | None = None
-    """Name of the judge; `None` means the answering model judges itself."""
+    """Name of the judge; `None` lets the answering model judge itself."""
 
     summarizer_model: str | None = None
-    """Name of the model that summarizes folded topics; `None` means the local summary."""
+    """Name of the model that summarizes; `None` summarizes without a model."""
 
     title_model: str | None = None
-    """Name of the model that names threads; `None` means the first question's words."""
+    """Name of the model that names threads; `None` takes the words of the first question."""
 
     judging: Literal["model", "local", "off"] = "model"
-    """`model` asks a judge, `local` only the pre-judge, `off` leaves all answers unscored."""
+    """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
 
     judge_format: Literal["auto", "text"] = "auto"
     """`auto` asks for structured output first; `text` reads the judge's words alone."""
 
     quality_threshold: Share = 0.5
-    """An answer that scores under it fails and is taken back. Source: LayerX's article on forgetting (2025)."""
+    """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
 
     checkpoint_threshold: Share = 0.8
-    """An answer that scores it or more becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
+    """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
 
     max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often one turn may be taken back before it ends as `on_exhausted` says."""
+    """Most rollbacks of one turn before it ends as `on_exhausted` says."""
 
     on_exhausted: Literal["deliver", "ask"] = "deliver"
     """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
@@ -194,21 +185,20 @@ class Settings(Showing, Spending):
     """`live` streams drafts as they are written; `held` sends an answer once it has passed."""
 
     checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
-    """What makes a checkpoint: an answer's `score`, a `task_start`, an `instruction` that lasts, a
-    turn with a `tool_step`, an `error` (the last good point before it). A person's `order` always
-    does."""
+    """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, a turn
+    with a `tool_step`, an `error` (the last good point before it). A person's `order` always does."""
 
     topics: Literal["fold", "off"] = "fold"
-    """`fold` leaves finished topics out of the model's view; `off` shows the whole record."""
+    """`fold` leaves finished topics out of the context; `off` includes the whole transcript."""
 
     language: Literal["auto", "en", "ja"] = "auto"
-    """Language of prompts and notices; `auto` follows the user's newest words."""
+    """Language of prompts and notices; `auto` follows the user's newest message."""
 
     system_prompt: str | None = None
-    """First words of every view; `None` sends no system prompt of ours."""
+    """First message of every context; `None` adds none of ours."""
 
     judge_timeout_seconds: Seconds = 30.0
-    """After it a judge counts as silent and the answer stays unscored."""
+    """Time after which a judge counts as silent and the answer stays unscored."""
 
     model_timeout_seconds: Seconds = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
@@ -217,23 +207,22 @@ class Settings(Showing, Spending):
     """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
 
     lease_seconds: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 20.0
-    """After so long without a sign of life a writer has lost its thread. Shorter than
-    `thread_wait_seconds`, so that whoever waits outlasts a writer that died elsewhere."""
+    """Time without renewal after which a writer loses its thread. Shorter than
+    `thread_wait_seconds`, so that a waiting writer outlasts one that died elsewhere."""
 
     max_tool_steps: Annotated[int, Field(ge=1, le=100)] = 8
-    """How many times one draft may go from the model to its tools and back."""
+    """Most rounds of one draft from the model to its tools and back."""
 
     max_tool_result_bytes: Annotated[int, Field(ge=1_000)] = 65_536
-    """A larger tool result is shown to the model as a record with its beginning; the record of
-    the thread keeps it whole. Source: Goa-AI, MaxToolResultContentBytes."""
+    """Of a larger tool result the context holds the beginning; the transcript keeps it whole.
+    Source: Goa-AI, MaxToolResultContentBytes."""
 
     max_message_chars: Annotated[int, Field(ge=1)] = 200_000
-    """Longest accepted message, in characters."""
+    """Longest accepted message."""
 
     live_messages: Annotated[int, Field(ge=2)] = 200
-    """How many messages of a thread the state holds at most. The oldest folded ones beyond it lie
-    in the store: they stay on the record, and come back when somebody goes back to them. Words of
-    the topic under way stay until it alone has twice as many."""
+    """Most messages of a thread in the state. Older compacted ones are offloaded to the store and
+    loaded again when needed. Messages of the current topic stay until it alone has twice as many."""
 
     max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
     """How many of the newest injected answers one turn judges; older ones stay unscored."""
@@ -242,17 +231,17 @@ class Settings(Showing, Spending):
     """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
 
     history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
-    """How many lines of `state_history` are kept."""
+    """Entries of `state_history` that are kept."""
 
     checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
-    """How many unnamed checkpoints are kept: the newest half all, older ones ever sparser; named
-    ones are kept until 200."""
+    """Unnamed checkpoints that are kept: the whole newest half, older ones ever sparser. Of named
+    ones 200 are kept."""
 
     preset: str | None = None
     """`chat`, `debugging`, `long_task`, or a name under `presets`; `None` sets nothing."""
 
     presets: dict[str, dict[str, Any]] = Field(default={})
-    """Settings by the name of a preset: new ones, or other values for those of ours."""
+    """Settings by the name of a preset: new presets, or other values for built-in ones."""
 
     _layers: Layers = PrivateAttr(default=Layers(below={}, given={}))
 
@@ -289,19 +278,13 @@ class Settings(Showing, Spending):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        cls, *_: Any, **sources: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take the values as they were merged."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
+        """Read only the arguments, in which `_read` has merged all sources."""
+        return (sources["init_settings"],)
 
     def for_run(self, context: "Context | None") -> "Settings":
-        """The settings of one run, with what its context overrides.
+        """Return the settings of one run, with the overrides of its context.
 
         Raises:
             ConfigurationError: An override is impossible.
@@ -317,7 +300,7 @@ class Settings(Showing, Spending):
 
 
 class _RunSettings(Settings):
-    """Settings of one run: no file is read anew, which would block an event loop."""
+    """Settings of one run; reading the file again would block an event loop."""
 
     def __init__(self, layers: Layers) -> None:
         self._read(layers)
@@ -331,53 +314,21 @@ class Context:
     """
 
     quality_threshold: float | None = None
-    """See `Settings.quality_threshold`."""
-
     checkpoint_threshold: float | None = None
-    """See `Settings.checkpoint_threshold`."""
-
     max_rollbacks: int | None = None
-    """See `Settings.max_rollbacks`."""
-
     on_exhausted: Literal["deliver", "ask"] | None = None
-    """See `Settings.on_exhausted`."""
-
     stream: Literal["live", "held"] | None = None
-    """See `Settings.stream`."""
-
     judging: Literal["model", "local", "off"] | None = None
-    """See `Settings.judging`."""
-
     language: Literal["auto", "en", "ja"] | None = None
-    """See `Settings.language`."""
-
     system_prompt: str | None = None
-    """See `Settings.system_prompt`."""
-
     preset: str | None = None
-    """See `Settings.preset`."""
-
     window_messages: int | None = None
-    """See `Settings.window_messages`."""
-
     primers: int | None = None
-    """See `Settings.primers`."""
-
     recents: int | None = None
-    """See `Settings.recents`."""
-
     session_budget_tokens: int | None = None
-    """See `Settings.session_budget_tokens`."""
-
     task_budget_tokens: int | None = None
-    """See `Settings.task_budget_tokens`."""
-
     agent_budget_tokens: int | None = None
-    """See `Settings.agent_budget_tokens`."""
-
     budget_mode: BudgetMode | None = None
-    """See `Settings.budget_mode`."""
-
     labels: dict[str, str] | None = None
     """Words of the host's own, kept with the run and its events, to search by."""
 

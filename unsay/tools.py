@@ -1,7 +1,7 @@
-"""Tools with consequences: beside a tool stands what takes its calls back.
+"""Tools with consequences: `@reversible` attaches to a tool the function that undoes its calls.
 
-A rollback takes words off the record. What a tool did in the world stays, unless the tool says how
-it is taken back.
+A rollback removes messages from the transcript. What a tool did in the world stays, unless the tool
+says how to undo it.
 """
 
 import asyncio
@@ -20,45 +20,33 @@ from unsay.errors import ConfigurationError
 T = TypeVar("T")
 
 KEY = "__unsay_reversal__"
-"""Where a tool, or the function that it is made of, carries its reversal."""
+"""Attribute of a tool, or of the function that it is made of, that holds its reversal."""
 
 OURS = {"unsay": "memory"}
-"""What the metadata of our own tools says."""
+"""The metadata of our own tools."""
 
 WHOLE = ("args", "result")
-"""Parameters that stand for all of a call's arguments, and for the words of its result."""
+"""Parameters that receive all arguments of a call, and the text of its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reversal:
-    """How the calls of one tool are taken back."""
+    """How to undo the calls of one tool; the fields are the arguments of `reversible`."""
 
-    undo: Callable[..., Any] | None
-    """Takes one call back; `None` for a tool without consequences, whose calls need nothing."""
-
-    confirm: bool
-    """Whether a person is asked before."""
-
-    idempotent: bool
-    """Whether `undo` may be called again for a call where nobody knows if it ran."""
-
-    describe: Callable[..., str] | str | None
-    """What is taken back, in words; `None` names the tool and its arguments."""
-
-    @classmethod
-    def none(cls) -> "Reversal":
-        """Of a tool of which nothing is said."""
-        return cls(undo=None, confirm=False, idempotent=False, describe=None)
+    undo: Callable[..., Any] | None = None
+    confirm: bool = False
+    idempotent: bool = False
+    describe: Callable[..., str] | str | None = None
 
     def blocking(self, args: Mapping[str, Any], result: str) -> None:
-        """Take a call back, an asynchronous `undo` on an event loop of its own."""
+        """Undo a call, an asynchronous `undo` on an event loop of its own."""
         made = self._made(args, result)
         if inspect.isawaitable(made):
             with ThreadPoolExecutor(max_workers=1) as pool:
                 pool.submit(copy_context().run, asyncio.run, _awaited(made)).result()
 
     async def awaiting(self, args: Mapping[str, Any], result: str) -> None:
-        """Take a call back without blocking the event loop."""
+        """Undo a call without blocking the event loop."""
         if inspect.iscoroutinefunction(self.undo):
             await self._made(args, result)
             return
@@ -67,7 +55,7 @@ class Reversal:
             await made
 
     def words(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
-        """The call in words; a description that fails is replaced by the tool and its arguments."""
+        """Describe a call; if `describe` fails, by the name of the tool and its arguments."""
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
             if isinstance(self.describe, str):
@@ -79,7 +67,7 @@ class Reversal:
         return plain
 
     def _made(self, args: Mapping[str, Any], result: str) -> Any:
-        assert self.undo is not None  # noqa: S101 - calls without consequences are never taken back
+        assert self.undo is not None  # noqa: S101 - calls without consequences are never undone
         return self.undo(**_given(self.undo, args, result))
 
 
@@ -94,23 +82,23 @@ def reversible(
     idempotent: bool = False,
     describe: Callable[..., str] | str | None = None,
 ) -> Callable[[T], T]:
-    """Say how the calls of a tool are taken back when a rollback takes them off the record.
+    """Declare how to undo the calls of a tool when a rollback removes them from the transcript.
 
     Args:
-        undo: Takes one call back, blocking or asynchronous. Its parameters are `args`, all the
-            call's arguments; `result`, the words that the call gave; or arguments of the call by
-            name. `None` says that the tool has no consequences: it is never reported.
-        confirm: Ask a person before; without their yes the call stays as it is.
-        idempotent: Whether `undo` may run a second time for one call: after a crash it then does,
-            and otherwise the call is reported as one that may have been taken back.
-        describe: What is taken back, for the person who is asked or told: a function with the
+        undo: Undoes one call, blocking or asynchronous. Its parameters are `args`, all arguments
+            of the call; `result`, the text that the call returned; or arguments of the call by
+            name. `None` declares that the tool has no consequences: it is never reported.
+        confirm: Ask a person before; unless they agree, the call is not undone.
+        idempotent: Whether `undo` may run twice for one call: after a crash it then runs again,
+            and otherwise the call is reported as one that may have been undone.
+        describe: Describes the call to the person who is asked or notified: a function with the
             same parameters, or a text such as `"the order {order_id}"`.
 
     Returns:
-        A decorator for a function or a LangChain tool; the same object comes back.
+        A decorator for a function or a LangChain tool; it returns the same object.
 
     Raises:
-        ConfigurationError: `undo` or `describe` has a parameter that the tool's calls have not.
+        ConfigurationError: `undo` or `describe` has a parameter that no call of the tool fills.
 
     Example:
         >>> booked = []
@@ -138,29 +126,26 @@ def reversible(
 
 
 def reversal_of(target: Any) -> Reversal | None:
-    """How a tool's calls are taken back; `None` where nobody said."""
+    """Return how to undo a tool's calls; `None` if that was never declared."""
     parts = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
     found = (getattr(each, KEY, None) for each in parts)
     return next((each for each in found if isinstance(each, Reversal)), None)
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:
-    """Whether one of our own tools is among them, and not one of the user's that is called so."""
+    """Whether our own tool of this name is among the tools; a user's tool does not count."""
     return any(each.name == name and each.metadata == OURS for each in tools)
 
 
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's arguments with those that the model left to the tool's defaults."""
+    """Return a call's arguments, completed with the tool's plain defaults."""
     schema = target.args_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(args)
     fields = schema.model_fields.items()
     defaults = {name: field.default for name, field in fields if not field.is_required()}
-    return {**{n: v for n, v in defaults.items() if _is_plain(v)}, **args}
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
+    plain = (str, int, float, bool, type(None))
+    return {**{name: value for name, value in defaults.items() if isinstance(value, plain)}, **args}
 
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The values that travel between the parts of unsay, all plain and frozen.
+"""The values that the packages exchange, all plain and frozen.
 
 What LangGraph checkpoints is the TypedDicts at the end: JSON values and
 messages only, because classes come back as dicts under strict msgpack.
@@ -67,13 +67,13 @@ class Exchange:
     """One question and its answer, with just enough around them to judge."""
 
     question: str
-    """The user's words; empty when an answer was injected without a question."""
+    """Empty when an answer was injected without a question."""
 
     answer: str
-    """The answer's text; empty when the model returned nothing."""
+    """Empty when the model returned nothing."""
 
     earlier: tuple[tuple[str, str], ...] = ()
-    """Earlier (question, answer) pairs of the same thread, oldest first, at most a few."""
+    """A few earlier pairs of question and answer of the thread, oldest first."""
 
     truncated: bool = False
     """Whether the provider said that the answer hit its length limit."""
@@ -84,27 +84,26 @@ class Verdict:
     """What a judge said about one answer."""
 
     outcome: Outcome
-    """Passed may checkpoint, failed may roll back, unscored changes nothing."""
+    """Passed may become a checkpoint, failed may roll back, unscored changes nothing."""
 
     score: float | None
     """From 0 to 1; `None` exactly when the outcome is unscored."""
 
     reason: str
-    """Why, in one sentence; for unscored, what went wrong with the judge."""
+    """One sentence; for unscored, what went wrong with the judge."""
 
     source: Judge
-    """Who judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreVerdict:
-    """What can be said about an exchange without asking a model."""
+    """The verdict of the local checks on an exchange, without a model."""
 
     score: float
     """From 0 to 1, from surface features alone."""
 
     decided: bool
-    """Whether the case is obvious: no model need be asked."""
+    """Whether the case is obvious, so that no model need be asked."""
 
     reason: str
     """The strongest signal, in one English sentence."""
@@ -115,49 +114,41 @@ class PreVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMemory:
-    """What a detector may know about one topic of a thread."""
+    """What a topic detector sees of one topic of a thread."""
 
     topic_id: str
-    """Stable within the thread."""
-
     texts: tuple[str, ...]
-    """Texts of the topic's messages, questions and answers, oldest first, the newest few."""
+    """The newest few questions and answers of the topic, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicShift:
-    """Where a question stands among the topics of a thread."""
+    """The topic that a question belongs to: the current, a new or an earlier one."""
 
     kind: ShiftKind
-    """`same` as the current topic, a `new` one, or `back` to an earlier one."""
-
     similarity: float
-    """To the topic in question, from 0 to 1."""
+    """To that topic, or for a `new` one to the current topic; from 0 to 1."""
 
     topic_id: str | None = None
-    """The earlier topic for `back`; `None` otherwise."""
+    """The earlier topic for `back`; else `None`."""
 
 
 class TopicDetector(Protocol):
-    """Tells whether a question goes on, changes the subject, or returns.
+    """Tells whether a question continues the topic, changes it, or returns to an earlier one.
 
-    A detector is pure: no model, clock, randomness or input and output.
+    A detector is pure: no model, clock, randomness, input or output.
     """
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Place a question among the topics.
+        """Assign a question to a topic; `back` only with the id of one of `others`.
 
         Args:
             question: The user's newest message.
             current: The topic of the turn before; it has at least one text.
             others: Earlier topics, the most recently left one first.
-
-        Returns:
-            The shift; `back` only with the id of one of `others`.
         """
-        ...
 
 
 class Checkpoint(TypedDict):

@@ -77,7 +77,7 @@ def _compensation(
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     said = None if result is None else text_of(result)
-    name, shown = call["name"], reversal or Reversal.none()
+    name, shown = call["name"], reversal or Reversal(undo=None)
     return Compensation(
         key=f"{call['id']}@{message.id}",
         tool_call_id=call["id"] or "",
