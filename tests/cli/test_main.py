@@ -2,17 +2,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
 
 import click
 import pytest
 
 from tests.cli.conftest import Run
-from unsay.cli.main import HOMES, cli
+from unsay.cli.main import HOMES, PARAMETERS, cli
+from unsay.operations.command_table import COMMANDS, SLASH_COMMANDS
 
+DOCS = Path(__file__).parents[2] / "docs"
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
 PROBE = f"""
 import sys
-from unsay.cli.main import HOMES, cli
+from unsay.cli.main import cli
 try:
     cli(sys.argv[1:], prog_name="unsay")
 finally:
@@ -61,6 +64,20 @@ def test_what_must_be_instant_loads_nothing_heavy(
     )
     assert "loaded:" == done.stderr.splitlines()[-1].strip()
     assert done.stdout or arguments == ["nonsense"]
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    """`docs/commands.md` is what its script writes."""
+    script = run_path(str(DOCS / "generate_commands.py"))
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert page == script["commands_page"](), "run python docs/generate_commands.py"
+
+
+def test_every_command_is_available_somewhere() -> None:
+    """An entry of the table is a command of the chat, of the command line, or of both."""
+    assert [] == [each.name for each in COMMANDS if not (each.module or each.chat)]
+    assert {each.name for each in SLASH_COMMANDS} == {each.name for each in COMMANDS if each.chat}
+    assert {each.name for each in COMMANDS} >= PARAMETERS.keys()
 
 
 def test_version(run: Run) -> None:
