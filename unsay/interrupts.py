@@ -1,19 +1,24 @@
-"""Asking a person about rejected drafts or spent budgets, and reading any front end's answer.
+"""Interrupts that ask a person, and answers of any front end.
 
 Source: LangChain's human-in-the-loop request (`action_requests`,
 `review_configs`) and the Agent Inbox answers (`accept`, `edit`, `response`,
 `ignore`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from langgraph.types import interrupt
 
 from unsay.budget.limits import Check
 from unsay.errors import InputError
+from unsay.history.compensations import Compensation
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.state import State
+
+T = TypeVar("T")
 
 ACTION = "deliver_answer"
 """Name of the action that a person decides about."""
@@ -48,35 +53,56 @@ class Decision:
     """The edited answer, or what the next attempt is told."""
 
 
+def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
+    """Interrupt the run until a person's answer can be read; a wrong one is asked again.
+
+    Args:
+        request: The interrupt's payload.
+        read: Reads the answer; raises `InputError`, whose text becomes the next description.
+    """
+    while True:
+        try:
+            return read(interrupt(request))
+        except InputError as error:
+            actions = [{**e, "description": str(error)} for e in request["action_requests"]]
+            request = {**request, "action_requests": actions}
+
+
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """The interrupt's payload: the best draft, its score, and what may be decided."""
+    """Ask about rejected drafts: the best one, its score, and what may be decided."""
     turn = state["turn"]
     best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
     reasons = " / ".join(each["reason"] for each in turn["rejections"])
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    request = {
-        "name": ACTION,
-        "args": args,
-        "arguments": args,
-        "description": texts.ask_person.format(reasons=reasons),
-    }
-    allowed = ["approve", "edit", "reject", "respond"]
-    review = {"action_name": ACTION, "allowed_decisions": allowed}
-    return {"action_requests": [request], "review_configs": [review]}
+    action = _action(ACTION, args, texts.ask_person.format(reasons=reasons))
+    return _request([action], ["approve", "edit", "reject", "respond"])
 
 
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
-    """The interrupt's payload for a call that a budget has no room for: which, and by how much."""
-    limits = [asdict(gauge) for gauge in over.exceeded]
-    args = {"limits": limits}
-    request = {
-        "name": SPENDING,
-        "args": args,
-        "arguments": args,
-        "description": texts.ask_budget.format(limits="; ".join(map(str, over.exceeded))),
-    }
-    review = {"action_name": SPENDING, "allowed_decisions": ["approve", "reject"]}
-    return {"action_requests": [request], "review_configs": [review]}
+    """Ask about a call that a budget has no room for: which, and by how much."""
+    args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
+    words = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
+    return _request([_action(SPENDING, args, words)], ["approve", "reject"])
+
+
+def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
+    """Ask about calls of tools that are to be taken back, one action a call."""
+    actions = []
+    for call in calls:
+        args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
+        words = texts.ask_undo.format(call=call.description)
+        actions.append(_action(f"undo_{call.tool}", args, words))
+    return _request(actions, ["approve", "reject"])
+
+
+def _action(name: str, args: dict[str, Any], description: str) -> dict[str, Any]:
+    # Front ends read the arguments under one of two names.
+    return {"name": name, "args": args, "arguments": args, "description": description}
+
+
+def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any]:
+    reviews = [{"action_name": each["name"], "allowed_decisions": allowed} for each in actions]
+    return {"action_requests": actions, "review_configs": reviews}
 
 
 def read_permission(answer: Any) -> bool:
@@ -118,6 +144,22 @@ def read_decision(answer: Any) -> Decision:
     if kind in ("edit", "respond") and not text.strip():
         raise InputError(f"A decision to {kind} needs words: {answer!r} has none")
     return Decision(kind=kind, text=text)
+
+
+def read_approvals(answer: Any, count: int) -> list[bool]:
+    """A yes or no to each of several actions; one answer alone counts for all of them.
+
+    Raises:
+        InputError: They are others, or too few or many; the interrupt stays open.
+    """
+    given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
+    decisions = given if isinstance(given, list) else [given] * count
+    if len(decisions) != count:
+        raise InputError(f"{answer!r} has {len(decisions)} decisions; give {count}, one an action")
+    kinds = [read_decision(each).kind for each in decisions]
+    if set(kinds) - {"approve", "reject"}:
+        raise InputError(f"{answer!r}: approve or reject what is to be taken back")
+    return [kind == "approve" for kind in kinds]
 
 
 def _first(answer: Any) -> Mapping[str, Any]:

@@ -229,6 +229,37 @@ class Update(Working, total=False):
     messages: list[Any]
 
 
+def as_ours(state: State) -> State:
+    """A state of which no message that is missing was removed by a host."""
+    head = state.get("ledger")
+    return {**state, "ledger": {**head, "ends": []}} if head else state
+
+
+def with_update(state: State, update: Update) -> State:
+    """A state after an update that a step of ours makes."""
+    if not update:
+        return state
+    if "messages" not in update:
+        return as_ours({**state, **update})
+    messages = merge_messages(state.get("messages", []), [update["messages"]])
+    return as_ours({**state, **update, "messages": messages})
+
+
+class StateDraft:
+    """A state to which a node applies one update after the other, and the updates as one."""
+
+    def __init__(self, state: State) -> None:
+        self.state, self.update = as_ours({"messages": [], **state}), Update()
+
+    def apply(self, update: Update) -> None:
+        """Apply the next update; its messages are written after those of the updates before."""
+        self.state = with_update(self.state, update)
+        writes = [*self.update.get("messages", []), *update.get("messages", [])]
+        self.update = {**self.update, **update}
+        if writes:
+            self.update["messages"] = writes
+
+
 def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
     """The part of the record that the state let go of; `None` where the record is whole.
 

@@ -33,7 +33,6 @@ from unsay.operations.offload import (
     seal,
     unmarked,
     whole,
-    with_moved,
     without_sealed,
 )
 from unsay.operations.record_events import EMPTY
@@ -41,7 +40,7 @@ from unsay.operations.rollback import turns_left
 from unsay.operations.segment_window import PAGE_MESSAGES, opened_words
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
-from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
+from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of, with_update
 from unsay.storage.segments import Page, read_back
 from unsay.types import Offloaded, Segment, Topic, Unfolded
 
@@ -122,7 +121,7 @@ def asked(state: State) -> State:
 
 def sealed_by(state: State, run: Scope) -> State:
     """The state once what is too much is sealed."""
-    return with_moved(state, drive(seal(state, run)))
+    return with_update(state, drive(seal(state, run)))
 
 
 def shown(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +181,7 @@ def test_what_was_sealed_returns_as_it_was(at: Situation) -> None:
     before = shown(at.state)
     now = sealed_by(at.state, run)
     assert before == shown(drive(whole(now, run)))
-    assert before == shown(with_moved(now, drive(reach(now, run, {None}))))
+    assert before == shown(with_update(now, drive(reach(now, run, {None}))))
 
 
 @given(situations(), st.data())
@@ -191,7 +190,7 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
     wanted = data.draw(st.sampled_from(at.state["messages"])).id
-    there = with_moved(now, drive(reach(now, run, {wanted})))
+    there = with_update(now, drive(reach(now, run, {wanted})))
     assert wanted in {m.id for m in there["messages"]}
     live = [m.id for m in there["messages"]]
     assert live == [m.id for m in at.state["messages"]][-len(live) :]
@@ -435,7 +434,7 @@ def test_what_came_again_takes_its_old_place() -> None:
     again = [m.model_copy() for m in state["messages"]]
     again[1] = AIMessage("in other words", id="a0.0")
     both: State = {**now, "messages": merge_messages(now["messages"], [again])}
-    there = with_moved(both, drive(came_again(both, run)))
+    there = with_update(both, drive(came_again(both, run)))
     pending = now["messages"][-1]
     assert [*again, pending] == there["messages"]
     assert {m.id for m in state["messages"][:8]} - {"a0.0"} == run.journal.returned
@@ -465,7 +464,7 @@ def test_so_many_turns_are_there(turns: int) -> None:
     """The state holds as many answered turns as are asked for, as far as there are any."""
     run = scope(InMemoryStore())
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
-    there = with_moved(now, drive(reach(now, run, (), turns=turns)))
+    there = with_update(now, drive(reach(now, run, (), turns=turns)))
     assert turns_left(there["messages"]) >= min(turns, 6)
 
 
@@ -494,6 +493,6 @@ def test_older_pages_are_still_told_of() -> None:
     }
     newer = sealed_by(grown, run)
     assert 2 == len(pages_of(newer, run))
-    back = with_moved(newer, drive(reach(newer, run, {"later q0.0"})))
+    back = with_update(newer, drive(reach(newer, run, {"later q0.0"})))
     assert shown(grown) == shown(back)
     assert shown(older)["topics"] == back["topics"][:3]

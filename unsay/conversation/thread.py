@@ -18,12 +18,11 @@ from unsay.history.compensations import Compensation, Report
 from unsay.history.run import run_named_after
 from unsay.history.threads import find_session, read_journal, revise
 from unsay.messages.content import text_of
-from unsay.nodes.evaluate_quality import open_turn as begun
 from unsay.operations.commands import parse_command
 from unsay.operations.compensate import finish
 from unsay.operations.compensation_plan import book
 from unsay.operations.offload import reach, whole
-from unsay.operations.pending import read_entry
+from unsay.operations.pending import open_turn, read_entry
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import turns_left
 from unsay.operations.run_lifecycle import DIED, give_up_run
@@ -61,7 +60,7 @@ def reopened(thread_id: str, state: Mapping[str, Any], journal: Sequence[Any]) -
     """
     after: Any = {**state, "messages": [*state.get("messages", []), *journal]}
     run_id = run_named_after(thread_id, journal[-1].id)
-    turn = begun(after, read_entry(after["messages"], state.get("turn")), run_id)
+    turn = open_turn(after, read_entry(after["messages"], state.get("turn")), run_id)
     return {"messages": list(journal), "turn": turn}
 
 

@@ -189,14 +189,13 @@ def _refuses_structure(error: Exception) -> bool:
     )
 
 
-def judge_documents(state: State, scope: Scope, turn: Turn, update: Update) -> Steps[Update]:
+def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     """Judge the documents that came with the question; each that fails goes alone.
 
     Args:
-        state: With what the update so far has made of it.
+        state: As the turn begins.
         scope: Of the run.
         turn: The turn that is being opened; failed documents leave its pending messages.
-        update: So far.
     """
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
@@ -212,12 +211,12 @@ def judge_documents(state: State, scope: Scope, turn: Turn, update: Update) -> S
         if verdict.outcome == "failed":
             failed.append(document.id or "")
             reasons.append(verdict.reason)
-    result = Update(messages=[*update.get("messages", []), *stamped])
+    result = Update(messages=stamped)
     result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
         judged: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
         result.update((yield from _set_aside(judged, scope, turn, failed, " / ".join(reasons))))
-        result["messages"] = [*update.get("messages", []), *stamped, *result["messages"]]
+        result["messages"] = [*stamped, *result["messages"]]
     return result
 
 

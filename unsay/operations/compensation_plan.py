@@ -6,18 +6,15 @@ one must be. See `unsay.operations.compensate`, which takes the calls back once 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from langchain_core.messages import AnyMessage
-from langgraph.types import interrupt
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError
+from unsay.errors import ConflictError
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation, Entry, list_entries, pack, put_entries
-from unsay.interrupts import read_decision
+from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.operations.compensate import due, due_of, known_entries, reversal_for
-from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of
@@ -197,41 +194,8 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
             f"This takes back what a person must confirm: {names}. Nothing was changed; give "
             "confirm=…, a function that says yes or no to each"
         )
-    request = _request(calls, scope.texts(state.get("messages", [])))
-    while True:
-        try:
-            return _answers(interrupt(request), len(calls))
-        except InputError as error:
-            actions = [{**e, "description": str(error)} for e in request["action_requests"]]
-            request = {**request, "action_requests": actions}
-
-
-def _request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
-    """LangChain's human-in-the-loop request, one action a call."""
-    actions, reviews = [], []
-    for each in calls:
-        args = {"tool": each.tool, "args": dict(each.args), "result": each.result}
-        words = texts.ask_undo.format(call=each.description)
-        action = {"name": f"undo_{each.tool}", "args": args, "arguments": args}
-        actions.append({**action, "description": words})
-        reviews.append({"action_name": action["name"], "allowed_decisions": ["approve", "reject"]})
-    return {"action_requests": actions, "review_configs": reviews}
-
-
-def _answers(answer: Any, count: int) -> list[bool]:
-    """A yes or no to each call; one answer alone counts for all of them.
-
-    Raises:
-        InputError: They are others, or too few or many.
-    """
-    given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
-    each = given if isinstance(given, list) else [given] * count
-    if len(each) != count:
-        raise InputError(f"{answer!r} has {len(each)} decisions; give {count}, one an action")
-    kinds = [read_decision(one).kind for one in each]
-    if set(kinds) - {"approve", "reject"}:
-        raise InputError(f"{answer!r}: approve or reject what is to be taken back")
-    return [kind == "approve" for kind in kinds]
+    request = undo_request(calls, scope.texts(state.get("messages", [])))
+    return ask_person(request, lambda answer: read_approvals(answer, len(calls)))
 
 
 def _owed(entry: Entry, scope: Scope, *, returned: bool) -> Owed:

@@ -25,7 +25,7 @@ from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.segment_window import first_waiting, page_ends
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages, offloaded_of
+from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import Head, pack_pages
 from unsay.storage.segments import Page, put_page, read_back
 from unsay.types import Checkpoint, Offloaded, Segment, Topic, Unfolded
@@ -287,26 +287,7 @@ def whole(state: State, scope: Scope) -> Steps[State]:
     if head is None or scope.store is None or scope.thread_id is None:
         return state
     pages = yield from read_back(scope.store, scope.thread_id, head, None)
-    return with_moved(state, unsealed(state, pages))
-
-
-def with_moved(state: State, update: Update) -> State:
-    """A state after `reach` or `seal`."""
-    if not update:
-        return state
-    writes = update["messages"]
-    gone = {write.id for write in writes if write.type == "remove"}
-    if REMOVE_ALL_MESSAGES in gone:
-        messages = merge_messages([], [write for write in writes if write.type != "remove"])
-    else:
-        messages = [message for message in state["messages"] if message.id not in gone]
-    return as_ours({**state, **update, "messages": messages})
-
-
-def as_ours(state: State) -> State:
-    """A state whose record was moved by us: nothing of it was taken away by a host."""
-    head = state.get("ledger", EMPTY)
-    return {**state, "ledger": {**head, "ends": []}}
+    return with_update(state, unsealed(state, pages))
 
 
 def unsealed(state: State, pages: Sequence[Page]) -> Update:

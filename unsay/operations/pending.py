@@ -1,14 +1,27 @@
-"""What entered the record since the last turn ended."""
+"""Pending input: the messages that no turn has answered, and the turn that will."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.errors import EmptyMessageError, MessageTooLongError
+from unsay.effects import Steps
+from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError
+from unsay.history.branch import Label, take_back
 from unsay.messages.annotations import is_answer, is_document, is_notice, is_question, mark_of
 from unsay.messages.content import has_other_content, text_of
-from unsay.types import Turn
+from unsay.operations.rollback import (
+    OPERATIONS,
+    keep_cut,
+    line_of,
+    settle,
+    turns_left,
+    with_step,
+    without_retries,
+)
+from unsay.runtime import Scope
+from unsay.state import State, Update, offloaded_of
+from unsay.types import Operation, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +85,60 @@ def _end_of_interrupted(
     if not any(is_question(message) for message in messages[after:]):
         return None
     return next(i for i in range(after, len(messages)) if messages[i].type == "human")
+
+
+def open_turn(state: State, entry: Entry, run_id: str) -> Turn:
+    """The turn that answers the pending messages."""
+    messages = state["messages"]
+    return Turn(
+        number=turns_left(messages, offloaded_of(state)) + 1,
+        run_id=run_id,
+        question_id=None if entry.question is None else entry.question.id,
+        pending=[m.id or "" for m in messages[entry.start :]],
+        base=line_of(state).id_at(entry.start - 1),
+        done=entry.question is None,
+        rejections=[],
+        rollbacks=0,
+        extra_attempts=0,
+        cuts=[],
+        draft_cuts=[],
+        context_reason=None,
+        guidance=None,
+        new_topic=False,
+        checkpoints_due=[],
+    )
+
+
+def repair_interrupted(state: State, scope: Scope, entry: Entry, *, undone: bool) -> Steps[Update]:
+    """Remove the question of a turn that never ended; its rollbacks become steps to undo.
+
+    Args:
+        state: As the next turn begins.
+        scope: Of the run.
+        entry: The pending input.
+        undone: Whether it is an undo, which takes the interrupted turn back by itself.
+    """
+    if not entry.interrupted:
+        return Update()
+    turn = state["turn"]
+    base = line_of(state).id_at(entry.interrupted.start - 1)
+    if undone:
+        step = Operation(kind="turn", base=base, cuts=turn["cuts"])
+        return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
+    kept = [m.id or "" for m in state["messages"][entry.start :]]
+    cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
+    try:
+        change = yield from without_retries(state, scope, base, cause, kept)
+    except ConflictError:  # what its rejected drafts had removed is no longer kept
+        change = take_back(line_of(state), base, label=cause, keep=kept)
+    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    update = settle(state, change, refs)
+    scope.tell("set_aside", reason=cause.reason)
+    rejected = [name for name in turn["cuts"] if name not in turn["draft_cuts"]]
+    if rejected:
+        end = change.line.id_at(len(change.line.messages) - len(kept) - 1)
+        update.update(with_step(state, Operation(kind="rollback", base=end, cuts=rejected)))
+    return update
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
