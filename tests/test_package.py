@@ -1,12 +1,24 @@
 import subprocess
 import sys
+from collections import defaultdict
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import unsay
 
 LIGHT = "import sys, unsay; print(sorted(m for m in ('langgraph', 'pydantic', 'langchain_core') if m in sys.modules))"
+
+
+PACKAGE = Path(unsay.__file__).parent
+NODES = {
+    "create_checkpoint",
+    "detect_topic_change",
+    "evaluate_quality",
+    "process_message",
+    "rollback",
+}
 
 
 @pytest.mark.parametrize("name", unsay.__all__)
@@ -37,3 +49,32 @@ def test_the_exported_graph_has_neither_checkpointer_nor_store() -> None:
 
     assert graph.checkpointer is None
     assert graph.store is None
+
+
+def test_nodes_holds_the_five_nodes_and_nothing_else() -> None:
+    """A reader of these five files understands the agent."""
+    assert NODES | {"__init__"} == {
+        path.stem for path in (PACKAGE / "nodes").iterdir() if path.suffix
+    }
+
+
+def test_no_file_name_occurs_in_two_packages() -> None:
+    """A name finds its file; only `base.py` and a node's verb in `operations/` occur twice."""
+    packages = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        packages[path.stem].add(path.parent.name)
+    twice = {name for name, where in packages.items() if len(where) > 1} - {"__init__", "base"}
+
+    assert twice <= NODES
+    assert all(packages[name] <= {"nodes", "operations"} for name in twice)
+
+
+@pytest.mark.parametrize(("folder", "most"), [("nodes", 250)])
+def test_files_are_short(folder: str, most: int) -> None:
+    """A file is read in one sitting."""
+    lengths = {
+        str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines())
+        for path in (PACKAGE / folder).rglob("*.py")
+    }
+
+    assert {} == {name: length for name, length in lengths.items() if length > most}
