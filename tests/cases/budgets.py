@@ -24,8 +24,9 @@ from unsay.budget.limits import (
     is_active,
     pressure,
 )
+from unsay.effects import drive
 from unsay.errors import BudgetExceededError
-from unsay.llm.budget_accounts import SharedBook
+from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
 from unsay.settings import BACKPRESSURE
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
@@ -143,31 +144,35 @@ def record_twice(case: Case, folder: Path) -> Seen:
 def _booked(case: Case, folder: Path, *, times: int) -> Seen:
     del folder
     usage, amount = _amount(case["given"])
-    shared = SharedBook(_limits(case["params"]), book=_book(case["given"]))
+    store, key = InMemoryStore(), case["given"].get("idempotency_key", "key")
+    keep_book(store, "t", _book(case["given"])).blocking()
+    account = ThreadAccount(store, "t", wait_seconds=60)
     for _ in range(times):
-        shared.settle(amount, key=case["given"].get("idempotency_key", "key"), place=PLACE)
-    return Seen(state=_recorded(shared.book, usage))
+        drive(account.settle(amount, key=key, place=PLACE))
+    return Seen(state=_recorded(drive(account.read()), usage))
 
 
 def record_retry_after_store_failure(case: Case, folder: Path) -> Seen:
     """A call's usage, booked again under the same key after the store failed."""
     del folder
     usage, amount = _amount(case["given"])
-    store, script = InMemoryStore(), list(case["given"]["store"])
+    script = list(case["given"]["store"])
 
-    def keep(book: Book) -> None:
-        if script.pop(0) == "raises":
-            raise ConnectionError("the store is down")
-        store.put(("budgets",), case["given"]["idempotency_key"], {**book})
+    class Scripted(InMemoryStore):
+        def put(self, *args: Any, **more: Any) -> None:
+            if script.pop(0) == "raises":
+                raise ConnectionError("the store is down")
+            super().put(*args, **more)
 
-    shared = SharedBook(_limits(case["params"]), keep=keep)
+    store = Scripted()
+    account = ThreadAccount(store, "t", wait_seconds=60)
     for answer in list(script):
         try:
-            shared.settle(amount, key=case["given"]["idempotency_key"], place=PLACE)
+            drive(account.settle(amount, key=case["given"]["idempotency_key"], place=PLACE))
         except ConnectionError:
             assert answer == "raises"
-    rows = store.search(("budgets",))
-    kept: Any = rows[0].value if rows else new_book()
+    rows = store.search(("unsay", "budgets"))
+    kept = drive(kept_book(store, "t"))
     return Seen(state={**_recorded(kept, usage), "stored_rows": len(rows)})
 
 
@@ -175,17 +180,17 @@ def concurrent_reserve(case: Case, folder: Path) -> Seen:
     """How many of some calls, made by threads at one instant, are granted."""
     del folder
     given = case["given"]
-    shared, start = SharedBook(_limits(case["params"])), Barrier(given["parallel"])
+    account, start = ThreadAccount(None, "t", wait_seconds=60), Barrier(given["parallel"])
+    limits = _limits(case["params"])
 
     def call(number: int) -> bool:
         start.wait()
         try:
-            found = shared.reserve(
-                Amount(tokens=given["estimated"]), key=f"call-{number}", place=PLACE
-            )
+            amount = Amount(tokens=given["estimated"])
+            grant = drive(account.reserve(limits, amount, key=f"call-{number}", place=PLACE))
         except BudgetExceededError:
             return False
-        return found.outcome == "granted"
+        return grant.check.outcome == "granted"
 
     with ThreadPoolExecutor(given["parallel"]) as pool:
         granted = sum(pool.map(call, range(given["parallel"])))

@@ -22,7 +22,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.graph.builder import Graph
-from unsay.llm.budget_accounts import kept_book
+from unsay.llm.usage_account import kept_book
 from unsay.messages.annotations import is_notice, mark_of
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.testing.scripted_models import ScriptedDetector

@@ -21,7 +21,7 @@ from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import CircuitOpenError, ModelUnavailableError
 from unsay.graph.builder import build_graph
-from unsay.llm.budget_accounts import kept_book
+from unsay.llm.usage_account import kept_book
 
 JUDGED = {"judge_model": "judge"}
 SPARE = Match(model="spare")

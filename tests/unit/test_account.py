@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,12 +16,17 @@ from unsay.budget.limits import Limit, Limits
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetExceededError
 from unsay.history.purge import purge_store
-from unsay.llm.budget_accounts import SharedBook, keep_book, kept_book
+from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
 from unsay.tokens.pricing import Amount
 
 PLACE = Place(task_id="t")
 HARD = Limits(session=Limit(tokens=1_000), mode="hard")
 CALLERS = 16
+
+
+def opened(store: Any = None) -> ThreadAccount:
+    """An account; without a store it is kept in the object."""
+    return ThreadAccount(store, "t", wait_seconds=60)
 
 
 def used(book: Book) -> list[int]:
@@ -30,7 +36,7 @@ def used(book: Book) -> list[int]:
 
 def test_threads_are_granted_no_more_than_there_is() -> None:
     """They all ask at one instant, again and again, and give back what they did not use."""
-    shared, start = SharedBook(HARD), threading.Barrier(CALLERS)
+    account, start = opened(), threading.Barrier(CALLERS)
 
     def caller(number: int) -> int:
         start.wait()
@@ -38,37 +44,38 @@ def test_threads_are_granted_no_more_than_there_is() -> None:
         for attempt in range(40):
             key = f"{number}-{attempt}"
             try:
-                shared.reserve(Amount(tokens=30), key=key, place=PLACE)
+                drive(account.reserve(HARD, Amount(tokens=30), key=key, place=PLACE))
             except BudgetExceededError:
                 continue
-            assert used(shared.book)[0] <= 1_000
+            assert used(drive(account.read()))[0] <= 1_000
             if attempt % 3:
-                shared.settle(Amount(tokens=attempt % 30), key=key, place=PLACE)
+                drive(account.settle(Amount(tokens=attempt % 30), key=key, place=PLACE))
                 booked += attempt % 30
             else:
-                shared.release(key)
+                drive(account.release(key))
         return booked
 
     with ThreadPoolExecutor(CALLERS) as pool:
         booked = sum(pool.map(caller, range(CALLERS)))
 
-    assert [booked] * 3 == used(shared.book)
+    assert [booked] * 3 == used(drive(account.read()))
     assert 900 < booked <= 1_000
 
 
 def test_one_key_asked_for_by_many_is_held_once() -> None:
     """They are the same call."""
-    shared, start = SharedBook(HARD), threading.Barrier(CALLERS)
+    account, start = opened(), threading.Barrier(CALLERS)
 
     def caller(_: int) -> None:
         start.wait()
-        shared.reserve(Amount(tokens=900), key="k", place=PLACE)
-        shared.settle(Amount(tokens=700), key="k", place=PLACE)
+        drive(account.reserve(HARD, Amount(tokens=900), key="k", place=PLACE))
+        start.wait()
+        drive(account.settle(Amount(tokens=700), key="k", place=PLACE))
 
     with ThreadPoolExecutor(CALLERS) as pool:
         list(pool.map(caller, range(CALLERS)))
 
-    assert [700, 700, 700] == used(shared.book)
+    assert [700, 700, 700] == used(drive(account.read()))
 
 
 def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
@@ -76,44 +83,47 @@ def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
     rows: list[Book] = []
     broken = True
 
-    def keep(book: Book) -> None:
-        if broken:
-            raise OSError("the disk is full")
-        rows.append(book)
+    class Broken(InMemoryStore):
+        def put(self, *args: Any, **more: Any) -> None:
+            if broken:
+                raise OSError("the disk is full")
+            super().put(*args, **more)
+            rows.append(args[2])
 
-    shared = SharedBook(HARD, keep=keep)
+    account = opened(Broken())
     with pytest.raises(OSError, match="full"):
-        shared.settle(Amount(tokens=150), key="k", place=PLACE)
-    assert new_book() == shared.book
+        drive(account.settle(Amount(tokens=150), key="k", place=PLACE))
+    assert new_book() == drive(account.read())
     broken = False
     for _ in range(3):
-        shared.settle(Amount(tokens=150), key="k", place=PLACE)
+        drive(account.settle(Amount(tokens=150), key="k", place=PLACE))
 
-    assert [shared.book] == rows
+    assert [drive(account.read())] == rows
     assert 150 == account_of(rows[0], "session", PLACE)["tokens"]
 
 
 def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
     """The call that was asked about then goes through."""
-    shared = SharedBook(replace(HARD, mode="ask"))
-    first = shared.reserve(Amount(tokens=1_500), key="k", place=PLACE)
-    assert ("ask", new_book()) == (first.outcome, shared.book)
+    limits, account = replace(HARD, mode="ask"), opened()
+    call = partial(account.reserve, limits, Amount(tokens=1_500), key="k", place=PLACE)
+    first = drive(call())
+    assert ("ask", new_book()) == (first.check.outcome, drive(account.read()))
 
-    shared.extend(Amount(tokens=1_500), place=PLACE)
-    second = shared.reserve(Amount(tokens=1_500), key="k", place=PLACE)
+    second = drive(call(may_exceed=True))
 
-    assert ("granted", [1_500] * 3) == (second.outcome, used(shared.book))
+    assert ("granted", [1_500] * 3) == (second.check.outcome, used(drive(account.read())))
 
 
 @pytest.mark.parametrize("driver", [drive, lambda steps: asyncio.run(adrive(steps))])
 def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[Any], Any]) -> None:
     """Each thread has its own, whatever its id."""
-    store, spent = InMemoryStore(), SharedBook(HARD)
-    spent.settle(Amount(tokens=7), key="k", place=PLACE)
+    store, account = InMemoryStore(), opened()
+    drive(account.settle(Amount(tokens=7), key="k", place=PLACE))
+    spent = drive(account.read())
 
     def keeping() -> Steps[list[Book]]:
         for thread in ("a.b", "a"):
-            yield keep_book(store, thread, spent.book)
+            yield keep_book(store, thread, spent)
         yield from purge_store(store, "a")
         return [
             (yield from kept_book(store, "a.b")),
@@ -121,16 +131,16 @@ def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[A
             (yield from kept_book(store, "c")),
         ]
 
-    assert [spent.book, new_book(), new_book()] == driver(keeping())
+    assert [spent, new_book(), new_book()] == driver(keeping())
 
 
 def test_a_book_goes_on_where_it_was() -> None:
-    """As the state or the store kept it."""
-    before = SharedBook(HARD)
-    before.settle(Amount(tokens=900), key="k", place=PLACE)
-    after = SharedBook(HARD, book=before.book)
+    """As the store kept it."""
+    store = InMemoryStore()
+    drive(opened(store).settle(Amount(tokens=900), key="k", place=PLACE))
+    before, after = drive(kept_book(store, "t")), opened(store)
 
     with pytest.raises(BudgetExceededError, match=r"session budget: 900 \+ 101 of 1000 tokens"):
-        after.reserve(Amount(tokens=101), key="other", place=PLACE)
-    after.settle(Amount(tokens=900), key="k", place=PLACE)
-    assert before.book == after.book
+        drive(after.reserve(HARD, Amount(tokens=101), key="other", place=PLACE))
+    drive(after.settle(Amount(tokens=900), key="k", place=PLACE))
+    assert before == drive(after.read())

@@ -18,9 +18,9 @@ from unsay.budget.accounts import Book
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetDeclinedError, BudgetExceededError, ConfigurationError
 from unsay.graph.builder import make_services
-from unsay.llm.budget_accounts import OpenBooks, kept_book
-from unsay.llm.call import ask_model, with_room
+from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import Purpose
+from unsay.llm.usage_account import Accounts, kept_book
 from unsay.runtime import Scope
 from unsay.settings import Context
 from unsay.state import State, Update
@@ -64,11 +64,19 @@ class Bench:
 
     def asking(self, scope: Scope, key: str = "k", purpose: Purpose = "answer") -> Steps[Any]:
         """One call through the door."""
-        sent = [HumanMessage("Hello there?")]
-        return (
-            yield from ask_model(
-                scope, self.model, sent, purpose=purpose, key=key, tokens=lambda: SENT
-            )
+        return (yield from ask_model(self.request(scope, key, purpose)))
+
+    def request(
+        self, scope: Scope, key: str, purpose: Purpose = "answer", tokens: int = SENT
+    ) -> ModelRequest:
+        """One call, before it is made."""
+        return ModelRequest(
+            scope=scope,
+            model=self.model,
+            value=[HumanMessage("Hello there?")],
+            purpose=purpose,
+            key=key,
+            tokens=lambda: tokens,
         )
 
     def graph(self, node: Node | None = None) -> Any:
@@ -202,9 +210,7 @@ def test_what_leads_up_to_a_call_waits_for_its_room(run: Run) -> None:
             yield from bench.asking(scope, "plan", "summary")
             return (yield from bench.asking(scope, "say"))
 
-        yield from with_room(
-            scope, bench.model, steps, purpose="answer", key="say", tokens=lambda: 2 * SENT
-        )
+        yield from with_room(bench.request(scope, "say", tokens=2 * SENT), steps)
         return Update()
 
     for words in ("one", "two"):
@@ -228,9 +234,7 @@ def test_steps_that_fail_hold_nothing(run: Run) -> None:
             yield from bench.asking(scope, "plan", "summary")
             raise ValueError("no plan")
 
-        yield from with_room(
-            scope, bench.model, steps, purpose="answer", key="say", tokens=lambda: 1
-        )
+        yield from with_room(bench.request(scope, "say", tokens=1), steps)
         return Update()
 
     with pytest.raises(ValueError, match="no plan"):
@@ -248,7 +252,7 @@ def test_threads_of_one_graph_share_no_book() -> None:
     assert [100, 100] == [
         drive(kept_book(bench.store, each))["session"]["tokens"] for each in ("a", "b")
     ]
-    assert {} == bench.services.sole(OpenBooks)._open
+    assert {} == dict(bench.services.sole(Accounts)._open)
 
 
 async def test_calls_of_one_thread_share_its_book() -> None:

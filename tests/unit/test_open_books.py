@@ -8,9 +8,8 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from unsay.budget.accounts import Place, hold, new_book
-from unsay.budget.limits import Limits
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.llm.budget_accounts import HOLDS, WITHOUT_STORE, OpenBooks, keep_book, kept_book
+from unsay.llm.usage_account import HOLDS, WITHOUT_STORE, Accounts, keep_book, kept_book
 from unsay.settings import load_settings
 from unsay.tokens.pricing import Amount
 
@@ -20,19 +19,16 @@ both = pytest.mark.parametrize(
 )
 
 
-def made() -> OpenBooks:
+def made() -> Accounts:
     """Books of a graph with the default settings."""
-    return OpenBooks.of(load_settings())
+    return Accounts.of(load_settings())
 
 
-def spend(books: OpenBooks, store: Any, thread: str, tokens: int) -> Steps[int]:
+def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
     """Book something; what is spent by now."""
-    with books.opened(store, thread) as book:
-        key = f"{thread}-{tokens}"
-        yield from book.change(
-            Limits(), lambda shared: shared.settle(Amount(tokens=tokens), key=key, place=PLACE)
-        )
-        return (yield from book.change(Limits(), lambda shared: shared.book["session"]["tokens"]))
+    account = books.opened(store, thread)
+    yield from account.settle(Amount(tokens=tokens), key=f"{thread}-{tokens}", place=PLACE)
+    return (yield from account.read())["session"]["tokens"]
 
 
 @both
@@ -91,8 +87,7 @@ async def test_changes_are_kept_one_after_the_other() -> None:
             return await super().abatch(ops)
 
     books, store = made(), Slow()
-    with books.opened(store, "a"):
-        await asyncio.gather(*(adrive(spend(books, store, "a", 1 + n)) for n in range(5)))
+    await asyncio.gather(*(adrive(spend(books, store, "a", 1 + n)) for n in range(5)))
 
     assert sorted(written) == written
     assert [15] == written[-1:]
@@ -107,17 +102,13 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
         await asyncio.Event().wait()
 
     def hanging() -> Steps[Any]:
-        with books.opened(store, "a") as book:
-            steps = book.change(
-                Limits(), lambda shared: shared.settle(Amount(tokens=9), key="k", place=PLACE)
-            )
-            yield next(steps)
-            steps.send(None)
-            yield Call(blocking=lambda: None, awaitable=for_ever)
+        steps = books.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
+        yield next(steps)
+        steps.send(None)
+        yield Call(blocking=lambda: None, awaitable=for_ever)
 
-    with books.opened(store, "a"):
-        task = asyncio.create_task(adrive(hanging()))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert 2 == await adrive(spend(books, store, "a", 2))
+    task = asyncio.create_task(adrive(hanging()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert 2 == await adrive(spend(books, store, "a", 2))

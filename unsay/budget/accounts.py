@@ -5,6 +5,7 @@ gives a new one and changes nothing.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal, TypedDict, TypeVar
 
 from unsay.tokens.pricing import Amount
@@ -80,6 +81,12 @@ def new_book() -> Book:
 def knows(book: Book, key: str) -> bool:
     """Whether a call is held or booked under this key."""
     return key in book["keys"] or any(hold["key"] == key for hold in book["holds"])
+
+
+def unpaid_key(book: Book, key: str) -> str:
+    """The key, or one beside it where a call was booked under the key already."""
+    others = (f"{key}~{number}" for number in count(2))
+    return key if key not in book["keys"] else next(o for o in others if o not in book["keys"])
 
 
 def account_of(book: Book, layer: Layer, place: Place) -> Account:

@@ -18,8 +18,8 @@ class Line:
     places: int
     """How many are inside at once."""
 
-    most_waiting: int
-    """How many may wait; 0 refuses whoever does not get in at once."""
+    most_waiting: int | None
+    """How many may wait; 0 refuses those who do not get in at once, `None` refuses nobody."""
 
     inside: frozenset[int] = frozenset()
     """Who is in."""
@@ -30,6 +30,8 @@ class Line:
     def __post_init__(self) -> None:
         for name, least in (("places", 1), ("most_waiting", 0)):
             value = getattr(self, name)
+            if value is None and name == "most_waiting":
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ConfigurationError(
                     f"A waiting line cannot have {name} {value!r}: write a whole number from {least}"
@@ -42,7 +44,7 @@ class Line:
         """
         if len(self.inside) < self.places:
             return replace(self, inside=self.inside | {ticket})
-        if len(self.waiting) < self.most_waiting:
+        if self.most_waiting is None or len(self.waiting) < self.most_waiting:
             return replace(self, waiting=(*self.waiting, ticket))
         return self
 

@@ -29,7 +29,7 @@ from unsay.context.topics import Told, told
 from unsay.context.view import Hints, head_of, lay_out, opened_topics, sendable
 from unsay.effects import Steps
 from unsay.generation.failed_calls import Witness
-from unsay.llm.call import ask_model
+from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.usage import inner_of
 from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
@@ -226,13 +226,15 @@ class Sight:
         summarizer = yield scope.off_loop(lambda: resolve_model(chosen, scope.settings))
         return (
             yield from ask_model(
-                scope,
-                summarizer,
-                conform(list(request), opening=self.texts.opening),
-                purpose="summary",
-                key=f"{self.state['turn']['question_id']}-{self.attempt}-{len(request)}",
-                aside=True,
-                timeout_seconds=scope.settings.judge_timeout_seconds,
+                ModelRequest(
+                    scope=scope,
+                    model=summarizer,
+                    value=conform(list(request), opening=self.texts.opening),
+                    purpose="summary",
+                    key=f"{self.state['turn']['question_id']}-{self.attempt}-{len(request)}",
+                    aside=True,
+                    timeout_seconds=scope.settings.judge_timeout_seconds,
+                )
             )
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import (
@@ -23,7 +24,7 @@ from unsay.context.strategy import planned
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.context_builder import Carried, Sight, plans_at_end, strategy_of
-from unsay.llm.call import ask_model, with_room
+from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
 from unsay.operations.recall import recalled
@@ -57,7 +58,17 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
     """
     now, scope, model = sight.situation(done, carried), sight.scope, sight.model
     assert model is not None  # noqa: S101 - whoever asks has one
-    key = f"{sight.state['turn']['question_id']}-{sight.attempt}-{now.call}"
+    request = ModelRequest(
+        scope=scope,
+        model=model,
+        value=[],
+        purpose="answer",
+        key=f"{sight.state['turn']['question_id']}-{sight.attempt}-{now.call}",
+        tokens=lambda: min(now.tokens, now.window),
+        quiet=scope.settings.stream == "held",
+        witness=sight.witness,
+        fallback=scope.services.with_tools,
+    )
     sendings: list[_Sending] = []
 
     def send(plan: Plan) -> Steps[Any]:
@@ -65,29 +76,15 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         sent = sendings[-1].sent
         counter, tools = sight.counting(carried), scope.services.tools
         sight.witness.sees(sent)
-        return (
-            yield from ask_model(
-                scope,
-                model,
-                {"messages": sent} if scope.services.is_graph else sent,
-                purpose="answer",
-                key=key,
-                tokens=lambda: counter.count(sent, tools),
-                quiet=scope.settings.stream == "held",
-                witness=sight.witness,
-                fallback=scope.services.with_tools,
-            )
-        )
+        value = {"messages": sent} if scope.services.is_graph else sent
+        tokens = partial(counter.count, sent, tools)
+        return (yield from ask_model(replace(request, value=value, tokens=tokens)))
 
     answered = yield from with_room(
-        scope,
-        model,
+        request,
         lambda: ask_with(
             strategy_of(scope), now, send, has_extras=lambda: sendings[-1].quoted is not None
         ),
-        purpose="answer",
-        key=key,
-        tokens=lambda: min(now.tokens, now.window),
     )
     for problem in answered.plan.problems:
         scope.tell("view_problem", error=f"{type(problem).__name__}: {problem}"[:500])

@@ -1,7 +1,7 @@
 """Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from unsay.judging.verdict import (
     verdict_of,
     verdict_of_rules,
 )
-from unsay.llm.call import ask_model
+from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
@@ -164,20 +164,26 @@ def _reply(
     judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Any]:
     limit = scope.settings.judge_timeout_seconds
-    ask = partial(
-        ask_model, scope, value=request, purpose="judge", aside=True, timeout_seconds=limit
+    plain = ModelRequest(
+        scope=scope,
+        model=judge,
+        value=request,
+        purpose="judge",
+        key=f"{key}-plain",
+        aside=True,
+        timeout_seconds=limit,
     )
     structured = yield scope.resolve("structured_judge")
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
-            found = yield from ask(runnable=structured, key=key)
+            found = yield from ask_model(replace(plain, model=structured, key=key))
         except Exception as error:  # raised again unless the server only refuses the structure
             if not _refuses_structure(error):
                 raise
             scope.services.learned.add(_NO_STRUCTURE)
         else:
             return found["raw"] if found["parsed"] is None else found["parsed"]
-    return (yield from ask(runnable=judge, key=f"{key}-plain"))
+    return (yield from ask_model(plain))
 
 
 def _refuses_structure(error: Exception) -> bool:

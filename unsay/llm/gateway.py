@@ -22,7 +22,7 @@ from unsay.settings import Settings
 T = TypeVar("T")
 
 
-class Turnstile:
+class FairSemaphore:
     """Lets so many in at once, and the others in the order of their coming."""
 
     def __init__(self, line: Line, *, wait_seconds: float) -> None:
@@ -126,7 +126,7 @@ class Gate:
             wait_seconds: How long a call waits in line before it is refused.
             clock: In seconds; it must not go back.
         """
-        self._turnstile = Turnstile(line, wait_seconds=wait_seconds)
+        self._semaphore = FairSemaphore(line, wait_seconds=wait_seconds)
         self._policy = policy
         self._clock = clock
         self._mutex = Lock()
@@ -148,7 +148,7 @@ class Gate:
     @property
     def line(self) -> Line:
         """Who is inside and who waits."""
-        return self._turnstile.line
+        return self._semaphore.line
 
     def circuit(self, model: str) -> Circuit:
         """What is known of a model's failures."""
@@ -169,7 +169,7 @@ class Gate:
             Exception: As the last call raised it. Only a model that cannot be reached is
                 followed by the next; any other failure is the request's own.
         """
-        return (yield from self._turnstile.through(lambda: self._first_answer(calls)))
+        return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 
     def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
         failure: Exception | None = None

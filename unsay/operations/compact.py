@@ -9,7 +9,7 @@ from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.history.branch import Line
-from unsay.llm.call import ask_model
+from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.content import text_of
 from unsay.operations.record_events import log_fold
 from unsay.prompts.catalog import Fence
@@ -90,13 +90,15 @@ def summary_of(
         ]
         limit = scope.settings.judge_timeout_seconds
         reply = yield from ask_model(
-            scope,
-            summarizer,
-            request,
-            purpose="summary",
-            key=messages[-1].id or "",
-            aside=True,
-            timeout_seconds=limit,
+            ModelRequest(
+                scope=scope,
+                model=summarizer,
+                value=request,
+                purpose="summary",
+                key=messages[-1].id or "",
+                aside=True,
+                timeout_seconds=limit,
+            )
         )
     except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
         scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])

@@ -8,7 +8,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
 from unsay.history.threads import TITLE_CHARS
-from unsay.llm.call import ask_model
+from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
 from unsay.prompts.catalog import Fence
@@ -41,13 +41,15 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         if titler is None:
             return plain
         reply = yield from ask_model(
-            scope,
-            titler,
-            request,
-            purpose="title",
-            key=first.id or "",
-            aside=True,
-            timeout_seconds=limit,
+            ModelRequest(
+                scope=scope,
+                model=titler,
+                value=request,
+                purpose="title",
+                key=first.id or "",
+                aside=True,
+                timeout_seconds=limit,
+            )
         )
     except Exception:  # noqa: BLE001 - a title model may fail in any way; the words will do
         return plain

@@ -14,8 +14,8 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError
 from unsay.history.branch import CUT_REFS
 from unsay.history.token_usage import Spent, Tokens, key_of, tokens_in, tokens_of
-from unsay.llm.budget_accounts import OpenBooks
-from unsay.llm.request import AGENT, spent_outside
+from unsay.llm.call import AGENT
+from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
 from unsay.operations.rollback import fetch_cuts
 from unsay.prompts.fields import Texts
@@ -102,9 +102,7 @@ def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     each = (limits.of(layer) for layer in LAYERS)
     if not any(limit.tokens or limit.micros for limit in each):
         return ()
-    thread = scope.thread_id or f"run {scope.run_id}"
-    with scope.services.sole(OpenBooks).opened(scope.store, thread) as book:
-        kept = yield from book.change(limits, lambda shared: shared.book)
+    kept = yield from account_of_thread(scope).read()
     topic = current_topic_id(state.get("segments", []))
     place = Place(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
     return check(kept, limits, Amount(), place=place).gauges
