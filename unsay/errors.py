@@ -32,6 +32,7 @@ UnsayError
 │   ├── DatabaseLockedError
 │   ├── DatabaseCorruptError
 │   ├── DatabaseTooNewError
+│   ├── DatabaseTooOldError
 │   └── LedgerGapError            an event is missing or was changed
 └── ModelError                    the model, or the way to it, failed; the question is kept
     ├── ContextOverflowError      the prompt is longer than the model's window
@@ -172,6 +173,10 @@ class DatabaseCorruptError(StorageError):
 
 class DatabaseTooNewError(StorageError):
     """A newer version of unsay wrote this database."""
+
+
+class DatabaseTooOldError(StorageError):
+    """An older version of unsay wrote this database, in a layout that is no longer read."""
 
 
 class LedgerGapError(StorageError):

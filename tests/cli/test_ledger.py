@@ -116,7 +116,7 @@ def test_verify(run: Run, database: Path) -> None:
 def test_a_missing_page(run: Run, database: Path) -> None:
     """A gap fails the check, and every other look, with the page that is missing."""
     opened, place = open_database(database), ledger_namespace("talk")
-    first = min(opened.store.search(place), key=lambda item: item.value.get("first", 1_000))
+    first = min(opened.store.search(place), key=lambda item: item.value.get("count", 1_000))
     opened.store.delete(place, first.key)
     opened.close()
     for arguments in (["--verify"], []):

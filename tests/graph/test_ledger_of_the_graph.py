@@ -27,6 +27,7 @@ from unsay.events.event_types import Stamp, planner_note
 from unsay.events.replay import replay, replay_run
 from unsay.settings import Context
 from unsay.storage.event_log import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
+from unsay.storage.items import frozen
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.types import Event
 
@@ -490,7 +491,7 @@ def _without(store: Any, item: Any) -> None:
 
 def _emptied(store: Any, item: Any) -> None:
     page = make_page(EMPTY, [planner_note("nothing", stamp=Stamp(thread_id="t", at="now"))])
-    store.put(item.namespace, item.key, {**item.value, "events": page["events"]})
+    store.put(item.namespace, item.key, {**item.value, "body": frozen(page.body or b"")})
 
 
 def _counted(store: Any, item: Any) -> None:
@@ -505,7 +506,7 @@ def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], 
     for number in range(3):
         talk.say(f"question {number}")
     store: Any = talk.graph.store
-    items = sorted(store.search(ledger_namespace("t")), key=lambda item: item.value["first"])
+    items = sorted(store.search(ledger_namespace("t")), key=lambda item: item.value["count"])
     fault(store, items[which])
 
     with pytest.raises(LedgerGapError, match="backup"):

@@ -28,7 +28,7 @@ from unsay.errors import (
 from unsay.events.replay import replay
 from unsay.operations.record_events import EMPTY
 from unsay.storage.items import thread_namespace
-from unsay.storage.segments import WORDS
+from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}

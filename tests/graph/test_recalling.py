@@ -16,7 +16,7 @@ from unsay.history.recall_cache import MEMORIES
 from unsay.operations.recall import looked_up, recalled
 from unsay.retrieval.excerpts import RECALLED_ID
 from unsay.storage.items import thread_namespace
-from unsay.storage.segments import WORDS
+from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}

@@ -10,7 +10,13 @@ import pytest
 
 from tests.postgres.conftest import Machine
 from unsay.conversation.registry import Registry
-from unsay.errors import ConfigurationError, DatabaseTooNewError, MissingExtraError, StorageError
+from unsay.errors import (
+    ConfigurationError,
+    DatabaseTooNewError,
+    DatabaseTooOldError,
+    MissingExtraError,
+    StorageError,
+)
 from unsay.graph.builder import can_replay_deltas
 from unsay.storage.sqlite import open_database
 
@@ -163,10 +169,21 @@ def test_the_path_shows_no_password(machine: Machine, guest: str) -> None:
 def test_a_newer_layout_is_left_alone(machine: Machine) -> None:
     """What a newer unsay made is not opened by an older one."""
     name = machine.make("ready")
-    machine.sql("INSERT INTO unsay_layout VALUES (2)", name=name)
+    machine.sql("INSERT INTO unsay_layout VALUES (3)", name=name)
 
-    with pytest.raises(DatabaseTooNewError, match=r"layout 2, this one knows 1\): upgrade"):
+    with pytest.raises(DatabaseTooNewError, match=r"layout 3, this one knows 2\): upgrade"):
         open_database(machine.url(name))
+    machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_an_older_layout_is_left_alone(machine: Machine) -> None:
+    """What an older unsay made in another layout is neither read nor changed."""
+    name = machine.make("ready")
+    machine.sql("UPDATE unsay_layout SET version = 1", name=name)
+
+    with pytest.raises(DatabaseTooOldError, match=r"layout 1, this one reads 2 alone\)"):
+        open_database(machine.url(name))
+    assert [(1,)] == machine.sql("SELECT version FROM unsay_layout", name=name)
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 

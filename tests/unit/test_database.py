@@ -24,6 +24,7 @@ from unsay.errors import (
     DatabaseCorruptError,
     DatabaseLockedError,
     DatabaseTooNewError,
+    DatabaseTooOldError,
     StorageError,
 )
 from unsay.storage import sqlite as module
@@ -234,10 +235,16 @@ def test_a_damaged_file_is_refused_and_left_alone(
             id="foreign mark",
         ),
         pytest.param(
-            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 2"],
+            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 3"],
             DatabaseTooNewError,
-            r"written by a newer unsay \(layout 2, this one knows 1\): upgrade",
+            r"written by a newer unsay \(layout 3, this one knows 2\): upgrade",
             id="newer layout",
+        ),
+        pytest.param(
+            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 1"],
+            DatabaseTooOldError,
+            r"written by an older unsay \(layout 1, this one reads 2 alone\): give another path",
+            id="older layout",
         ),
     ],
 )

@@ -17,7 +17,9 @@ from tests.unit.ledger_kit import SAMPLES, as_stored, messages
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import thread_namespace
-from unsay.storage.segments import WORDS, Page, put_page, read_back, read_page
+from unsay.storage.pages import BODY as WORDS
+from unsay.storage.segments import OffloadedSegment as Page
+from unsay.storage.segments import put_page, read_back, read_page
 from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
 

@@ -41,7 +41,8 @@ from unsay.operations.segment_window import PAGE_MESSAGES, opened_words
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of, with_update
-from unsay.storage.segments import Page, read_back
+from unsay.storage.segments import OffloadedSegment as Page
+from unsay.storage.segments import read_back
 from unsay.types import Offloaded, Segment, Topic, Unfolded
 
 NOW = "2026-01-01T12:00:00+00:00"

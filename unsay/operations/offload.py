@@ -27,7 +27,7 @@ from unsay.operations.segment_window import first_waiting, page_ends
 from unsay.runtime import Scope
 from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import Head, pack_pages
-from unsay.storage.segments import Page, put_page, read_back
+from unsay.storage.segments import OffloadedSegment, put_page, read_back
 from unsay.types import Checkpoint, Offloaded, Segment, Topic, Unfolded
 
 PAGES = 8
@@ -225,7 +225,7 @@ def reach(
     return _returned(state, scope, pages)
 
 
-def _returned(state: State, scope: Scope, pages: Sequence[Page]) -> Update:
+def _returned(state: State, scope: Scope, pages: Sequence[OffloadedSegment]) -> Update:
     """The update that puts pages back; the ledger has their words, but for those that are new."""
     now = {message.id: message for message in state["messages"]}
     back = [message for page in pages for message in page.messages]
@@ -290,7 +290,7 @@ def whole(state: State, scope: Scope) -> Steps[State]:
     return with_update(state, unsealed(state, pages))
 
 
-def unsealed(state: State, pages: Sequence[Page]) -> Update:
+def unsealed(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     """The update that puts pages back before the rest of the record.
 
     Args:
@@ -330,7 +330,7 @@ def unmarked(mark: Checkpoint) -> Checkpoint:
     return plain
 
 
-def _as_before(topic: Topic, pages: Sequence[Page]) -> Topic:
+def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
     """A topic as it was before its messages were let go of, with what was said of it since."""
     found: Topic = {**topic}
     for page in pages:

@@ -18,7 +18,7 @@ from unsay.operations.record_events import log_pin
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.storage.segments import Page
+from unsay.storage.segments import OffloadedSegment
 from unsay.types import Pin
 
 PINS = 64
@@ -119,12 +119,14 @@ def pinned_pages(state: State) -> list[str]:
     return [each["page"] for each in state.get("pins", []) if "page" in each]
 
 
-def in_order(pages: Iterable[Page]) -> list[Page]:
+def in_order(pages: Iterable[OffloadedSegment]) -> list[OffloadedSegment]:
     """Pages in the order in which they stand on the record."""
     return sorted(pages, key=lambda page: page.before["messages"] if page.before else 0)
 
 
-def shown_of(page: Page, topics: Collection[str], state: State, texts: Texts) -> list[AnyMessage]:
+def shown_of(
+    page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
+) -> list[AnyMessage]:
     """What views show of a page: the words of some topics and what is pinned, if not forgotten.
 
     Args:

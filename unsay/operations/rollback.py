@@ -1,14 +1,13 @@
 """Going back: one implementation for the graph's node and for orders from outside."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
+from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, DatabaseCorruptError, NothingToRedoError, NothingToUndoError
+from unsay.errors import ConflictError, NothingToRedoError, NothingToUndoError
 from unsay.history.branch import (
     Change,
     Label,
@@ -28,12 +27,13 @@ from unsay.operations.record_events import log_fold, log_move, log_unfold
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.items import get_item, put_item, thread_namespace
+from unsay.storage.items import thread_namespace
+from unsay.storage.pages import Chain, make_page
 from unsay.types import Cut, CutRef, Note, Offloaded, Operation, Undone, Unfolded
 
 OPERATIONS = 1_000
 """Most steps in the state that can be undone, and most of those undone that can be redone; the
-older ones are put away as turns begin, see `steps.put_away`."""
+older ones are put away as turns begin, see `put_away`."""
 
 
 UNFOLDED = 4
@@ -339,11 +339,9 @@ def put_away(state: State, scope: Scope) -> Steps[Update]:
         return Update(operations=steps[-WITHOUT_STORE:]) if len(steps) > MOST else Update()
     if len(steps) <= MOST:
         return Update()
-    before, old = state.get("older_steps"), steps[:-NEWEST]
-    name = _page_id(before, old)
-    place = thread_namespace("steps", scope.thread_id)
-    yield put_item(scope.store, place, name, {"before": before, "steps": old})
-    return Update(operations=steps[-NEWEST:], older_steps=name)
+    page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
+    yield _older_steps(scope.store, scope.thread_id).put(page)
+    return Update(operations=steps[-NEWEST:], older_steps=page.id)
 
 
 def brought_back(state: State, scope: Scope) -> Steps[Update]:
@@ -355,17 +353,15 @@ def brought_back(state: State, scope: Scope) -> Steps[Update]:
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.store is None or scope.thread_id is None:
         return Update()
-    item = yield get_item(scope.store, thread_namespace("steps", scope.thread_id), name)
-    value = {} if item is None else item.value
-    if _page_id(value.get("before"), value.get("steps", [])) != name:
-        raise DatabaseCorruptError(
-            f"The steps {name!r} of this thread are missing or were changed: put a backup of the "
-            "database in its place, or go back to a checkpoint or by a number of turns"
-        )
-    return Update(operations=list(value["steps"]), older_steps=value["before"])
+    chain = _older_steps(scope.store, scope.thread_id)
+    page = yield from chain.get(name)
+    return Update(operations=chain.values(page), older_steps=page.before)
 
 
-def _page_id(before: str | None, steps: Sequence[Operation]) -> str:
-    """A name that follows from what is in a page, so that a node run twice writes one."""
-    plain = json.dumps([before, list(steps)], sort_keys=True)
-    return f"steps-{hashlib.sha256(plain.encode()).hexdigest()[:20]}"
+def _older_steps(store: BaseStore, thread_id: str) -> Chain:
+    return Chain(
+        store=store,
+        place=thread_namespace("steps", thread_id),
+        name="this thread's steps",
+        hint=", or go back to a checkpoint or by a number of turns",
+    )

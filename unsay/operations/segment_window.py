@@ -16,7 +16,7 @@ from unsay.operations.pending import read_entry, unjudged
 from unsay.operations.pin import in_order, pinned_pages, shown_of
 from unsay.runtime import Scope
 from unsay.state import State
-from unsay.storage.segments import Page, read_page
+from unsay.storage.segments import OffloadedSegment, read_page
 from unsay.types import Segment
 
 PAGE_MESSAGES = 200
@@ -101,7 +101,7 @@ def opened_words(state: State, scope: Scope) -> Steps[Earlier]:
     known = told_topics(state.get("topics", []), state.get("forgotten", []))
     topics = [each for each in known if each["id"] in opened]
     of_topics = (name for each in topics for name in each.get("pages", []))
-    pages: list[Page] = []
+    pages: list[OffloadedSegment] = []
     for name in dict.fromkeys((*of_topics, *pinned_pages(state))):
         assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
         try:

@@ -12,6 +12,8 @@ from langgraph.store.base import BaseStore
 from unsay.errors import (
     DatabaseCorruptError,
     DatabaseLockedError,
+    DatabaseTooNewError,
+    DatabaseTooOldError,
     StorageError,
     ThreadBusyError,
     UnsayError,
@@ -44,8 +46,8 @@ APPLICATION_ID = 0x756E7379
 """Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68."""
 
 
-LAYOUT_VERSION = 1
-"""Of the file as a whole; a higher one was written by a newer unsay."""
+LAYOUT_VERSION = 2
+"""Of the database as a whole; no other is read."""
 
 
 BUSY_SECONDS = 30.0
@@ -105,6 +107,25 @@ class Database:
         Raises:
             DatabaseCorruptError: Something in it is damaged.
         """
+
+
+def check_layout(path: str, version: int) -> None:
+    """Refuse a database of another layout than ours.
+
+    Raises:
+        DatabaseTooNewError: A newer unsay wrote it.
+        DatabaseTooOldError: An older one wrote it.
+    """
+    if version > LAYOUT_VERSION:
+        raise DatabaseTooNewError(
+            f"{path!r} was written by a newer unsay (layout {version}, this one knows "
+            f"{LAYOUT_VERSION}): upgrade unsay; the database is unchanged"
+        )
+    if version < LAYOUT_VERSION:
+        raise DatabaseTooOldError(
+            f"{path!r} was written by an older unsay (layout {version}, this one reads "
+            f"{LAYOUT_VERSION} alone): give another path; the database is unchanged"
+        )
 
 
 @contextmanager

@@ -29,11 +29,22 @@ def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[
 
     Half a surrogate pair, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
-    plain = {name: _storable(each) for name, each in value.items()}
+    plain = storable(value)
     return Call(
         blocking=lambda: store.put(place, key, plain, index=False, ttl=None),
         awaitable=lambda: store.aput(place, key, plain, index=False, ttl=None),
     )
+
+
+def put_items(
+    store: BaseStore, place: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
+) -> Call:
+    """A call that writes items as `put_item` does, all of them or none."""
+    ops = [
+        PutOp(namespace=place, key=key, value=storable(value), index=False, ttl=None)
+        for key, value in values.items()
+    ]
+    return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
 
 
 def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
@@ -47,13 +58,13 @@ def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) ->
     return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """A plain value with no text that JSON in UTF-8 cannot hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
-        return {_storable(name): _storable(each) for name, each in value.items()}
-    return [_storable(each) for each in value] if isinstance(value, list | tuple) else value
+        return {storable(name): storable(each) for name, each in value.items()}
+    return [storable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 MEMO_BYTES = 1_000_000
@@ -254,7 +265,11 @@ def freeze(value: Any, *, dense: bool = False) -> str:
         value: What to freeze.
         dense: Whether it is worth more time: of a hundred turns together a quarter is saved.
     """
-    plain = packed(value)
+    return frozen(packed(value), dense=dense)
+
+
+def frozen(plain: bytes, *, dense: bool = False) -> str:
+    """Packed values as text; see `freeze`."""
     data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
     return b64encode(data).decode("ascii")
 

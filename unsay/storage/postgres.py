@@ -283,6 +283,7 @@ def open_postgres(url: str, *, connections: int = CONNECTIONS) -> PostgresDataba
         ConfigurationError: The URL cannot be read.
         StorageError: The server, the database or the user is not there.
         DatabaseTooNewError: A newer unsay made its tables.
+        DatabaseTooOldError: An older one made them, in another layout.
     """
     check_url(url)
     path = masked(url)

@@ -11,12 +11,11 @@ from unsay.errors import (
     ConfigurationError,
     DatabaseCorruptError,
     DatabaseLockedError,
-    DatabaseTooNewError,
     StorageError,
     ThreadBusyError,
     UnsayError,
 )
-from unsay.storage.base import LAYOUT_VERSION, OURS, THREADS, Purged
+from unsay.storage.base import LAYOUT_VERSION, OURS, THREADS, Purged, check_layout
 from unsay.storage.items import thread_namespace
 
 SETUP_LOCK = 0x756E7379
@@ -74,6 +73,7 @@ def prepare(connection: Any, path: str, saver: Family, store: Family) -> None:
     Raises:
         ConfigurationError: The database cannot hold every language.
         DatabaseTooNewError: A newer unsay made them.
+        DatabaseTooOldError: An older one made them, in another layout.
         DatabaseLockedError: Another process makes them, and does not end.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
@@ -111,11 +111,8 @@ def _is_current(connection: Any, path: str, saver: Family, store: Family) -> boo
         if _one(connection, "SELECT to_regclass(%s) AS one", table) is not None
     }
     version = found.get("unsay_layout")
-    if version is not None and version > LAYOUT_VERSION:
-        raise DatabaseTooNewError(
-            f"{path!r} was written by a newer unsay (layout {version}, this one knows "
-            f"{LAYOUT_VERSION}): upgrade unsay; the database is unchanged"
-        )
+    if version is not None:
+        check_layout(path, version)
     newest = (len(saver.MIGRATIONS) - 1, len(store.MIGRATIONS) - 1, LAYOUT_VERSION)
     versions = [found.get(table) for table in _VERSIONS]
     return all(

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from unsay.errors import ConfigurationError, DatabaseCorruptError, DatabaseTooNewError, StorageError
+from unsay.errors import ConfigurationError, DatabaseCorruptError, StorageError
 from unsay.storage.base import (
     _DAMAGED,
     APPLICATION_ID,
     BUSY_SECONDS,
     LAYOUT_VERSION,
     Database,
+    check_layout,
     translated,
 )
 from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
@@ -78,6 +79,7 @@ def open_database(
         StorageError: The file cannot be made, read or written; the server refuses.
         DatabaseCorruptError: It is no SQLite file, or another program's.
         DatabaseTooNewError: A newer unsay wrote it.
+        DatabaseTooOldError: An older one wrote it, in another layout.
         DatabaseLockedError: Another process holds it.
     """
     # The locks ask with signal 0 whether another process still runs: on Windows that is Ctrl-C.
@@ -172,14 +174,12 @@ def _check_layout(connection: sqlite3.Connection, path: str) -> None:
         raise DatabaseCorruptError(
             f"{path!r} is another program's database; give unsay a file of its own"
         )
-    if version > LAYOUT_VERSION:
-        raise DatabaseTooNewError(
-            f"{path!r} was written by a newer unsay (layout {version}, this one knows "
-            f"{LAYOUT_VERSION}): upgrade unsay; the file is unchanged"
-        )
-    if application == 0:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
+    if application == APPLICATION_ID:
+        check_layout(path, version)
+        return
+    # The mark comes last: a file that has it has its layout's version, also after a crash.
+    connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def _check_pages(connection: sqlite3.Connection, path: str) -> None:

@@ -1,0 +1,251 @@
+"""Chains of pages in a store: immutable, named by their content, each linked to the one before.
+
+The event log, the offloaded segments and the old operations of a thread are such chains. A page's
+id follows from its link, its facts and its body, so a step that runs twice writes one page, and a
+reader that starts at an id from the committed state notices every page that is missing, changed or
+in another's place. A page that a crash left before the commit is not reached from there.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langgraph.store.base import BaseStore, Item
+
+from unsay.effects import Call, Steps
+from unsay.errors import DatabaseCorruptError, StorageError
+from unsay.storage.items import (
+    BACKUP,
+    bytes_of,
+    drop_items,
+    freeze,
+    frozen,
+    get_item,
+    packed,
+    put_items,
+    sound,
+    storable,
+    thaw,
+    unpacked,
+)
+from unsay.storage.pagination import scan
+
+BODY = ".words"
+"""Ends the key of an item that holds nothing but a page's body."""
+
+
+MOST_PACKED = 1_000
+"""Most pages that one item takes."""
+
+
+WORTH_PACKING = 16
+"""Fewest pages that are packed into one item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One link of a chain."""
+
+    id: str
+    before: str | None
+    """Id of the page before; `None` for the first."""
+
+    facts: Mapping[str, Any]
+    """Plain JSON: what a reader needs to know without the body."""
+
+    body: bytes | None
+    """Packed values; `None` where the body has an item of its own and was not read."""
+
+    digest: str
+    """Of the body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """The pages of one thread and one kind."""
+
+    store: BaseStore
+    place: tuple[str, ...]
+    name: str
+    """For error messages."""
+
+    error: type[StorageError] = DatabaseCorruptError
+    hint: str = ""
+    """Ends the error message."""
+
+    apart: bool = False
+    """Whether bodies have items of their own, so that large ones are read only when needed."""
+
+    def put(self, page: Page) -> Call:
+        """A call that writes a page, which never expires; writing it again changes nothing."""
+        assert page.body is not None  # noqa: S101 - a page that was made or read whole
+        value = {"before": page.before, **page.facts, "body": page.digest}
+        if self.apart:
+            body = {"body": frozen(page.body, dense=True)}
+            return put_items(self.store, self.place, {f"{page.id}{BODY}": body, page.id: value})
+        value["body"] = frozen(page.body)
+        return put_items(self.store, self.place, {page.id: value})
+
+    def get(self, page_id: str) -> Steps[Page]:
+        """Read one page, without a body that lies apart.
+
+        Raises:
+            StorageError: It is missing or was changed; of the chain's own class.
+        """
+        found = self._pages((yield get_item(self.store, self.place, page_id)))
+        if not found:
+            raise self.damaged(page_id)
+        return found[-1]
+
+    def body(self, page: Page) -> Steps[Any]:
+        """Read the values in a page.
+
+        Raises:
+            StorageError: They are missing or were changed; of the chain's own class.
+        """
+        data = page.body
+        if data is None:
+            item = yield get_item(self.store, self.place, f"{page.id}{BODY}")
+            data = self._apart(item, page)
+        return self.values(replace(page, body=data))
+
+    def values(self, page: Page) -> Any:
+        """The values in a page that was read whole.
+
+        Raises:
+            StorageError: They cannot be read; of the chain's own class.
+        """
+        try:
+            return unpacked(page.body or b"")
+        except DatabaseCorruptError as error:
+            raise self.damaged(page.id) from error
+
+    def read_back(self, page_id: str | None, enough: Callable[[Page], bool]) -> Steps[list[Page]]:
+        """Read pages, the newest first, without bodies that lie apart.
+
+        Args:
+            page_id: The newest.
+            enough: Whether a page is the last to read.
+
+        Raises:
+            StorageError: One is missing or was changed; of the chain's own class.
+        """
+        pages: list[Page] = []
+        while page_id is not None:
+            page = yield from self.get(page_id)
+            pages.append(page)
+            page_id = None if enough(page) else page.before
+        return pages
+
+    def read_all(self, page_id: str | None) -> Steps[list[Page]]:
+        """Read the whole chain in few round trips, oldest first.
+
+        Raises:
+            StorageError: A page is missing or was changed; of the chain's own class.
+        """
+        if page_id is None:
+            return []
+        listed = yield from scan(
+            self.store,
+            self.place,
+            lambda item: self._pages(item) if item.namespace == self.place else None,
+        )
+        found = {page.id: page for pages in listed for page in pages}
+        chain: list[Page] = []
+        while page_id is not None:
+            # A search may miss what is written meanwhile, and passes over what is damaged.
+            page = found.get(page_id) or (yield from self.get(page_id))
+            chain.append(page)
+            page_id = page.before
+        return chain[::-1]
+
+    def pack(self, page_id: str | None) -> Steps[None]:
+        """Move the newest pages, those not packed yet, into one item; the chain stays the same.
+
+        Many small items take three times the room of one. Packing ends at a page without an item
+        of its own: a host may go on from an earlier state, whose page is packed with later ones.
+
+        Raises:
+            StorageError: A page was changed; of the chain's own class.
+        """
+        loose: list[Page] = []
+        while page_id is not None and len(loose) < MOST_PACKED:
+            item = yield get_item(self.store, self.place, page_id)
+            if item is None or "pages" in item.value:
+                break
+            found = self._pages(item)
+            if not found:
+                raise self.damaged(page_id)
+            loose += found
+            page_id = found[-1].before
+        if len(loose) < WORTH_PACKING:
+            return
+        values = [
+            {"before": page.before, **page.facts, "body": page.body} for page in reversed(loose)
+        ]
+        # A crash between the two writes leaves pages in two places, which say the same.
+        yield put_items(
+            self.store, self.place, {loose[0].id: {"pages": freeze(values, dense=True)}}
+        )
+        yield drop_items(self.store, self.place, [page.id for page in loose[1:]])
+
+    def damaged(self, page_id: str | None) -> StorageError:
+        """The error for a page that is not what was written."""
+        return self.error(
+            f"Page {page_id!r} of {self.name} is missing, was changed or stands in another's "
+            f"place: {BACKUP}{self.hint}"
+        )
+
+    def _pages(self, item: Item | None) -> list[Page]:
+        """The pages in an item, oldest first; none where its key does not follow from them."""
+        if item is None:
+            return []
+        try:
+            with sound(f"Page {item.key!r}"):
+                values = thaw(item.value["pages"]) if "pages" in item.value else [item.value]
+                pages = [self._page(dict(value)) for value in values]
+                return pages if pages[-1].id == item.key else []
+        except DatabaseCorruptError:
+            return []
+
+    def _page(self, value: dict[str, Any]) -> Page:
+        before, body = value.pop("before"), value.pop("body")
+        if self.apart:
+            return linked(before, value, None, body)
+        data = body if isinstance(body, bytes) else bytes_of(body)
+        return linked(before, value, data, _digest(data))
+
+    def _apart(self, item: Item | None, page: Page) -> bytes:
+        try:
+            with sound(f"Page {page.id!r}"):
+                data = b"" if item is None else bytes_of(item.value["body"])
+        except DatabaseCorruptError as error:
+            raise self.damaged(page.id) from error
+        if _digest(data) != page.digest:
+            raise self.damaged(page.id)
+        return data
+
+
+def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
+    """Make the page behind another; the same content makes the same page.
+
+    Args:
+        before: Id of the other.
+        facts: Plain JSON.
+        values: Plain values, bytes among them.
+    """
+    body = packed(values)
+    return linked(before, storable(facts), body, _digest(body))
+
+
+def linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
+    """A page under the id that follows from its link, its facts and its body's digest."""
+    named = json.dumps([before, facts, digest], sort_keys=True)
+    name = f"page-{_digest(named.encode())[:32]}"
+    return Page(id=name, before=before, facts=facts, body=body, digest=digest)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
