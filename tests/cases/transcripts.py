@@ -21,7 +21,7 @@ from unsay.messages.content import (
     parts_of,
     text_of,
 )
-from unsay.messages.repair import repair
+from unsay.messages.tool_pairs import repair
 from unsay.messages.validation import validate
 
 Messages = Sequence[BaseMessage]

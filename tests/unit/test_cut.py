@@ -6,7 +6,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from tests.transcripts import valid_transcripts, wild_transcripts
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.messages.boundaries import (
-    is_safe,
     keep_recent,
     safe_cut,
     safe_indices,
@@ -98,10 +97,10 @@ def test_safe_cut_is_the_nearest_safe_index(
     cut = safe_cut(messages, index, towards=towards)
 
     between = range(cut + 1, index + 1) if towards == "older" else range(index, cut)
-    assert is_safe(messages, cut)
+    assert cut in safe_indices(messages)
     assert 0 <= cut <= len(messages)
     assert cut <= index if towards == "older" else cut >= index
-    assert not any(is_safe(messages, each) for each in between)
+    assert not any(each in safe_indices(messages) for each in between)
     assert cut == safe_cut(messages, cut, towards=towards)
 
 
@@ -116,8 +115,8 @@ def test_safe_cut_is_monotone(messages: list[AnyMessage], towards: str) -> None:
 @given(messages=TRANSCRIPTS)
 def test_ends_are_safe(messages: list[AnyMessage]) -> None:
     """Nothing and everything may always be cut off."""
-    assert is_safe(messages, 0)
-    assert is_safe(messages, len(messages))
+    assert 0 in safe_indices(messages)
+    assert len(messages) in safe_indices(messages)
 
 
 @pytest.mark.parametrize("index", [-1, 3])

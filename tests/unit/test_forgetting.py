@@ -22,7 +22,7 @@ from unsay.context.exclusions import (
 )
 from unsay.context.topics import by_topic
 from unsay.messages.boundaries import steps
-from unsay.messages.repair import conform
+from unsay.messages.conformance import conform
 from unsay.messages.validation import DIALECTS, faults
 from unsay.prompts.catalog import texts
 from unsay.types import Forgotten, Segment, Topic, Unfolded

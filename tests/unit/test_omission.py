@@ -10,7 +10,6 @@ from langchain_core.messages import ToolMessage
 
 from unsay.errors import InputError
 from unsay.messages.truncation import (
-    MAX_TOOL_RESULT_BYTES,
     PREVIEW_CHARS,
     SMALLEST,
     cut,
@@ -20,6 +19,7 @@ from unsay.messages.truncation import (
     size_of,
 )
 
+MAX_TOOL_RESULT_BYTES = 64 * 1024
 TEXTS = st.text(alphabet=st.characters(exclude_categories=()), max_size=600)
 IMAGE = {"type": "image", "data": "x" * 500}
 

@@ -24,8 +24,9 @@ from tests.transcripts import (
 from unsay.errors import EmptyMessageError
 from unsay.messages.annotations import mark_of, with_mark
 from unsay.messages.base import Fault
+from unsay.messages.conformance import OPENING_ID, conform, merge_neighbours
 from unsay.messages.content import thinking_of
-from unsay.messages.repair import INTERRUPTED, OPENING_ID, conform, merge_neighbours, repair
+from unsay.messages.tool_pairs import INTERRUPTED, repair
 from unsay.messages.validation import faults
 from unsay.types import Provider
 

@@ -16,9 +16,9 @@ from langchain_core.messages import (
 )
 
 from unsay.errors import InputError, TranscriptError
-from unsay.messages.base import Fault
+from unsay.messages.base import RULES, Fault
 from unsay.messages.provider_rules import COMMON
-from unsay.messages.validation import DIALECTS, RULES, faults, validate
+from unsay.messages.validation import DIALECTS, faults, validate
 from unsay.types import Provider
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)

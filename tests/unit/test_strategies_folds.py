@@ -12,8 +12,8 @@ from unsay.context.plan import Omission, Plan, Situation, running_question
 from unsay.context.rendering import SUMMARY_ID, in_place, is_summary, render
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import DOCUMENT
+from unsay.messages.conformance import OPENING_ID
 from unsay.messages.content import text_of
-from unsay.messages.repair import OPENING_ID
 from unsay.prompts.catalog import Fence, texts
 
 

@@ -30,7 +30,7 @@ from unsay.context.topic_scoped import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import ModelError
-from unsay.messages.repair import OPENING_ID
+from unsay.messages.conformance import OPENING_ID
 from unsay.messages.validation import faults
 from unsay.types import Provider, Segment
 

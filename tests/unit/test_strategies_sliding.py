@@ -12,7 +12,7 @@ from unsay.context.strategy import planned, reduced
 from unsay.context.tool_results import shortened
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
-from unsay.messages.repair import OPENING_ID
+from unsay.messages.conformance import OPENING_ID
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from unsay.context.topics import by_topic, told
 from unsay.context.view import Hints, head_of, lay_out, opened_topics
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken
-from unsay.messages.repair import OPENING_ID
+from unsay.messages.conformance import OPENING_ID
 from unsay.prompts.catalog import Fence, texts
 from unsay.types import Segment, Topic, Unfolded
 

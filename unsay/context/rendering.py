@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, Too
 from unsay.context.compaction import Fold, hidden, standing, with_partners
 from unsay.context.tool_results import clear, truncate
 from unsay.messages.annotations import mark_of, with_mark
-from unsay.messages.repair import OPENING_ID
+from unsay.messages.conformance import OPENING_ID
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
 

@@ -8,8 +8,8 @@ from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 from unsay.context.reminders import at_question
 from unsay.context.rendering import fenced, in_place, summary_message
 from unsay.messages.annotations import is_document, is_question
+from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
-from unsay.messages.repair import conform
 from unsay.messages.truncation import present
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts

@@ -121,7 +121,7 @@ class Assembly:
 
     def _flush(self, draft: _Draft) -> list[AnyMessage]:
         self._draft, self._asked = None, draft.calls()
-        return [message_of(draft.parts, role="ai", message_id=draft.message_id)]
+        return [message_of(draft.parts, message_id=draft.message_id)]
 
     def _result(self, step: Step) -> list[AnyMessage]:
         name = step.need("id")

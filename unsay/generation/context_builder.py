@@ -32,8 +32,8 @@ from unsay.generation.failed_calls import Witness
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.usage import inner_of
 from unsay.messages.annotations import spoken
+from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
-from unsay.messages.repair import conform
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model

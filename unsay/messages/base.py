@@ -1,23 +1,23 @@
-"""What a rule finds, and what the rules know of a provider."""
+"""What a rule checks, how it reports, and what the rules know about a provider."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.messages.content import Role
+Role = Literal["system", "human", "ai", "tool"]
 
 MediaSource = Literal["url", "base64", "file_id", "text", "source", "native"]
 """How a media block gives its data; `source` and `native` are Anthropic's and Bedrock's own forms."""
 
-
-_ROLES: tuple[tuple[type[BaseMessage], Role], ...] = (
-    (HumanMessage, "human"),
-    (AIMessage, "ai"),
-    (ToolMessage, "tool"),
-    (SystemMessage, "system"),
-)
+_ROLES: Mapping[type[BaseMessage], Role] = {
+    HumanMessage: "human",
+    AIMessage: "ai",
+    ToolMessage: "tool",
+    SystemMessage: "system",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,49 +38,38 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Where a rule is broken, before it is known whose rule it is."""
-
-    index: int
-    """Of the message that breaks it."""
-
-    words: str
-    """What is wrong and what would be right."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one provider demands. A rule holds for a provider exactly when a source here says so."""
+    """What one provider requires. A rule applies to a provider exactly when a source here says so."""
 
     sources: Mapping[str, str]
     """For each rule by name, the document that states it."""
 
     thinking_sources: Mapping[str, str] = field(default_factory=dict)
-    """The same for rules that hold only while extended thinking is on."""
+    """The same for rules that apply only while extended thinking is on."""
 
     blocks: Mapping[Role, frozenset[str]] = field(default_factory=dict)
-    """Types of the content blocks that the provider takes from each role."""
+    """Types of the content blocks that the provider accepts from each role."""
 
     dropped: frozenset[str] = frozenset()
-    """Types of an assistant's blocks that LangChain leaves out on the way to this provider."""
+    """Types of assistant blocks that LangChain leaves out of requests to this provider."""
 
     own: frozenset[str] = frozenset()
-    """Values of `response_metadata["model_provider"]` whose thinking the provider knows for its own."""
+    """Values of `response_metadata["model_provider"]` whose thinking the provider recognizes."""
 
     translated: frozenset[str] = frozenset()
     """Values of it whose standard `reasoning` blocks LangChain turns into the provider's thinking."""
 
     strict: bool = False
-    """Whether LangChain leaves out those blocks only where another provider wrote the message."""
+    """Whether LangChain leaves out `dropped` blocks only where another provider wrote the message."""
 
-    blank: str = "whitespace"
-    """What counts as blank text: `whitespace`, or only what is `empty`."""
+    blank: Literal["whitespace", "empty"] = "whitespace"
+    """What counts as blank text."""
 
     tool_name: str = ""
-    """The pattern of a tool's name."""
+    """Pattern of a tool's name."""
 
     tool_id: str = ""
-    """The pattern of a tool call's id."""
+    """Pattern of a tool call's id."""
 
     media: Mapping[str, frozenset[MediaSource]] = field(default_factory=dict)
     """For media blocks by type, how their data may be given."""
@@ -89,7 +78,7 @@ class Dialect:
     """For media blocks by kind, the MIME types that inline data may have."""
 
     file_name: str = ""
-    """The pattern of a file's name."""
+    """Pattern of a file's name."""
 
     file_name_keys: tuple[str, ...] = ()
     """Keys of a file block, or of its extras, that may hold its name."""
@@ -98,35 +87,59 @@ class Dialect:
     """Types of the content blocks that reach the provider as thinking."""
 
 
+Finding = tuple[int, str]
+"""Index of the message that breaks a rule, and what is wrong and would be right."""
+
 Rule = Callable[[Sequence[BaseMessage], Dialect], Iterator[Finding]]
+
+RULES: dict[str, Rule] = {}
+"""Every rule by its name, in the order in which the rules are checked."""
+
+
+def rule(check: Rule) -> Rule:
+    """Register a rule about a whole transcript under the function's name."""
+    RULES[check.__name__] = check
+    return check
+
+
+def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule:
+    """Register a rule about each message by itself under the function's name."""
+
+    @wraps(check)
+    def check_all(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
+        for index, message in enumerate(messages):
+            for words in check(message, dialect):
+                yield index, words
+
+    return rule(check_all)
 
 
 def role_of(message: BaseMessage) -> Role | None:
-    """The role of a message; `None` for a message of no role that every provider knows."""
-    return next((role for kind, role in _ROLES if isinstance(message, kind)), None)
+    """Return the role of a message; `None` for a message of no role that every provider knows."""
+    return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
 
 
 def written_by(message: BaseMessage) -> str | None:
-    """The provider that wrote a message, as its integration noted; `None` when nobody noted it."""
+    """Return the provider that wrote a message, as its integration noted; `None` when unknown."""
     noted = message.response_metadata.get("model_provider")
     return noted if isinstance(noted, str) else None
 
 
 def thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
-    """Whether a block reaches the provider as thinking."""
-    kind = block.get("type")
-    if dialect.own and written_by(message) not in (None, *dialect.own):
+    """Return whether a block reaches the provider as thinking."""
+    kind, author = block.get("type"), written_by(message)
+    if dialect.own and author not in (None, *dialect.own):
         return False
-    if kind == "reasoning" and is_v1(message) and written_by(message) in dialect.translated:
+    if kind == "reasoning" and is_v1(message) and author in dialect.translated:
         return True
     return kind in dialect.thinking_types
 
 
 def is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
-    """Whether LangChain leaves an assistant's block of this type out on the way."""
+    """Return whether LangChain leaves an assistant's block of this type out of the request."""
     return kind in dialect.dropped and not (dialect.strict and written_by(message) in dialect.own)
 
 
 def is_v1(message: BaseMessage) -> bool:
-    """Whether a message's content is in LangChain's standard blocks, whoever wrote it."""
+    """Return whether a message's content is in LangChain's standard blocks, for any provider."""
     return message.response_metadata.get("output_version") == "v1"

@@ -1,35 +1,35 @@
-"""What OpenAI's Chat Completions demands of a transcript, with the documents that say so."""
+"""What each provider requires of a transcript, with the documents that say so."""
 
 from unsay.messages.base import Dialect
+from unsay.messages.content import THINKING_TYPES
 
 OPENAI_TOOLS = "OpenAI guide, Function calling (platform.openai.com/docs/guides/function-calling)"
 
-
 CLAUDE = "Claude API reference, Create a Message (platform.claude.com/docs/en/api/messages/create)"
-
 
 CLAUDE_TOOLS = (
     "Claude docs, Handle tool calls "
     "(platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls)"
 )
 
-
 CLAUDE_THINKING = (
     "Claude docs, Building with extended thinking "
     "(platform.claude.com/docs/en/build-with-claude/extended-thinking)"
 )
 
-
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Source: OpenAI, Images and vision; Claude docs, Vision; Amazon Bedrock, ImageBlock."""
-
 
 WORD = r"[a-zA-Z0-9_-]"
 """A character of a tool's name or a call's id."""
 
-
 TEXT = frozenset({"text"})
 """Where a role may say words only."""
+
+
+def kinds(names: str) -> frozenset[str]:
+    """Return the names in a text that are separated by spaces."""
+    return frozenset(names.split())
 
 
 def call_law(source: str) -> dict[str, str]:
@@ -49,15 +49,11 @@ COMMON = Dialect(
         "thinking_leads": CLAUDE_THINKING,
         "parts_in_order": CLAUDE_THINKING,
     },
-    thinking_types=frozenset(
-        {"thinking", "redacted_thinking", "reasoning_content", "reasoning"},
-    ),
+    thinking_types=THINKING_TYPES,
 )
-"""What holds whoever is asked."""
-
+"""The rules that hold for every provider."""
 
 _OPENAI = "OpenAI API reference, Create chat completion, "
-
 
 OPENAI = Dialect(
     sources={
@@ -77,23 +73,13 @@ OPENAI = Dialect(
     },
     blocks={
         "system": TEXT,
-        "human": frozenset(
-            {"text", "image_url", "image", "file", "input_audio", "audio"},
-        ),
+        "human": kinds("text image_url image file input_audio audio"),
         "ai": frozenset({"text", "refusal"}),
         "tool": TEXT,
     },
-    dropped=frozenset(
-        {
-            "thinking",
-            "reasoning_content",
-            "reasoning",
-            "tool_use",
-            "tool_call",
-            "invalid_tool_call",
-            "function_call",
-            "code_interpreter_call",
-        }
+    dropped=kinds(
+        "thinking reasoning_content reasoning tool_use tool_call invalid_tool_call "
+        "function_call code_interpreter_call"
     ),
     tool_name=rf"{WORD}{{1,64}}",
     tool_id=r".{1,64}",
@@ -111,7 +97,6 @@ OPENAI = Dialect(
     file_name=r".+",
     file_name_keys=("filename",),
 )
-
 
 ANTHROPIC = Dialect(
     sources={
@@ -145,30 +130,14 @@ ANTHROPIC = Dialect(
     },
     blocks={
         "system": TEXT,
-        "human": frozenset(
-            {"text", "image", "image_url", "file", "document", "text-plain", "search_result"}
+        "human": kinds("text image image_url file document text-plain search_result"),
+        "ai": kinds(
+            "text thinking redacted_thinking tool_use server_tool_use mcp_tool_use "
+            "mcp_tool_result web_search_tool_result web_fetch_tool_result "
+            "code_execution_tool_result bash_code_execution_tool_result "
+            "text_editor_code_execution_tool_result tool_search_tool_result compaction"
         ),
-        "ai": frozenset(
-            {
-                "text",
-                "thinking",
-                "redacted_thinking",
-                "tool_use",
-                "server_tool_use",
-                "mcp_tool_use",
-                "mcp_tool_result",
-                "web_search_tool_result",
-                "web_fetch_tool_result",
-                "code_execution_tool_result",
-                "bash_code_execution_tool_result",
-                "text_editor_code_execution_tool_result",
-                "tool_search_tool_result",
-                "compaction",
-            }
-        ),
-        "tool": frozenset(
-            {"text", "image", "image_url", "file", "document", "text-plain", "search_result"}
-        ),
+        "tool": kinds("text image image_url file document text-plain search_result"),
     },
     dropped=frozenset({"reasoning", "function_call"}),
     own=frozenset({"anthropic", "bedrock", "bedrock_converse", "google_anthropic_vertex"}),
@@ -186,33 +155,24 @@ ANTHROPIC = Dialect(
     thinking_types=frozenset({"thinking", "redacted_thinking"}),
 )
 
-
 _AWS = "Amazon Bedrock API reference, "
-
 
 _AWS_URL = "docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
 
-
 _AWS_TOOLS = f"{_AWS}ToolUseBlock ({_AWS_URL}ToolUseBlock.html)"
-
 
 _AWS_MESSAGE = f"{_AWS}Message ({_AWS_URL}Message.html)"
 
-
 _AWS_BLOCK = f"{_AWS}ContentBlock ({_AWS_URL}ContentBlock.html)"
-
 
 _AWS_DOCUMENT = f"{_AWS}DocumentBlock ({_AWS_URL}DocumentBlock.html)"
 
-
 _AWS_CONVERSE = f"{_AWS}Converse ({_AWS_URL}Converse.html)"
-
 
 _AWS_THINKING = (
     "Amazon Bedrock user guide, Extended thinking "
     "(docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html)"
 )
-
 
 BEDROCK = Dialect(
     sources={
@@ -248,28 +208,13 @@ BEDROCK = Dialect(
     },
     blocks={
         "system": TEXT,
-        "human": frozenset(
-            {"text", "image", "image_url", "file", "document", "video", "search_result"}
-        ),
-        "ai": frozenset(
-            {"text", "thinking", "reasoning_content", "tool_use", "tool_call", "server_tool_use"}
-        ),
-        "tool": frozenset(
-            {"text", "image", "image_url", "file", "document", "video", "search_result", "json"}
-        ),
+        "human": kinds("text image image_url file document video search_result"),
+        "ai": kinds("text thinking reasoning_content tool_use tool_call server_tool_use"),
+        "tool": kinds("text image image_url file document video search_result json"),
     },
-    dropped=frozenset(
-        {
-            "reasoning",
-            "redacted_thinking",
-            "function_call",
-            "refusal",
-            "compaction",
-            "executable_code",
-            "code_execution_result",
-            "function_call_signature",
-            "code_interpreter_call",
-        }
+    dropped=kinds(
+        "reasoning redacted_thinking function_call refusal compaction executable_code "
+        "code_execution_result function_call_signature code_interpreter_call"
     ),
     own=frozenset({"bedrock", "bedrock_converse"}),
     translated=frozenset({"bedrock", "bedrock_converse"}),
@@ -284,18 +229,12 @@ BEDROCK = Dialect(
     },
     mime_types={
         "image": IMAGES,
-        "file": frozenset(
-            {
-                "application/pdf",
-                "text/csv",
-                "application/msword",
-                "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-                "application/vnd.ms-excel",
-                "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-                "text/html",
-                "text/plain",
-                "text/markdown",
-            }
+        "file": kinds(
+            "application/pdf text/csv application/msword "
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document "
+            "application/vnd.ms-excel "
+            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet text/html "
+            "text/plain text/markdown"
         ),
     },
     file_name=r"(?!.*\s\s)[A-Za-z0-9\s\-()\[\]]{1,200}",
@@ -303,17 +242,13 @@ BEDROCK = Dialect(
     thinking_types=frozenset({"thinking", "reasoning_content"}),
 )
 
-
 _GEMINI_TOOLS = "Gemini API docs, Function calling (ai.google.dev/gemini-api/docs/function-calling)"
 
-
 _GEMINI = "Gemini API reference, Content (ai.google.dev/api/caching#Content)"
-
 
 _GEMINI_SIGNATURES = (
     "Gemini API docs, Thought signatures (ai.google.dev/gemini-api/docs/thought-signatures)"
 )
-
 
 GEMINI = Dialect(
     sources={
@@ -341,31 +276,14 @@ GEMINI = Dialect(
     blocks={
         "system": TEXT,
         "human": frozenset({"text", "image", "image_url", "file", "audio", "video", "media"}),
-        "ai": frozenset(
-            {
-                "text",
-                "thinking",
-                "reasoning",
-                "image",
-                "image_url",
-                "media",
-                "executable_code",
-                "code_execution_result",
-            }
+        "ai": kinds(
+            "text thinking reasoning image image_url media executable_code code_execution_result"
         ),
         "tool": frozenset({"text", "image", "image_url", "file", "audio", "video", "json"}),
     },
-    dropped=frozenset(
-        {
-            "redacted_thinking",
-            "reasoning_content",
-            "tool_use",
-            "tool_call",
-            "function_call",
-            "function_call_signature",
-            "server_tool_use",
-            "refusal",
-        }
+    dropped=kinds(
+        "redacted_thinking reasoning_content tool_use tool_call function_call "
+        "function_call_signature server_tool_use refusal"
     ),
     own=frozenset({"google_genai", "google_vertexai"}),
     strict=True,

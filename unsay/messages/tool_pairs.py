@@ -2,68 +2,86 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.messages.content import CALL_TYPES, ToolCall, calls_of
 
+INTERRUPTED = "Tool was interrupted before it returned a result."
+"""What the result of an unanswered call says."""
+
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-@dataclass(slots=True)
-class _Matched:
-    """Which result answers which call."""
+@dataclass(slots=True, kw_only=True)
+class _Step:
+    """A message that is no tool result, and the results of its calls in their order."""
 
-    callers: dict[int, AnyMessage] = field(default_factory=dict)
-    """Assistant messages that call tools, with usable ids, by their index."""
-
-    results: dict[int, list[AnyMessage]] = field(default_factory=dict)
-    """The results of each, in the order in which they stand, by the same index."""
+    message: AnyMessage
+    results: list[ToolMessage] = field(default_factory=list)
 
 
-def settle(
+def repair(
     messages: Sequence[AnyMessage],
     *,
-    interrupted: str,
-    pending: bool,
+    interrupted: str = INTERRUPTED,
+    pending: bool = False,
     fits: Callable[[str], bool] = bool,
 ) -> list[AnyMessage]:
-    """Put behind each tool call exactly one result, and leave out every other result.
+    """Bring tool calls and results together after an interruption.
 
-    A call that nothing answers gets an error for a result. Ids are unique
-    afterwards: a call whose id is missing, unfit or used before gets one that
-    is derived from it, and so does its result.
+    Each call has one result right behind it: one that is missing becomes an error, one that
+    strayed moves back, and one that answers nothing, or the same call again, is left out. Ids are
+    unique afterwards: a call whose id is missing, unfit or used before gets one that is derived
+    from it, and so does its result. No other word changes.
 
     Args:
-        messages: Oldest first.
+        messages: Oldest first; not changed.
         interrupted: What the error of an unanswered call says.
-        pending: Whether the tools of the last step are still at work; its
-            unanswered calls then stay so.
+        pending: Whether the tools of the last step are still running; its unanswered calls then
+            stay open.
         fits: Whether a provider accepts an id.
 
     Returns:
-        The same objects, save those that had to change.
+        An equal list of the same objects where nothing was wrong.
+
+    Source:
+        strands-agents sdk-python 1232230d, `_fix_broken_tool_use`; issues 859, 2025.
     """
-    matched = _match(messages, fits)
-    working = _last_step(messages) if pending else None
-    settled: list[AnyMessage] = []
-    for index, message in enumerate(messages):
+    steps: list[_Step] = []
+    taken: set[str] = set()
+    open_calls: dict[str, list[tuple[_Step, str]]] = {}
+    for message in messages:
         if isinstance(message, ToolMessage):
+            if slots := open_calls.get(message.tool_call_id):
+                step, call_id = slots.pop(0)
+                same = message.tool_call_id == call_id
+                step.results.append(
+                    message if same else message.model_copy(update={"tool_call_id": call_id})
+                )
             continue
-        settled.append(matched.callers.get(index, message))
-        found = matched.results.get(index, [])
-        calls = calls_of(settled[-1])
-        settled += found if index == working else _completed(calls, found, interrupted)
-    return settled
+        step = _Step(message=message)
+        steps.append(step)
+        if isinstance(message, AIMessage) and (calls := calls_of(message)):
+            ids = list(_given_ids(calls, taken, fits))
+            step.message = _declaring(message, calls, ids)
+            open_calls.update((call.id, []) for call in calls)
+            for call, call_id in zip(calls, ids, strict=True):
+                open_calls[call.id].append((step, call_id))
+    repaired: list[AnyMessage] = []
+    for step in steps:
+        running = pending and step is steps[-1]
+        repaired += [step.message, *(step.results if running else _completed(step, interrupted))]
+    return repaired
 
 
 def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """A copy of an assistant message that declares these calls instead of its own.
+    """Return a copy of an assistant message that declares these calls instead of its own.
 
-    Content blocks that repeat calls are left out: every LangChain integration
-    writes them anew from `tool_calls`.
+    Content blocks that repeat calls are left out: every LangChain integration writes them again
+    from `tool_calls`.
     """
     content = message.content
     if not isinstance(content, str):
@@ -77,36 +95,18 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def fitting(name: str, *, limit: int) -> str:
-    """A name of letters, digits, `_` and `-` alone that stands for another one.
+    """Return a name of letters, digits, `_` and `-` in place of another one.
 
-    Two names that differ become two that differ: eight digits of a digest close it.
+    Names that differ stay different: eight digits of a digest end it.
     """
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{_FORBIDDEN.sub('_', name)[: limit - 9]}-{digest}"
 
 
-def _match(messages: Sequence[AnyMessage], fits: Callable[[str], bool]) -> _Matched:
-    matched = _Matched()
-    taken: set[str] = set()
-    waiting: dict[str, list[tuple[int, str]]] = {}
-    for index, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            if slots := waiting.get(message.tool_call_id):
-                caller, call_id = slots.pop(0)
-                matched.results.setdefault(caller, []).append(_answering(message, call_id))
-        elif isinstance(message, AIMessage) and (calls := calls_of(message)):
-            given = list(_given_ids(calls, taken, fits))
-            waiting.update((call.id, []) for call in calls)
-            for call, call_id in zip(calls, given, strict=True):
-                waiting[call.id].append((index, call_id))
-            matched.callers[index] = _declaring(message, calls, given)
-    return matched
-
-
 def _given_ids(
     calls: Sequence[ToolCall], taken: set[str], fits: Callable[[str], bool]
 ) -> Iterator[str]:
-    """A usable id for each call, its own where that can be; `taken` grows by them."""
+    """A usable id for each call, its own where possible; `taken` grows by them."""
     for call in calls:
         base = call.id if fits(call.id) else fitting(call.id or "call", limit=36)
         call_id, nth = base, 1
@@ -118,54 +118,27 @@ def _given_ids(
 
 
 def _declaring(message: AIMessage, calls: Sequence[ToolCall], ids: Sequence[str]) -> AIMessage:
-    same = len(message.tool_calls) == len(calls)
-    if same and [call["id"] for call in message.tool_calls] == list(ids):
+    if [call["id"] for call in message.tool_calls] == ids:
         return message
     pairs = zip(calls, ids, strict=True)
-    return with_calls(
-        message, [ToolCall(id=name, name=call.name, args=call.args) for call, name in pairs]
-    )
+    return with_calls(message, [replace(call, id=call_id) for call, call_id in pairs])
 
 
-def _answering(result: ToolMessage, call_id: str) -> ToolMessage:
-    if result.tool_call_id == call_id:
-        return result
-    return result.model_copy(update={"tool_call_id": call_id})
-
-
-def _last_step(messages: Sequence[AnyMessage]) -> int | None:
-    """Index of the newest message that is no result."""
-    spoken = (i for i in range(len(messages) - 1, -1, -1) if messages[i].type != "tool")
-    return next(spoken, None)
-
-
-def _completed(
-    calls: Sequence[ToolCall], found: Sequence[AnyMessage], interrupted: str
-) -> list[AnyMessage]:
+def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:
     """The results of a step, with an error in the place of each that is missing."""
-    placed = list(found)
-    answered = {each.tool_call_id for each in found if isinstance(each, ToolMessage)}
+    placed = list(step.results)
+    answered = {result.tool_call_id for result in placed}
     earlier: set[str] = set()
-    for call in calls:
+    for call in calls_of(step.message):
         if call.id not in answered:
-            placed.insert(_after(placed, earlier), _interrupted(call, interrupted))
+            before = [i for i, result in enumerate(placed) if result.tool_call_id in earlier]
+            missing = ToolMessage(
+                content=interrupted,
+                tool_call_id=call.id,
+                name=call.name or None,
+                status="error",
+                id=f"interrupted-{call.id}",
+            )
+            placed.insert(max(before, default=-1) + 1, missing)
         earlier.add(call.id)
     return placed
-
-
-def _after(results: Sequence[AnyMessage], ids: set[str]) -> int:
-    """Index behind the last result that answers one of these calls."""
-    places = (
-        i for i, r in enumerate(results) if isinstance(r, ToolMessage) and r.tool_call_id in ids
-    )
-    return max(places, default=-1) + 1
-
-
-def _interrupted(call: ToolCall, text: str) -> ToolMessage:
-    return ToolMessage(
-        content=text,
-        tool_call_id=call.id,
-        name=call.name or None,
-        status="error",
-        id=f"interrupted-{call.id}",
-    )

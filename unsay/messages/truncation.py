@@ -1,4 +1,4 @@
-"""Tool results too large for a view: a record of what was left out, in their place."""
+"""Tool results too large for a context: a record of what was left out, in their place."""
 
 import json
 import unicodedata
@@ -10,28 +10,19 @@ from langchain_core.messages import ToolMessage
 from unsay.errors import InputError
 from unsay.messages.content import Media, Other, ToolResult, parts_of
 
-MAX_TOOL_RESULT_BYTES = 64 * 1024
-"""Largest tool result that is shown whole. Source: Goa-AI, MaxToolResultContentBytes."""
-
-
 PREVIEW_CHARS = 400
 """Longest beginning of an omitted result that is shown. Source: Strands, 200 at either end."""
 
-
 SMALLEST = 256
-"""Bytes that a record may always have: what is left out is named under any limit."""
-
+"""Bytes that a record may have under any limit."""
 
 READ_TOOL = "read_tool_result"
 """Name of the tool by which a model reads any part of a result."""
 
-
 REASON = "size_limit"
 """Why a result was omitted. Source: Goa-AI, tool_result_content.go."""
 
-
 _START = '{"omitted": true, "reason": '
-
 
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
@@ -44,35 +35,28 @@ def omission(
     bounds: Mapping[str, Any] | None = None,
     call_id: str | None = None,
 ) -> str:
-    """JSON that stands in a view for a text which is too large for it.
+    """Return the JSON that replaces a text which is too large for a context.
 
     Args:
         text: What is left out.
         limit_bytes: The beginning shrinks until the whole fits, or has `SMALLEST` bytes.
-        preview: In place of the text's beginning.
-        bounds: What the tool said of its result's extent; ours when `None`.
-        call_id: Of the tool call whose result the model can read by `READ_TOOL`; `None` where it
-            has no such tool.
+        preview: Shown instead of the text's beginning.
+        bounds: What the tool said about its result's extent; ours when `None`.
+        call_id: The tool call whose result the model can read by `READ_TOOL`; `None` where it has
+            no such tool.
 
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
     """
+    record: dict[str, Any] = {"omitted": True, "reason": REASON, "bytes": size_of(text)}
+    extent = dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes}
+    read = {} if call_id is None else {"read": {"tool": READ_TOOL, "tool_call_id": call_id}}
     shown = cut(text if preview is None else preview, PREVIEW_CHARS)
-    way = {} if call_id is None else {"read": {"tool": READ_TOOL, "tool_call_id": call_id}}
     while True:
-        record = _json(
-            {
-                "omitted": True,
-                "reason": REASON,
-                "bytes": size_of(text),
-                "preview": shown,
-                "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
-                **way,
-            }
-        )
-        fits = size_of(shown) <= limit_bytes and size_of(record) <= max(limit_bytes, SMALLEST)
+        written = _json({**record, "preview": shown, "bounds": extent, **read})
+        fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
         if fits or not shown or preview is not None:
-            return record
+            return written
         shown = cut(shown, len(shown) // 2)
 
 
@@ -84,16 +68,10 @@ def present(
     bounds: Mapping[str, Any] | None = None,
     readable: bool = False,
 ) -> ToolMessage:
-    """The tool result as a view shows it: itself, or a copy that says what was left out.
+    """Return the tool result as a context shows it: itself, or a copy that says what was left out.
 
-    Images and other media stay; only words and data are measured.
-
-    Args:
-        message: As the record keeps it; it is not changed.
-        limit_bytes: Largest result that is shown whole.
-        preview: In place of the result's beginning.
-        bounds: What the tool said of its result's extent.
-        readable: Whether the model has the tool that reads the rest.
+    Images and other media stay; only words and data are measured. With `readable`, the record names
+    the tool that reads the rest.
 
     Raises:
         InputError: The limit is no positive number.
@@ -114,17 +92,17 @@ def present(
 
 
 def is_omission(text: str) -> bool:
-    """Whether a text is a record of something left out."""
+    """Return whether a text is a record of something left out."""
     return text.startswith(_START)
 
 
 def size_of(text: str) -> int:
-    """Bytes of a text in UTF-8."""
+    """Return the number of bytes of a text in UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def cut(text: str, chars: int) -> str:
-    r"""The beginning of a text, at most so many code points, no visible character in half.
+    r"""Return the first code points of a text, without half a visible character at the end.
 
     >>> cut("ab\u0301c", 2), cut("👩\u200d👧", 2)
     ('a', '')
@@ -136,7 +114,7 @@ def cut(text: str, chars: int) -> str:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Whether two code points are shown as one; of two flags either is taken for half of one."""
+    """Whether two code points are shown as one; any two flag letters count as one flag."""
     tone = "\U0001f3fb" <= right <= "\U0001f3ff"
     flag = all("\U0001f1e6" <= each <= "\U0001f1ff" for each in (left, right))
     combining = unicodedata.category(right).startswith("M")

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from langchain_core.messages import BaseMessage
 
 from unsay.errors import InputError, TranscriptError
-from unsay.messages import call_rules, content_rules, thinking_rules
-from unsay.messages.base import Dialect, Fault, Rule
+from unsay.messages import (
+    call_rules,  # noqa: F401 - registers its rules
+    content_rules,  # noqa: F401 - registers its rules
+    thinking_rules,  # noqa: F401 - registers its rules
+)
+from unsay.messages.base import RULES, Dialect, Fault
 from unsay.messages.provider_rules import ANTHROPIC, BEDROCK, COMMON, GEMINI, OPENAI
 from unsay.types import Provider
-
-__all__ = ["DIALECTS", "RULES", "Fault", "faults", "validate"]
-
 
 DIALECTS: Mapping[Provider, Dialect] = {
     "openai": OPENAI,
@@ -25,48 +26,7 @@ DIALECTS: Mapping[Provider, Dialect] = {
     "bedrock": BEDROCK,
     "gemini": GEMINI,
 }
-"""The providers whose demands are known."""
-
-
-RULES: Mapping[str, Rule] = {
-    rule.__name__: rule
-    for rule in (
-        call_rules.known_roles,
-        call_rules.not_empty,
-        call_rules.has_turns,
-        call_rules.starts_with_user,
-        call_rules.system_first,
-        call_rules.ends_with_user,
-        call_rules.ends_without_space,
-        call_rules.author_names,
-        call_rules.call_ids,
-        call_rules.results_follow_calls,
-        call_rules.results_match_calls,
-        call_rules.results_once,
-        call_rules.call_ids_differ,
-        call_rules.calls_are_parsed,
-        call_rules.calls_are_declared,
-        call_rules.calls_follow_user,
-        call_rules.tool_names,
-        call_rules.tool_ids,
-        content_rules.known_blocks,
-        content_rules.has_content,
-        content_rules.no_blank_text,
-        content_rules.texts_with_files,
-        content_rules.media_sources,
-        content_rules.mime_types,
-        content_rules.file_names,
-        content_rules.file_names_differ,
-        thinking_rules.thinking_first,
-        thinking_rules.thinking_signed,
-        thinking_rules.thinking_own,
-        thinking_rules.parts_in_order,
-        thinking_rules.thinking_leads,
-        thinking_rules.no_thinking_at_end,
-        thinking_rules.signatures_decode,
-    )
-}
-"""Every rule by the name that a fault bears."""
+"""The providers whose rules are known."""
 
 
 def faults(
@@ -85,13 +45,15 @@ def faults(
     Raises:
         InputError: The provider is not one that the rules know.
     """
-    dialect = _dialect(provider)
+    if provider is not None and provider not in DIALECTS:
+        raise InputError(f"The provider {provider!r} is not one of {sorted(DIALECTS)!r} or None.")
+    dialect = COMMON if provider is None else DIALECTS[provider]
     sources = {**dialect.sources, **(dialect.thinking_sources if thinking else {})}
     found = [
-        Fault(index=each.index, rule=name, words=each.words, source=sources[name])
+        Fault(index=index, rule=name, words=words, source=sources[name])
         for name, rule in RULES.items()
         if name in sources
-        for each in rule(messages, dialect)
+        for index, words in rule(messages, dialect)
     ]
     return tuple(sorted(found, key=lambda fault: fault.index))
 
@@ -123,11 +85,3 @@ def validate(
         f"Message {first.index} breaks {first.rule!r} of {provider or 'every provider'!r}: "
         f"{first.words}{more} Source: {first.source}."
     )
-
-
-def _dialect(provider: Provider | None) -> Dialect:
-    if provider is None:
-        return COMMON
-    if provider not in DIALECTS:
-        raise InputError(f"The provider {provider!r} is not one of {sorted(DIALECTS)!r} or None.")
-    return DIALECTS[provider]

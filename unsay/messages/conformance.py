@@ -1,0 +1,283 @@
+"""A context that a provider accepts, made of any messages.
+
+`tool_pairs.repair` is for the transcript: it answers open calls and changes no word. `conform` is
+for a context: it may also join, rename and leave out.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from unsay.errors import EmptyMessageError
+from unsay.messages.content import (
+    Thinking,
+    blocks_of,
+    calls_of,
+    is_thinking,
+    parts_of,
+    thinking_of,
+)
+from unsay.messages.tool_pairs import INTERRUPTED, fitting, repair, with_calls
+from unsay.messages.validation import faults
+from unsay.types import Provider
+
+Block = str | dict[str, Any]
+
+OPENING_ID = "unsay-opening"
+"""Id of the user message that `conform` puts before a context that lacks one."""
+
+_AUTHORSHIP = ("model_provider", "output_version")
+"""What `response_metadata` says about who wrote the thinking and in which blocks.
+
+Source:
+    LangChain, "Messages"; its integrations read them to tell their own thinking from another's.
+"""
+
+_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""An id that all four accept.
+
+Source:
+    Anthropic and Bedrock state the letters (Bedrock 64 of them); OpenAI answers
+    400 with "maximum length 40", vercel/ai#5171, agno-agi/agno#5382.
+"""
+
+_TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+"""A tool's name that all four accept.
+
+Source:
+    OpenAI `^[a-zA-Z0-9_-]{1,64}$`, Bedrock the same; Gemini begins with a letter
+    or `_`, at most 64.
+"""
+
+_AUTHOR = re.compile(r"[^\s<|\\/>]+")
+"""A name beside a role.
+
+Source:
+    OpenAI answers 400 on `messages[].name`, with this pattern.
+"""
+
+_BLOCK_RULES = ("known_blocks", "thinking_signed", "thinking_own", "signatures_decode")
+"""The rules that one block of an assistant breaks by itself."""
+
+
+def conform(
+    messages: Sequence[AnyMessage],
+    *,
+    opening: str,
+    provider: Provider | None = None,
+    interrupted: str = INTERRUPTED,
+) -> list[AnyMessage]:
+    """Make a context that a provider accepts out of any messages.
+
+    Calls and results are whole, ids and names are of the letters that all providers allow, one
+    system message leads, the user speaks first, roles take turns, and nothing is blank. What
+    follows a finished answer never changes what is before it, so a cached prefix stays valid.
+
+    What the user sent is never left out: an image or a file that the provider does not take is
+    for `faults` to report. Nor is a question added at the end.
+
+    Args:
+        messages: Oldest first; not changed.
+        opening: The user's words before a context that begins with the assistant.
+        provider: Whose model is called; blocks of an assistant that it refuses, such as another's
+            thinking, are left out. `None` keeps whatever some provider signed.
+        interrupted: What the error of an unanswered call says.
+
+    Returns:
+        The same objects, except those that had to change; nothing for nothing.
+
+    Raises:
+        EmptyMessageError: The opening has no words.
+    """
+    if not opening.strip():
+        raise EmptyMessageError(f"opening is {opening!r}; give words that a user may say first")
+    whole = repair(messages, interrupted=interrupted, fits=_is_call_id)
+    sound = [_sound(_named(message), provider) for message in whole]
+    held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]
+    systems: list[AnyMessage] = [message for message in held if message.type == "system"]
+    spoken = merge_neighbours([message for message in held if message.type != "system"])
+    # Leaving a message out may make neighbours of two of one role, so they are merged again.
+    spoken = merge_neighbours([each for each in spoken if _says(each, provider)])
+    if (systems or spoken) and not (spoken and spoken[0].type == "human"):
+        spoken = [HumanMessage(opening, id=OPENING_ID), *spoken]
+    return [*([reduce(_joined, systems)] if systems else []), *spoken]
+
+
+def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Join neighbours of one role, so that user and assistant take turns.
+
+    Words are joined by a blank line, blocks follow one another, thinking goes first, and the id
+    and notes of the first stay. Thinking of a later message is left out where nobody signed it, or
+    another model than the first's did. An assistant message that calls tools is never joined to
+    what follows it.
+    """
+    merged: list[AnyMessage] = []
+    for message in messages:
+        first = merged[-1] if merged else None
+        if first and first.type == message.type in ("human", "ai") and not calls_of(first):
+            merged[-1] = _joined(first, message)
+        else:
+            merged.append(message)
+    return merged
+
+
+def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
+    changed: dict[str, Any] = {
+        "content": _joined_content(first, second),
+        "additional_kwargs": {**second.additional_kwargs, **first.additional_kwargs},
+        "name": first.name if first.name == second.name else None,
+    }
+    if isinstance(second, AIMessage):
+        changed["tool_calls"] = second.tool_calls
+        if not thinking_of(first):
+            # The thinking is the second's, and so is the authorship by which it is recognized.
+            own = {k: v for k, v in first.response_metadata.items() if k not in _AUTHORSHIP}
+            theirs = {k: v for k, v in second.response_metadata.items() if k in _AUTHORSHIP}
+            changed["response_metadata"] = own | theirs
+    return first.model_copy(update=changed)
+
+
+def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
+    if isinstance(first.content, str) and isinstance(second.content, str):
+        return "\n\n".join(text for text in (first.content, second.content) if text)
+    authors = [[m.response_metadata.get(key) for key in _AUTHORSHIP] for m in (first, second)]
+    foreign = bool(thinking_of(first)) and authors[0] != authors[1]
+    later = [
+        block
+        for block in blocks_of(second)
+        if not is_thinking(block) or (_is_signed(block) and not foreign)
+    ]
+    blocks = [block for block in (*blocks_of(first), *later) if not _is_blank(block)]
+    return sorted(blocks, key=lambda block: not is_thinking(block))
+
+
+def _is_blank(block: Block) -> bool:
+    """Whether a block is text without words.
+
+    Source:
+        Anthropic and Bedrock answer 400, "text content blocks must contain non-whitespace text".
+    """
+    if isinstance(block, str):
+        return not block.strip()
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _is_signed(block: dict[str, Any]) -> bool:
+    return any(thought.signed for thought in thinking_of(AIMessage(content=[block])))
+
+
+def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
+    """The message without what is blank or refused; its content is empty when nothing is left."""
+    content: Any = message.content
+    if isinstance(content, str):
+        text = content if content.strip() else ""
+        content = text.rstrip() if message.type == "ai" else text
+    else:
+        kept = [block for block in content if not _is_blank(block)]
+        if isinstance(message, AIMessage):
+            kept = [block for block in kept if not _is_refused(message, block, provider)]
+            kept = _closed(_thinking_first(kept, calls=bool(calls_of(message))))
+        content = kept or ""
+    changed: dict[str, Any] = {} if content == message.content else {"content": content}
+    if isinstance(message, AIMessage) and message.invalid_tool_calls:
+        changed["invalid_tool_calls"] = []
+    return message.model_copy(update=changed) if changed else message
+
+
+def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
+    """The blocks, thinking first where words lead or thinking ends; else they keep their order.
+
+    Source:
+        Anthropic answers 400, "If an assistant message contains any thinking blocks, the first
+        block must be `thinking`", anthropics/claude-code#20691, "The final block in an assistant
+        message cannot be `thinking`", tailcallhq/forgecode#2107, and refuses blocks of the
+        newest answer that were moved without need, anthropics/claude-code#63284.
+    """
+    thinks = [_thinks(block) for block in blocks]
+    if not any(thinks) or (thinks[0] and (calls or not thinks[-1])):
+        return blocks
+    return sorted(blocks, key=lambda block: not _thinks(block))
+
+
+def _thinks(block: Block) -> bool:
+    return not isinstance(block, str) and is_thinking(block)
+
+
+def _closed(blocks: list[Block]) -> list[Block]:
+    """The blocks, the last words without white space at their end.
+
+    Source:
+        Anthropic answers 400, "final assistant content cannot end with trailing whitespace";
+        stripped in every message, so that a message is the same in every context.
+    """
+    place = max((i for i, block in enumerate(blocks) if not _thinks(block)), default=None)
+    last = "" if place is None else blocks[place]
+    if isinstance(last, str):
+        closed: Block = last.rstrip()
+    else:
+        closed = {**last, "text": last["text"].rstrip()} if last.get("type") == "text" else last
+    return [closed if i == place else block for i, block in enumerate(blocks)]
+
+
+def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> bool:
+    """Whether a provider would refuse a block of an assistant, whatever is around it.
+
+    Thinking that nobody signed is left out for every provider: Anthropic refuses it, the others
+    do not need it.
+
+    Source:
+        Anthropic answers 400, "thinking.signature: Field required".
+    """
+    if isinstance(block, str) or block.get("type") == "text":
+        return False
+    if is_thinking(block) and not _is_signed(block):
+        return True
+    if provider is None:
+        return False
+    return _breaks(message.model_copy(update={"content": [block]}), _BLOCK_RULES, provider)
+
+
+def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider) -> bool:
+    return any(fault.rule in rules for fault in faults([message], provider))
+
+
+def _says(message: AnyMessage, provider: Provider | None) -> bool:
+    """Whether an assistant's message holds more than thinking, and so reaches the provider.
+
+    Source:
+        Anthropic answers 400, "final block in an assistant message cannot be `thinking`",
+        tailcallhq/forgecode#2107.
+    """
+    if not isinstance(message, AIMessage):
+        return True
+    if all(isinstance(part, Thinking) for part in parts_of(message)):
+        return False
+    return provider is None or not _breaks(message, ("has_content",), provider)
+
+
+def _named(message: AnyMessage) -> AnyMessage:
+    """The message with names that every provider accepts, without an author's that none would."""
+    name = message.name
+    if message.type == "tool":
+        fit = name if name is None else _tool_name(name)
+    else:
+        fit = name if name and _AUTHOR.fullmatch(name) else None
+    if fit != name:
+        message = message.model_copy(update={"name": fit})
+    calls = calls_of(message)
+    renamed = [replace(call, name=_tool_name(call.name)) for call in calls]
+    if not isinstance(message, AIMessage) or renamed == list(calls):
+        return message
+    return with_calls(message, renamed)
+
+
+def _tool_name(name: str) -> str:
+    return name if _TOOL_NAME.fullmatch(name) else "t_" + fitting(name, limit=62)
+
+
+def _is_call_id(text: str) -> bool:
+    return _CALL_ID.fullmatch(text) is not None
