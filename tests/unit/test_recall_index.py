@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.retrieval.index import BLOCK_MESSAGES, RecallIndex, key_of, speaker_of
+from unsay.retrieval import index as index_module
+from unsay.retrieval.index import SPARE, RecallIndex, key_of, speaker_of
 from unsay.retrieval.terms import stem
 
 WORDS = ("harbor", "violin", "gravel", "温泉", "lantern", "max_rollbacks")
@@ -23,9 +25,8 @@ def messages(texts: Sequence[str], first: int = 0) -> list[AnyMessage]:
 
 
 def contents(index: RecallIndex) -> tuple[object, ...]:
-    """All that an index knows, whatever its blocks."""
-    terms = sorted({term for block in index.blocks for term in block.postings})
-    found = {term: index.found(term) for term in terms}
+    """All that an index knows, however it grew."""
+    found = {term: each for term in index.table.postings if (each := index.found(term))}
     return index.keys, index.speakers, index.lengths, index.substance, found
 
 
@@ -60,17 +61,18 @@ def test_an_index_is_not_changed_by_growing() -> None:
     )
 
 
-def test_growing_touches_few_messages() -> None:
-    """Blocks stay under their limit and few, and adding one message leaves the old ones alone."""
-    record = messages(["harbor violin"] * (2 * BLOCK_MESSAGES + 37))
+def test_growing_touches_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is read once, however often the index grows, and the table stays bounded."""
+    read: list[str] = []
+    monkeypatch.setattr(
+        index_module, "terms_of", lambda message: read.append(message.id) or ["harbor"]
+    )
+    record = messages(["harbor violin"] * (3 * SPARE))
     index = RecallIndex()
     for size in range(0, len(record), 41):
-        index = index.covering(record[: size + 1])
-    sizes = [len(block) for block in index.blocks]
-    assert max(sizes) <= BLOCK_MESSAGES
-    assert len(sizes) < 40
-    again = index.covering(record[: len(index)])
-    assert all(one is other for one, other in zip(index.blocks, again.blocks, strict=True))
+        index = index.covering(record[max(0, size - 100) : size + 1])
+        assert len(index.table.keys) <= 2 * len(index) + SPARE + 41
+    assert len(set(read)) == len(read)
 
 
 def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
@@ -113,5 +115,14 @@ def test_older_messages_leave_the_newer_ones_alone() -> None:
     newest, before = messages(["harbor violin"] * 90, first=500), messages(["lantern"] * 70)
     index = RecallIndex().covering(newest)
     grown = index.covering([*before, *newest])
-    assert index.blocks[-1].postings is grown.blocks[-1].postings
+    assert index.substance == grown.substance[-90:]
     assert [(70, 1), (71, 1)] == grown.found(stem("violin"))[:2]
+
+
+def test_a_message_that_was_edited_is_read_again() -> None:
+    """What an index is told to forget is not found by its old words, nor are messages lost."""
+    record = messages(["harbor", "violin"])
+    index = RecallIndex().covering(record)
+    index.forget({"m1"})
+    edited = [record[0], *messages(["lantern"], first=1)]
+    assert contents(RecallIndex().covering(edited)) == contents(index.covering(edited))

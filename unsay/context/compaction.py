@@ -112,29 +112,25 @@ def hidden(
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
     """Indices of these messages and of all that no cut may part from them."""
     found: set[int] = set()
-    for start, stop in _stretches(messages, ids):
-        for step in steps(messages[start:stop]):
-            if any(messages[start + each].id in ids for each in step):
-                found.update(start + each for each in step)
+    for turn in {turn_around(messages, i) for i, m in enumerate(messages) if m.id in ids}:
+        for step in steps(messages[turn.start : turn.stop]):
+            if any(messages[turn.start + each].id in ids for each in step):
+                found.update(turn.start + each for each in step)
     return found
 
 
-def _stretches(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[tuple[int, int]]:
-    """The turns in which these messages stand: no bond reaches over the beginning of one."""
-    found: set[tuple[int, int]] = set()
-    for place in (index for index, message in enumerate(messages) if message.id in ids):
-        first, last = place, place + 1
-        while first > 0 and not _opens(messages, first):
-            first -= 1
-        while last < len(messages) and not _opens(messages, last):
-            last += 1
-        found.add((first, last))
-    return found
+def turn_around(messages: Sequence[AnyMessage], place: int) -> range:
+    """Return the places of the turn around a message: no bond reaches over its beginning."""
 
+    def opens(index: int) -> bool:
+        return messages[index].type == "human" != messages[index - 1].type
 
-def _opens(messages: Sequence[AnyMessage], place: int) -> bool:
-    """Whether a turn begins here: the user speaks, and did not just before."""
-    return messages[place].type == "human" != messages[place - 1].type
+    first, last = place, place + 1
+    while first > 0 and not opens(first):
+        first -= 1
+    while last < len(messages) and not opens(last):
+        last += 1
+    return range(first, last)
 
 
 def with_span(

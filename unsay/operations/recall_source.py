@@ -14,7 +14,6 @@ from unsay.history.recall_cache import MEMORIES, Leaf, Memory
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
 from unsay.retrieval.excerpts import LACKING, is_quoting
-from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.terms import TEXT_LIMIT
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -260,11 +259,13 @@ def _grown(
     new = (leaf.messages for name, leaf in leaves.items() if name not in known.leaves)
     prints = {message.id or "": _print_of(message) for message in chain(*new, live)}
     edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
-    blocks = [each for each in known.index.blocks if each.places.keys().isdisjoint(edited)]
     large = len(known.prints) > REACH + len(said)
+    # Once the print of a message is gone, an edit of it would not be noticed.
+    if edited or large:
+        known.index.forget(edited)
     return Memory(
         leaves=_within_reach(leaves),
-        index=RecallIndex(blocks=tuple(blocks)).covering(said, unread=unread),
+        index=known.index.covering(said, unread=unread),
         prints=prints if large else {**known.prints, **prints},
         vectors={name: each for name, each in known.vectors.items() if name not in edited},
         costs={} if edited or large else known.costs,

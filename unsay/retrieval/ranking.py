@@ -1,4 +1,4 @@
-"""How much each message bears on a question.
+"""How much each message has to do with a question.
 
 Words first: BM25, spread over neighbours, because an answer often stands next to
 the words that were asked for. Then who spoke, how much a message says, and, where
@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import fsum, log
 from operator import mul
 
-from unsay.retrieval.index import COUNT_BITS, COUNT_MASK, RecallIndex
+from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.terms import Query, query_of, terms
 
 SATURATION = 1.2
@@ -98,7 +98,6 @@ class Asked:
     """What a question looks for."""
 
     query: Query
-    """Its words."""
 
     persons: frozenset[str]
     """Speakers whose name it has."""
@@ -109,21 +108,21 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What is known of indexed messages, by their places."""
+    """Scores of indexed messages, by their places."""
 
     own: Mapping[int, float]
-    """What a message's own words are worth; those that have none are missing."""
+    """Of a message's own words; those that have none are missing."""
 
     words: Mapping[int, float]
-    """What the words of each ranked message and its neighbours are worth."""
+    """Of the words of each ranked message and its neighbours."""
 
     total: Mapping[int, float]
     """By this they are chosen."""
 
 
 def asked(question: str, index: RecallIndex) -> Asked:
-    """What to look for in an index, to answer a question."""
-    people = {name: frozenset(terms(name)) for name in index.voices - KINDS}
+    """Return what to look for in an index, to answer a question."""
+    people = {name: frozenset(terms(name)) for name in set(index.speakers) - KINDS}
     said = frozenset(terms(question))
     return Asked(
         query=query_of(question, names=frozenset().union(*people.values())),
@@ -150,11 +149,15 @@ def ranked(
     own = bm25(wanted.query, index, _around(places, SURROUNDINGS) if few else None)
     for place in unseen:
         own.pop(place, None)
-    words = _worths(own, places, len(index))
+    if few:
+        words = {place: worth_at(own, place) for place in places}
+    else:
+        scores = spread([own.get(place, 0.0) for place in range(len(index))])
+        words = {place: scores[place] for place in places}
     speakers, said, substance = wanted.persons | wanted.kinds, index.speakers, index.substance
     unit = rarity(1, len(index))
     speaking = unit * SPEAKER_SHARE
-    telling = unit * SUBSTANCE_SHARE / (index.said / max(len(index), 1) or 1.0)
+    telling = unit * SUBSTANCE_SHARE / (sum(substance) / max(len(index), 1) or 1.0)
     total = {
         place: worth + speaking * (said[place] in speakers) + telling * substance[place]
         for place, worth in words.items()
@@ -163,87 +166,74 @@ def ranked(
 
 
 def kinds_meant(question: str) -> set[str]:
-    """Whose words a question means by `I` and `you`, as kinds of messages."""
+    """Return whose words a question means by `I` and `you`, as kinds of messages."""
     meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
     return {kind for kind, pattern in meant.items() if pattern.search(question)}
 
 
 def rarity(having: int, among: int) -> float:
-    """What a term tells that so many of the messages have (BM25's idf, never below 0)."""
+    """Return the weight of a term that so many of the messages have (BM25's idf, at least 0)."""
     return log(1 + (among - having + 0.5) / (having + 0.5))
 
 
 def bm25(
     query: Query, index: RecallIndex, among: Collection[int] | None = None
 ) -> dict[int, float]:
-    """What the own words of each message are worth that has any of those looked for.
+    """Score each message that has any of the words that are looked for by its own words.
 
     Args:
         query: What is looked for.
         index: Of the messages.
         among: Places of the messages that matter; `None` for all.
     """
-    scores: dict[int, float] = {}
-    lengths, known = index.lengths, scores.get
-    shorter = SATURATION * (1 - LENGTH_SHARE)
-    longer = SATURATION * LENGTH_SHARE / (index.words / max(len(index), 1) or 1.0)
-    for term, having in _telling(query, index).items():
-        worth = query.weights[term] * rarity(having, len(index)) * (SATURATION + 1)
-        for start, entries in index.postings(term):
-            for entry in entries:
-                place = start + (entry >> COUNT_BITS)
-                if among is not None and place not in among:
-                    continue
-                times = entry & COUNT_MASK
-                gained = worth * times / (times + shorter + longer * lengths[place])
-                scores[place] = known(place, 0.0) + gained
-    return scores
-
-
-def _telling(query: Query, index: RecallIndex) -> dict[str, int]:
-    """The terms to look for, with how many messages have each."""
-    having = {term: count for term in query.weights if (count := _having(term, index))}
+    having = {term: count for term in query.weights if (count := index.having(term))}
     own = [term for term in having if query.weights[term] >= 1]
     most = COMMON_SHARE * len(index)
     rare = [term for term in own if having[term] <= most] or own
     kin = [term for term in having if query.weights[term] < 1 and having[term] <= most]
-    return {term: having[term] for term in (*_rarest(rare, having), *_rarest(kin, having))}
+    scores: dict[int, float] = {}
+    lengths = index.lengths
+    shorter = SATURATION * (1 - LENGTH_SHARE)
+    longer = SATURATION * LENGTH_SHARE / (sum(lengths) / max(len(index), 1) or 1.0)
+    for term in (*_rarest(rare, having), *_rarest(kin, having)):
+        worth = query.weights[term] * rarity(having[term], len(index)) * (SATURATION + 1)
+        for place, times in index.found(term):
+            if among is None or place in among:
+                gained = worth * times / (times + shorter + longer * lengths[place])
+                scores[place] = scores.get(place, 0.0) + gained
+    return scores
 
 
 def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
-    """The rarest of some terms, as many as a question may read."""
-    found = sorted(terms, key=having.__getitem__)
-    read = accumulate(having[term] for term in found)
-    return [term for term, so_far in zip(found, read, strict=True) if so_far <= MOST_READ] or found[
-        :1
-    ]
-
-
-def _having(term: str, index: RecallIndex) -> int:
-    return sum(len(entries) for _, entries in index.postings(term))
+    """Return the rarest of some terms, as many as a question may read and at least one."""
+    order = sorted(terms, key=having.__getitem__)
+    read = accumulate(having[term] for term in order)
+    kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
+    return kept or order[:1]
 
 
 def evident(
     query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
 ) -> set[int]:
-    """Places of the messages that have content words of the question that are worth so much.
+    """Return the places of messages with content words of the question that are worth enough.
 
-    Or that stand near one. Words that only go with those of the question do not count, nor do
-    grammar and particles.
+    Messages near one are among them. Words that only go with those of the question do not
+    count, nor do grammar and particles.
     """
-    content = (term for term, weight in query.weights.items() if weight >= 1 and _is_content(term))
-    having = {term: _having(term, index) for term in content}
-    words = _rarest(filter(having.get, having), having)
-    worths = {term: rarity(having[term], len(index)) for term in words}
+    having = {
+        term: count
+        for term, weight in query.weights.items()
+        if weight >= 1 and _is_content(term) and (count := index.having(term))
+    }
+    worths = {term: rarity(having[term], len(index)) for term in _rarest(having, having)}
     own: dict[int, float] = {}
     left = sum(worths.values())
-    for term in words:
-        worth, begins = worths[term], left >= least - _ROUNDING
-        for start, entries in index.postings(term):
-            for entry in entries:
-                place = start + (entry >> COUNT_BITS)
-                if begins or place in own:
-                    own[place] = own.get(place, 0.0) + worth
+    for term, worth in worths.items():
+        # A message without any word so far cannot reach the bar by the words that are left.
+        begins = left >= least - _ROUNDING
+        for place, _ in index.found(term):
+            if begins or place in own:
+                own[place] = own.get(place, 0.0) + worth
         left -= worth
     strong = [
         place for place, worth in own.items() if worth >= least - _ROUNDING and place not in unseen
@@ -254,7 +244,6 @@ def evident(
 
 
 def _around(places: Collection[int], reach: int) -> set[int]:
-    """These places and so many to either side of each."""
     near = range(-reach, reach + 1)
     return {place + offset for place in places for offset in near}
 
@@ -263,24 +252,15 @@ def _is_content(term: str) -> bool:
     return term not in _EMPTY and _CONTENT.fullmatch(term) is not None
 
 
-def _worths(own: Mapping[int, float], places: Sequence[int], size: int) -> dict[int, float]:
-    """What the words of these messages and their neighbours are worth."""
-    if len(places) * SPARSE <= size:
-        return {place: worth_at(own, place) for place in places}
-    scores = [own.get(place, 0.0) for place in range(size)]
-    words = spread(scores)
-    return {place: words[place] for place in places}
-
-
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """What one message's words are worth with those around it; see `spread`."""
+    """Score one message's words with those around it, as `spread` does."""
     around = [own.get(each, 0.0) for each in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)]
     near = around[SURROUNDINGS - NEAR : SURROUNDINGS + NEAR + 1]
     return fsum(map(mul, KERNEL, near)) + fsum(around) / len(around)
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """Scores with what each message gets of those around it."""
+    """Give each message a share of the scores of those around it."""
     edge = [0.0] * NEAR
     padded = [*edge, *scores, *edge]
     neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)

@@ -1,4 +1,4 @@
-"""Recall: folded messages that bear on the new question are shown again, in that one view."""
+"""Recall: choose earlier messages that have to do with the new question."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -7,12 +7,12 @@ from typing import Literal
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.compaction import turn_around
 from unsay.context.plan import TokenCounter
 from unsay.errors import InputError
 from unsay.messages.boundaries import steps
 from unsay.retrieval.index import RecallIndex, keys_of
 from unsay.retrieval.ranking import Asked, asked, evident, ranked, rarity, worth_at
-from unsay.retrieval.terms import Query
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
@@ -88,32 +88,22 @@ FILLING = Bars()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
-    """What is known of the messages that may be recalled, by their places."""
-
-    query: Query
-    """What was looked for."""
+    """The scores of the messages that may be recalled, by their places."""
 
     words: Mapping[int, float]
-    """What the words of each and those around it are worth."""
+    """Of the words of each and those around it."""
 
     near: Mapping[int, float]
-    """How near its meaning is, in deviations from the mean; empty without vectors."""
+    """Nearness in meaning, in deviations from the mean; empty without vectors."""
 
     total: Mapping[int, float]
     """By this they are chosen."""
-
-    best_near: float
-    """How near the nearest one is; at least 0."""
 
     apart: Collection[int]
     """Places of what is shown or hidden."""
 
     passing: Sequence[int]
     """Those that have enough in common with the question, newest first."""
-
-    def means_it(self, place: int) -> bool:
-        """Whether a message lies nearly as near as the nearest."""
-        return self.near.get(place, 0.0) >= self.best_near / 2 > 0
 
 
 def recall(
@@ -129,17 +119,17 @@ def recall(
     bars: Bars = FILLING,
     about: TokenCounter | None = None,
 ) -> Recalled:
-    """Choose the messages that bear most on a question, as many as the budget holds.
+    """Choose the messages that have most to do with a question, as many as the budget holds.
 
     Args:
         question: The user's new words.
         record: What was said, oldest first.
         budget_tokens: What the recalled messages may cost together.
         count: Of the chat model.
-        shown: Ids of those that the view shows anyway.
+        shown: Ids of those that the context shows anyway.
         hidden: Ids of those that are left out as if they had not been said.
         index: Of the record; `None` indexes it now.
-        vectors: From `recall_vectors.embed`; `None` goes by words alone.
+        vectors: From `vectors.embed`; `None` goes by words alone.
         bars: What a message must have, however much room there is.
         about: What single steps cost about, where counting each is dear; `None` counts them.
 
@@ -153,7 +143,12 @@ def recall(
     if budget_tokens < 0:
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
     index = RecallIndex().covering(record) if index is None else index
-    _check(record, index)
+    ends = [*index.keys[:1], *index.keys[-1:]]
+    if len(index) != len(record) or ends != keys_of([*record[:1], *record[-1:]]):
+        raise InputError(
+            f"the index is of {len(index)!r} messages and the record of {len(record)!r} others: "
+            "give the index that covers the record, or none"
+        )
     wanted = asked(question, index)
     scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
     if scored is None:
@@ -162,21 +157,25 @@ def recall(
     taken, tokens = _counted(record, fitting, budget_tokens, count)
     order = _in_order(taken)
     leading = {max(group, key=lambda place: scored.total.get(place, 0.0)) for group in taken}
+    words = {
+        place: {w for term, w in wanted.query.words.items() if index.has(place, term)}
+        for place in order
+    }
     return Recalled(
         messages=tuple(record[place] for place in order),
-        reasons=tuple(_reason(index, scored, place, leads=place in leading) for place in order),
+        reasons=tuple(
+            Recollection(
+                message_id=index.keys[place],
+                why=_why(scored, place, has_words=bool(words[place]))
+                if place in leading
+                else "step",
+                words=tuple(sorted(words[place])),
+                score=scored.total.get(place, 0.0),
+            )
+            for place in order
+        ),
         tokens=tokens,
     )
-
-
-def _check(record: Sequence[AnyMessage], index: RecallIndex) -> None:
-    """Raise where an index cannot be a record's."""
-    ends = [*index.blocks[0].keys[:1], *index.blocks[-1].keys[-1:]] if index.blocks else []
-    if len(index) != len(record) or ends != keys_of([*record[:1], *record[-1:]]):
-        raise InputError(
-            f"the index is of {len(index)!r} messages and the record of {len(record)!r} others: "
-            "give the index that covers the record, or none"
-        )
 
 
 def _scored(
@@ -188,30 +187,34 @@ def _scored(
     shown: Collection[str],
     hidden: Collection[str],
 ) -> _Scored | None:
-    """What is known of what may be recalled; `None` where nothing is that bears on the question."""
+    """Score what may be recalled; `None` where nothing has to do with the question."""
     seen, unseen = index.places(shown), index.places(hidden)
-    apart = seen | unseen
+    apart, everything = seen | unseen, set(range(len(index)))
     least = bars.bar * rarity(1, len(index))
-    told = evident(wanted.query, index, least, unseen) if bars.bar else set(range(len(index)))
-    places = sorted((told if vectors is None else set(range(len(index)))) - apart)
+    told = evident(wanted.query, index, least, unseen) if bars.bar else everything
+    places = sorted((told if vectors is None else everything) - apart)
     if not places:
         return None
     ranking = ranked(wanted, index, places, unseen)
     if not (ranking.own or wanted.persons or vectors):
         return None
-    near = _near(vectors, index, places)
-    best_near = max(0.0, *near.values()) if near else 0.0
+    near: dict[int, float] = {}
+    total = ranking.total
+    if vectors:
+        nearness = similarities(vectors, index)
+        near = {place: nearness[place] for place in places}
+        scores = fused([list(total.values()), list(near.values())])
+        total = dict(zip(total, scores, strict=True))
     least_words = bars.floor * max((ranking.words[p] for p in places if p in told), default=0.0)
     if bars.gain:
         rivals = (worth_at(ranking.own, place) for place in seen - unseen)
         least_words = max(least_words, bars.gain * max(rivals, default=0.0))
+    best_near = max(0.0, *near.values()) if near else 0.0
     least_near = max(bars.floor * best_near, FAR_NEARER if bars.bar or bars.gain else 0.0)
     return _Scored(
-        query=wanted.query,
         words=ranking.words,
         near=near,
-        total=_fused(ranking.total, near),
-        best_near=best_near,
+        total=total,
         apart=apart,
         passing=[
             place
@@ -222,33 +225,27 @@ def _scored(
     )
 
 
-def _near(vectors: Vectors | None, index: RecallIndex, places: Sequence[int]) -> dict[int, float]:
-    """How near the meaning of these messages is; empty without vectors."""
-    found = similarities(vectors, index) if vectors else []
-    return {place: found[place] for place in places} if vectors else {}
-
-
-def _fused(total: Mapping[int, float], near: Mapping[int, float]) -> Mapping[int, float]:
-    """One score for each message of its words and its meaning."""
-    if not near:
-        return total
-    return dict(zip(total, fused([list(total.values()), list(near.values())]), strict=True))
+def _why(scored: _Scored, place: int, *, has_words: bool) -> Why:
+    """Return the strongest reason to recall the leading message of a step."""
+    if has_words:
+        return "words"
+    nearest = max(scored.near.values(), default=0.0)
+    return "meaning" if scored.near.get(place, 0.0) >= nearest / 2 > 0 else "nearby"
 
 
 def _fitting(
-    record: Sequence[AnyMessage],
-    scored: _Scored,
-    budget: int,
-    about: TokenCounter,
+    record: Sequence[AnyMessage], scored: _Scored, budget: int, about: TokenCounter
 ) -> list[list[int]]:
-    """The best steps that the budget holds; one that is too large makes way for the next."""
+    """Return the best steps that the budget holds; one that is too large makes way for the next."""
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
     for group in _best_first(record, scored):
         step = [record[place] for place in group]
         cost = about(step) - opening
         if cost <= left:
-            opening = opening if taken else _opening(step, about)
+            if not taken:
+                # What any sequence costs beside its messages is paid once for all of them.
+                opening = max(0, 2 * about(step) - about([*step, *step]))
             taken.append(group)
             left, missed = left - cost, 0
         elif (missed := missed + 1) == PATIENCE:
@@ -259,7 +256,7 @@ def _fitting(
 def _counted(
     record: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
-    """As many of the steps, the best first, as the budget holds once they are counted together."""
+    """Return as many of the steps, the best first, as fit once they are counted together."""
 
     def together(steps: int) -> int:
         return count([record[place] for place in _in_order(groups[:steps])]) if steps else 0
@@ -271,52 +268,22 @@ def _counted(
     return groups[:steps], together(steps)
 
 
-def _opening(step: Sequence[AnyMessage], count: TokenCounter) -> int:
-    """What any sequence costs beside its messages, which is paid once for all of them."""
-    return max(0, 2 * count(step) - count([*step, *step]))
-
-
 def _in_order(groups: Sequence[Sequence[int]]) -> list[int]:
     return sorted(place for group in groups for place in group)
 
 
 def _best_first(record: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
-    """What may be recalled, in whole steps: the best first, and of equals the newest."""
+    """Yield what may be recalled, in whole steps: the best first, and of equals the newest."""
     known: dict[int, range] = {}
     seen: set[int] = set()
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):
         if place in seen or record[place].type == "system":
             continue
         if place not in known:
-            known.update(_steps_around(record, place))
+            # Nothing ties turns together, so the steps of the message's turn are enough.
+            turn = turn_around(record, place)
+            for step in steps(record[turn.start : turn.stop]):
+                found = range(turn.start + step.start, turn.start + step.stop)
+                known.update(dict.fromkeys(found, found))
         seen.update(known[place])
         yield [each for each in known[place] if each not in scored.apart]
-
-
-def _steps_around(record: Sequence[AnyMessage], place: int) -> dict[int, range]:
-    """The indivisible step of each message in the turn of one; turns hang together by nothing."""
-    first, last = place, place + 1
-    while first > 0 and not _opens(record, first):
-        first -= 1
-    while last < len(record) and not _opens(record, last):
-        last += 1
-    found = (range(first + s.start, first + s.stop) for s in steps(record[first:last]))
-    return {each: step for step in found for each in step}
-
-
-def _opens(record: Sequence[AnyMessage], place: int) -> bool:
-    """Whether a turn begins here: the user speaks, and did not just before."""
-    return record[place].type == "human" != record[place - 1].type
-
-
-def _reason(index: RecallIndex, scored: _Scored, place: int, *, leads: bool) -> Recollection:
-    own = {word for term, word in scored.query.words.items() if index.has(place, term)}
-    why: Why = "step"
-    if leads:
-        why = "words" if own else "meaning" if scored.means_it(place) else "nearby"
-    return Recollection(
-        message_id=index.keys[place],
-        why=why,
-        words=tuple(sorted(own)),
-        score=scored.total.get(place, 0.0),
-    )
