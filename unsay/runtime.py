@@ -301,6 +301,13 @@ class Scope:
             in_graph=True,
         )
 
+    @property
+    def address(self) -> tuple[BaseStore, str] | None:
+        """The store and the thread's id, where both are known."""
+        if self.store is None or self.thread_id is None:
+            return None
+        return self.store, self.thread_id
+
     def now(self) -> str:
         """The time in ISO 8601, UTC, to the millisecond."""
         return self.services.clock().isoformat(timespec="milliseconds")

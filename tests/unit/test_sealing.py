@@ -26,18 +26,17 @@ from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import is_answer, with_mark
 from unsay.messages.boundaries import tail_places
-from unsay.operations.offload import (
-    PAGES,
-    came_again,
-    reach,
-    seal,
-    unmarked,
-    whole,
-    without_sealed,
-)
+from unsay.operations.offload import PAGE_MESSAGES, PAGES, offload
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import turns_left
-from unsay.operations.segment_window import PAGE_MESSAGES, opened_words
+from unsay.operations.segment_loading import (
+    drop_offloaded,
+    load_all,
+    load_opened,
+    load_resent,
+    load_segments,
+    unmarked,
+)
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of, with_update
@@ -122,7 +121,7 @@ def asked(state: State) -> State:
 
 def sealed_by(state: State, run: Scope) -> State:
     """The state once what is too much is sealed."""
-    return with_update(state, drive(seal(state, run)))
+    return with_update(state, drive(offload(state, run)))
 
 
 def shown(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,8 +180,8 @@ def test_what_was_sealed_returns_as_it_was(at: Situation) -> None:
     run = scope(InMemoryStore(), live_messages=at.limit)
     before = shown(at.state)
     now = sealed_by(at.state, run)
-    assert before == shown(drive(whole(now, run)))
-    assert before == shown(with_update(now, drive(reach(now, run, {None}))))
+    assert before == shown(drive(load_all(now, run)))
+    assert before == shown(with_update(now, drive(load_segments(now, run, {None}))))
 
 
 @given(situations(), st.data())
@@ -191,7 +190,7 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
     wanted = data.draw(st.sampled_from(at.state["messages"])).id
-    there = with_update(now, drive(reach(now, run, {wanted})))
+    there = with_update(now, drive(load_segments(now, run, {wanted})))
     assert wanted in {m.id for m in there["messages"]}
     live = [m.id for m in there["messages"]]
     assert live == [m.id for m in at.state["messages"]][-len(live) :]
@@ -202,7 +201,7 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
     turns = turns_left(at.state["messages"])
     assert turns == turns_left(now["messages"], offloaded_of(now))
     assert turns == turns_left(there["messages"], offloaded_of(there))
-    assert shown(at.state) == shown(drive(whole(there, run)))
+    assert shown(at.state) == shown(drive(load_all(there, run)))
 
 
 @given(situations())
@@ -217,7 +216,7 @@ def test_sealing_in_steps_is_taken_back_at_once(at: Situation) -> None:
         state["segments"] = [*state["segments"], *more["segments"]]
         state["topics"] = [*state["topics"], *more["topics"]]
     again = sealed_by(now, run)
-    assert shown(wide) == shown(drive(whole(again, run)))
+    assert shown(wide) == shown(drive(load_all(again, run)))
 
 
 @given(situations())
@@ -252,12 +251,12 @@ def test_what_stays(state: State, settings: dict[str, Any]) -> None:
     """Nothing is let go of that fits, that a view shows whole, or that nothing would tell of."""
     run = scope(InMemoryStore(), **settings)
     current = {**state, "segments": state["segments"][:1]} if "live_messages" in settings else state
-    assert Update() == drive(seal(current, run))
+    assert Update() == drive(offload(current, run))
 
 
 def test_nothing_is_sealed_without_a_store() -> None:
     """Where nothing could hold the pages, the state holds the record."""
-    assert Update() == drive(seal(talked(1, 2, 3, turns=5), scope(None)))
+    assert Update() == drive(offload(talked(1, 2, 3, turns=5), scope(None)))
 
 
 def test_the_oldest_folded_part_goes() -> None:
@@ -315,7 +314,7 @@ def test_a_long_record_is_sealed_bit_by_bit() -> None:
     assert sum(len(page.messages) for page in pages) + len(now["messages"]) == 2401
     rest = sealed_by(now, run)
     assert len(rest["messages"]) <= 242
-    assert shown(state) == shown(drive(whole(rest, run)))
+    assert shown(state) == shown(drive(load_all(rest, run)))
 
 
 def test_a_turn_longer_than_a_page_is_one() -> None:
@@ -359,7 +358,7 @@ def test_what_a_person_opened_stays_open() -> None:
     now = sealed_by(state, run)
     assert [now["segments"][-1]["start"]] == [each["at"] for each in now["unfolded"]]
     assert "q1.0" not in {m.id for m in now["messages"]}
-    assert state["unfolded"] == drive(whole(now, run))["unfolded"]
+    assert state["unfolded"] == drive(load_all(now, run))["unfolded"]
 
 
 def test_checkpoints_know_that_they_are_sealed() -> None:
@@ -381,10 +380,10 @@ def test_a_topic_returns_with_its_words(first: int) -> None:
     if not first:
         state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
     now = sealed_by(state, run)
-    assert [] == drive(opened_words(now, run)).words
+    assert [] == drive(load_opened(now, run)).words
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(opened_words(back, run)).words]
+    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(load_opened(back, run)).words]
 
 
 def test_words_before_any_topic_return_with_it() -> None:
@@ -397,7 +396,7 @@ def test_words_before_any_topic_return_with_it() -> None:
     assert () == pages_of(now, run)[0].segments
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert state["messages"][:220] == drive(opened_words(back, run)).words
+    assert state["messages"][:220] == drive(load_opened(back, run)).words
 
 
 def ends(state: State, *names: str) -> State:
@@ -410,20 +409,20 @@ def test_a_host_that_empties_the_record_means_all_of_it() -> None:
     """Where none of the known messages is left, what is sealed no longer counts."""
     run = scope(InMemoryStore())
     now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0", "pending")
-    assert Update() == without_sealed(now)
+    assert Update() == drop_offloaded(now)
     emptied: State = {**now, "messages": [HumanMessage("Hello", id="new")]}
-    update = without_sealed(emptied)
+    update = drop_offloaded(emptied)
     assert update["sealed"] is None
     assert all("sealed" not in each for each in update["checkpoints"])
     assert all("sealed" not in each and "pages" not in each for each in update["topics"])
-    assert Update() == without_sealed({**emptied, **update})
+    assert Update() == drop_offloaded({**emptied, **update})
 
 
 def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
     """A state that already says that nothing is sealed loses summaries and checkpoints of it."""
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
     emptied: State = {**now, "messages": [], "sealed": None}
-    update = without_sealed(emptied)
+    update = drop_offloaded(emptied)
     assert all("sealed" not in each for each in (*update["checkpoints"], *update["topics"]))
 
 
@@ -435,7 +434,7 @@ def test_what_came_again_takes_its_old_place() -> None:
     again = [m.model_copy() for m in state["messages"]]
     again[1] = AIMessage("in other words", id="a0.0")
     both: State = {**now, "messages": merge_messages(now["messages"], [again])}
-    there = with_update(both, drive(came_again(both, run)))
+    there = with_update(both, drive(load_resent(both, run)))
     pending = now["messages"][-1]
     assert [*again, pending] == there["messages"]
     assert {m.id for m in state["messages"][:8]} - {"a0.0"} == run.journal.returned
@@ -448,16 +447,16 @@ def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
     now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0")
     more = [HumanMessage("again?", id=f"new-{each}") for each in range(new["messages"])]
     both: State = {**now, "messages": [*now["messages"], *more]}
-    assert Update() == drive(came_again(both, run))
+    assert Update() == drive(load_resent(both, run))
 
 
 def test_a_state_that_holds_enough_reads_nothing() -> None:
     """Nobody waits for pages that are not needed."""
     run = scope(InMemoryStore(), live_messages=8)
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
-    assert Update() == drive(reach(now, run, {"q2.0"}, turns=2))
-    assert Update() == drive(reach(now, run, {"nowhere"}))
-    assert Update() == drive(reach(talked(1), run, {None}, turns=9))
+    assert Update() == drive(load_segments(now, run, {"q2.0"}, turns=2))
+    assert Update() == drive(load_segments(now, run, {"nowhere"}))
+    assert Update() == drive(load_segments(talked(1), run, {None}, turns=9))
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6, 9])
@@ -465,7 +464,7 @@ def test_so_many_turns_are_there(turns: int) -> None:
     """The state holds as many answered turns as are asked for, as far as there are any."""
     run = scope(InMemoryStore())
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
-    there = with_update(now, drive(reach(now, run, (), turns=turns)))
+    there = with_update(now, drive(load_segments(now, run, (), turns=turns)))
     assert turns_left(there["messages"]) >= min(turns, 6)
 
 
@@ -494,6 +493,6 @@ def test_older_pages_are_still_told_of() -> None:
     }
     newer = sealed_by(grown, run)
     assert 2 == len(pages_of(newer, run))
-    back = with_update(newer, drive(reach(newer, run, {"later q0.0"})))
+    back = with_update(newer, drive(load_segments(newer, run, {"later q0.0"})))
     assert shown(grown) == shown(back)
     assert shown(older)["topics"] == back["topics"][:3]

@@ -23,7 +23,7 @@ from unsay.generation.judge import judge_exchange
 from unsay.history.failed_requests import KeptRequest
 from unsay.messages.content import text_of
 from unsay.model_factory import ModelLike, resolve_model
-from unsay.operations.segment_window import Earlier
+from unsay.operations.segment_loading import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.types import Exchange

@@ -21,11 +21,11 @@ from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.compensate import finish
 from unsay.operations.compensation_plan import book
-from unsay.operations.offload import reach, whole
 from unsay.operations.pending import open_turn, read_entry
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import turns_left
 from unsay.operations.run_lifecycle import DIED, give_up_run
+from unsay.operations.segment_loading import load_all, load_segments
 from unsay.operations.titles import title_of
 from unsay.runtime import Scope, Services
 from unsay.settings import Context
@@ -234,7 +234,7 @@ class Talk:
             DatabaseCorruptError: What the state let go of is missing or was changed.
         """
         state = yield from self.known()
-        return (yield from whole(state, self.scope()))
+        return (yield from load_all(state, self.scope()))
 
     def record(self) -> Steps[list[AnyMessage]]:
         """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
@@ -243,7 +243,7 @@ class Talk:
     def read(self) -> Steps[State]:
         """The state with all of its record, empty for a thread that does not exist."""
         state: Any = (yield from self.snapshot()).values
-        return (yield from whole(state, self.scope()))
+        return (yield from load_all(state, self.scope()))
 
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
         """The state once it holds some places of the record, which it may have let go of.
@@ -257,7 +257,7 @@ class Talk:
             DatabaseCorruptError: What the state let go of is missing or was changed.
         """
         scope = self.scope()
-        update = yield from reach(state, scope, wanted, turns=turns)
+        update = yield from load_segments(state, scope, wanted, turns=turns)
         if not update:
             return state
         yield from self.write(state, scope, update)

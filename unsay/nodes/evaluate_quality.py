@@ -14,7 +14,7 @@ from unsay.messages.annotations import with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import carried_out, looked_up, places_of, read_orders
-from unsay.operations.offload import came_again, reach, seal, without_sealed
+from unsay.operations.offload import offload
 from unsay.operations.pending import (
     Injected,
     open_turn,
@@ -24,6 +24,7 @@ from unsay.operations.pending import (
 )
 from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import brought_back, line_of, note, put_away
+from unsay.operations.segment_loading import drop_offloaded, load_resent, load_segments
 from unsay.operations.targets import landing_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, Move, NoticeDue, State, StateDraft, Update
@@ -33,7 +34,7 @@ from unsay.types import Topic, Verdict
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn: repair what an interruption left, read a command, judge what was injected."""
     draft = StateDraft(state)
-    draft.apply(without_sealed(state))
+    draft.apply(drop_offloaded(state))
     pending = read_entry(draft.state["messages"], state.get("turn"))
     command = parse_command(text_of(pending.question)) if pending.question is not None else None
     undone = command is not None and command["verb"] == "undo"
@@ -89,8 +90,8 @@ def _load_or_offload(state: State, scope: Scope, command: Command | None) -> Ste
     """Load the segments that an order needs, or offload the oldest messages of a long transcript."""
     if command is not None or state.get("should_rollback"):
         wanted, turns = places_of(state, command)
-        return (yield from reach(state, scope, wanted, turns=turns))
-    return (yield from came_again(state, scope)) or (yield from seal(state, scope))
+        return (yield from load_segments(state, scope, wanted, turns=turns))
+    return (yield from load_resent(state, scope)) or (yield from offload(state, scope))
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:

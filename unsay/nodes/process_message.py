@@ -26,7 +26,7 @@ from unsay.operations.compensation_plan import book_drafts
 from unsay.operations.delivery import deliver, deliver_best
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import note
-from unsay.operations.segment_window import opened_words
+from unsay.operations.segment_loading import load_opened
 from unsay.runtime import Scope
 from unsay.state import Move, State, Update
 from unsay.types import Rejection, Turn, Verdict
@@ -56,7 +56,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from left_of(rejected, scope)
     model = yield scope.resolve("answerer")
-    earlier = yield from opened_words(state, scope)
+    earlier = yield from load_opened(state, scope)
     shown = due(scope.services.reminders, state.get("reminders", {}), **_moment(turn))
     hints, pending = _hints(state, scope, left), turn["pending"]
     sight = yield from sight_of(state, scope, model, earlier, hints, shown, pending=pending)

@@ -8,7 +8,6 @@ from unsay.history.branch import Label, take_back
 from unsay.interrupts import ask_person, person_request, read_decision
 from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
 from unsay.operations.dispatch import places_of
-from unsay.operations.offload import reach
 from unsay.operations.record_events import log_note
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
@@ -25,6 +24,7 @@ from unsay.operations.rollback import (
     undo_last,
     with_step,
 )
+from unsay.operations.segment_loading import load_segments
 from unsay.operations.targets import landing_of_drafts, landing_of_person
 from unsay.runtime import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of, with_update
@@ -36,7 +36,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     move, loaded = state.get("move"), Update()
     if move is None:
         wanted, turns = places_of(state, None)
-        loaded = yield from reach(state, scope, wanted, turns=turns)
+        loaded = yield from load_segments(state, scope, wanted, turns=turns)
         state = with_update(state, loaded)
         move = _order_of_host(state)
     operations = {
