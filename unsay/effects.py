@@ -29,6 +29,11 @@ class Call:
     """After it the step gets a `TimeoutError`; `None` waits for ever."""
 
 
+def off_loop(work: Callable[[], Any]) -> Call:
+    """A call that does blocking work, in a thread of its own where an event loop runs."""
+    return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+
+
 Steps = Generator[Call, Any, T]
 """A generator of calls that ends in a `T`."""
 

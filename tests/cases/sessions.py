@@ -11,11 +11,12 @@ from langgraph.store.base import BaseStore
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
+from tests.unit.run_kit import change_run
 from unsay.effects import drive
 from unsay.errors import RunConflictError, UnsayError
 from unsay.history.purge import purge_thread
 from unsay.history.run import Run, advance, suspend
-from unsay.history.runs import change_run, list_runs, open_run
+from unsay.history.runs import list_runs, open_run
 from unsay.history.threads import begin, end, find_session
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database

@@ -15,8 +15,9 @@ from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, use
 from unsay.budget.limits import Limit, Limits
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetExceededError
-from unsay.history.purge import purge_store
+from unsay.history.purge import purge_thread
 from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
+from unsay.storage.sqlite import open_database
 from unsay.tokens.pricing import Amount
 
 PLACE = Place(task_id="t")
@@ -117,14 +118,15 @@ def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
 @pytest.mark.parametrize("driver", [drive, lambda steps: asyncio.run(adrive(steps))])
 def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[Any], Any]) -> None:
     """Each thread has its own, whatever its id."""
-    store, account = InMemoryStore(), opened()
+    database, account = open_database(":memory:"), opened()
+    store = database.store
     drive(account.settle(Amount(tokens=7), key="k", place=PLACE))
     spent = drive(account.read())
 
     def keeping() -> Steps[list[Book]]:
         for thread in ("a.b", "a"):
             yield keep_book(store, thread, spent)
-        yield from purge_store(store, "a")
+        yield from purge_thread(database, "a")
         return [
             (yield from kept_book(store, "a.b")),
             (yield from kept_book(store, "a")),
@@ -132,6 +134,7 @@ def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[A
         ]
 
     assert [spent, new_book(), new_book()] == driver(keeping())
+    database.close()
 
 
 def test_a_book_goes_on_where_it_was() -> None:

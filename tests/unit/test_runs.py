@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from tests.unit.run_kit import change_run
 from unsay.effects import adrive, drive
 from unsay.errors import (
     DatabaseCorruptError,
@@ -23,7 +24,6 @@ from unsay.errors import (
 )
 from unsay.history.run import ERROR_CHARS, PHASES, Run, Suspension, advance, resume, suspend
 from unsay.history.runs import (
-    change_run,
     children,
     find_run,
     get_run,

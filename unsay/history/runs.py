@@ -1,7 +1,7 @@
 """The list of runs: one line for each invocation of a thread's graph."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
@@ -82,21 +82,6 @@ def open_run(
     refuse_ended((yield from find_session(store, thread_id)))
     yield put_run(store, new)
     return new
-
-
-def change_run(
-    store: BaseStore, thread_id: str, run_id: str, change: Callable[[Run], Run]
-) -> Steps[Run]:
-    """A run, read afresh, changed and written, for example with `advance` or `suspend`.
-
-    Raises:
-        UnknownRunError: There is no such run.
-    """
-    run = yield from get_run(store, thread_id, run_id)
-    changed = change(run)
-    if changed != run:
-        yield put_run(store, changed)
-    return changed
 
 
 def put_run(store: BaseStore, run: Run) -> Call:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from unsay.effects import Call, Steps
+from unsay.effects import Call, Steps, off_loop
 from unsay.errors import ThreadBusyError
 
 
@@ -118,6 +118,8 @@ _FENCE = (
 class Lease(Protocol):
     """The right to write to a thread."""
 
+    thread_id: str
+
     def release(self) -> None:
         """Give it up; never waits on an event loop."""
         ...
@@ -162,6 +164,32 @@ class NoLeases:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def wait_for(lease: Lease, ask: Callable[[], str], *, wait_seconds: float) -> Steps[None]:
+    """Ask for a lease again and again until no other has it.
+
+    Args:
+        lease: Released when the wait ends without it.
+        ask: Returns where its holder is, in words; empty when the lease is ours.
+        wait_seconds: 0 asks once.
+
+    Raises:
+        ThreadBusyError: Another kept it for too long.
+    """
+    deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
+    try:
+        while where := (yield off_loop(ask)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ThreadBusyError(
+                    BUSY.format(thread_id=lease.thread_id, where=where, wait_seconds=wait_seconds)
+                )
+            yield _sleeping(min(pause, left))
+            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+    except BaseException:  # a wait that is broken off leaves no place in the queue behind
+        lease.release()
+        raise
 
 
 class FileLease:
@@ -211,19 +239,8 @@ class FileLeases:
     ) -> Steps[Lease | None]:
         """See `Leases.hold`."""
         lease = FileLease(self, thread_id, lease_seconds)
-        deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
-        try:
-            while who := (yield _off_loop(partial(self._step_up, lease, waits=wait_seconds > 0))):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise ThreadBusyError(
-                        BUSY.format(thread_id=thread_id, where=who, wait_seconds=wait_seconds)
-                    )
-                yield _sleeping(min(pause, left))
-                pause = min(2 * pause, LAST_PAUSE_SECONDS)
-        except BaseException:  # a wait that is broken off leaves no place behind
-            lease.release()
-            raise
+        ask = partial(self._step_up, lease, waits=wait_seconds > 0)
+        yield from wait_for(lease, ask, wait_seconds=wait_seconds)
         self._held[thread_id] = lease
         return lease
 
@@ -374,10 +391,6 @@ def _on_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _off_loop(work: Callable[[], Any]) -> Call:
-    return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
 def _sleeping(seconds: float) -> Call:

@@ -8,15 +8,13 @@ stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, LiteralString, Protocol
 
-from unsay.effects import Call, Steps
-from unsay.errors import ThreadBusyError
-from unsay.storage.leases import FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, Lease
+from unsay.effects import Steps
+from unsay.storage.leases import Lease, wait_for
 
 SIGNS = 4
 """Signs of life that the server misses before it gives a silent machine's leases away."""
@@ -47,13 +45,6 @@ GUARD: LiteralString = (
 
 Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low half the object.
 """
-
-
-_BUSY = (
-    "Another turn of the thread {thread_id!r} is under way in another process, and did not end in "
-    "{wait_seconds:.3g} s: try again when it has, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was "
-    "stored"
-)
 
 
 class Session(Protocol):
@@ -107,19 +98,8 @@ class PostgresLeases:
     ) -> Steps[Lease | None]:
         """See `Leases.hold`."""
         lease = PostgresLease(self, thread_id)
-        deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
-        try:
-            while not (yield _off_loop(partial(self._lock, lease, lease_seconds))):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise ThreadBusyError(
-                        _BUSY.format(thread_id=thread_id, wait_seconds=wait_seconds)
-                    )
-                yield _sleeping(min(pause, left))
-                pause = min(2 * pause, LAST_PAUSE_SECONDS)
-        except BaseException:  # a wait that is broken off leaves no lock behind
-            lease.release()
-            raise
+        ask = partial(self._lock, lease, lease_seconds)
+        yield from wait_for(lease, ask, wait_seconds=wait_seconds)
         self._held[thread_id] = lease
         return lease
 
@@ -144,17 +124,19 @@ class PostgresLeases:
         self._freeing.shutdown()
         self._session.close()
 
-    def _lock(self, lease: PostgresLease, seconds: float) -> bool:
+    def _lock(self, lease: PostgresLease, seconds: float) -> str:
+        """Ask for the lock; see `wait_for`."""
+        elsewhere = " in another process"
         with lease.mutex:
             if lease.ended:
-                return False
+                return elsewhere
             row = self._session.ask(_TRY, lease.thread_id)
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
         if self._tuned != (row["pid"], seconds):
             self._session.ask(_ALIVE, *_signs(seconds))
             self._tuned = row["pid"], seconds
-        return bool(row["got"])
+        return "" if row["got"] else elsewhere
 
     def _free(self, lease: PostgresLease) -> None:
         """Free a lock; a connection that came after the lease's own has nothing to free."""
@@ -167,11 +149,3 @@ def _signs(seconds: float) -> tuple[str, str, str]:
     """When the server asks a silent machine for signs of life, in whole seconds, and how often."""
     half = seconds / 2
     return str(max(1, int(half))), str(max(1, int(half / SIGNS))), str(SIGNS)
-
-
-def _off_loop(work: Callable[[], Any]) -> Call:
-    return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
-
-
-def _sleeping(seconds: float) -> Call:
-    return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))

@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from unsay.errors import ConfigurationError, DatabaseCorruptError, StorageError
+from unsay.errors import ConfigurationError, DatabaseCorruptError, DatabaseLockedError, StorageError
 from unsay.storage.base import (
     _DAMAGED,
     APPLICATION_ID,
     BUSY_SECONDS,
     LAYOUT_VERSION,
+    OURS,
+    THREADS,
     Database,
+    Purged,
     check_layout,
     translated,
 )
 from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
-from unsay.storage.items import sound
+from unsay.storage.items import sound, thread_namespace
 from unsay.storage.leases import TABLE, FileLeases, NoLeases, thread_of_item
 from unsay.storage.sqlite_checkpointer import connect
 from unsay.storage.urls import is_postgres, masked
@@ -32,6 +35,12 @@ Looking through it costs about 1.5 ms of CPU a megabyte. Source: own measurement
 
 
 MEMORY = ":memory:"
+
+
+_COUNT = (
+    "SELECT (SELECT count(*) FROM checkpoints WHERE thread_id = :thread),"
+    " (SELECT count(*) FROM writes WHERE thread_id = :thread)"
+)
 
 
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE})
@@ -52,6 +61,37 @@ class FileDatabase(Database):
         self.leases.close()
         self.saver.conn.close()
         self.store.conn.close()
+
+    def erase(self, thread_id: str) -> Purged:
+        """Delete a thread's rows without reading their values: damaged ones go as well."""
+        with translated(self.path):
+            with self.saver.cursor(transaction=False) as cursor:
+                checkpoints, writes = cursor.execute(_COUNT, {"thread": thread_id}).fetchone()
+            self.saver.delete_thread(thread_id)
+            with self.store.lock:
+                items = _delete_items(self.store.conn, thread_id)
+        return Purged(checkpoints=checkpoints, writes=writes, items=items)
+
+    def scrub(self) -> None:
+        """Leave in the file the bytes of what is stored in it, and no others.
+
+        It takes as long as writing the file once more.
+
+        Raises:
+            DatabaseLockedError: Another process reads the file.
+
+        Source:
+            SQLite, VACUUM and `PRAGMA wal_checkpoint`: what is deleted stays in free pages, in
+            what pages in use have left over, and in the journal.
+        """
+        with translated(self.path), self.store.lock:
+            self.store.conn.execute("VACUUM")
+            busy, *_ = self.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise DatabaseLockedError(
+                f"{self.path!r} was being read by another process: the thread is gone, but its "
+                "bytes may lie in the journal still. Purge it again when the other is done"
+            )
 
     def check(self) -> None:
         """Look for lost rows and damaged pages, all through the file.
@@ -113,6 +153,20 @@ def open_database(
         leases = NoLeases() if path == MEMORY else _open_leases(path, saver, store, failed)
         failed.pop_all()
     return FileDatabase(path=path, saver=saver, store=store, leases=leases)
+
+
+def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
+    (_, _, quoted) = thread_namespace("*", thread_id)
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        rows = connection.execute("SELECT DISTINCT prefix FROM store").fetchall()
+        # Compared as it is written: in a pattern the characters of an id would have a meaning.
+        own = [(name,) for (name,) in rows if name.split(".")[0:3:2] == [OURS, quoted]]
+        items = connection.executemany("DELETE FROM store WHERE prefix = ?", own).rowcount
+        line = connection.execute(
+            "DELETE FROM store WHERE prefix = ? AND key = ?", (".".join(THREADS), thread_id)
+        )
+        return max(items, 0) + line.rowcount
 
 
 def _set_up(store: FileStore) -> None:

@@ -1,0 +1,20 @@
+"""Changing a stored run, as its graph does."""
+
+from collections.abc import Callable
+
+from langgraph.store.base import BaseStore
+
+from unsay.effects import Steps
+from unsay.history.run import Run
+from unsay.history.runs import get_run, put_run
+
+
+def change_run(
+    store: BaseStore, thread_id: str, run_id: str, change: Callable[[Run], Run]
+) -> Steps[Run]:
+    """A run, read afresh, changed and written."""
+    run = yield from get_run(store, thread_id, run_id)
+    changed = change(run)
+    if changed != run:
+        yield put_run(store, changed)
+    return changed
