@@ -1,0 +1,437 @@
+"""What every database keeps of a conversation, and what it gives back."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.graph.kit import Numbered, said, scores
+from tests.storage.conftest import Opens
+from unsay.conversation.aio import AsyncConversation
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.registry import Registry
+from unsay.errors import (
+    BudgetExceededError,
+    ConflictError,
+    NotFoundError,
+    SessionEndedError,
+    UnknownThreadError,
+    UnsayError,
+)
+from unsay.events.replay import replay
+from unsay.storage.base import Database
+from unsay.testing import ScriptedChat, ScriptedDetector, ToolCalls
+from unsay.tools import reversible
+
+Talks = Callable[..., Conversation]
+SHIFTS = ScriptedDetector(shifts={"NEW": "new"})
+
+
+@pytest.fixture
+def talks(opens: Opens) -> Talks:
+    """Opens a conversation, each time over the database opened anew."""
+
+    def open_it(thread: str = "t", **options: Any) -> Conversation:
+        given = {"model": Numbered(), "judge": scores(), **options}
+        return Conversation.open(opens(), thread=thread, **given)
+
+    return open_it
+
+
+def words(talk: Conversation) -> list[str]:
+    """The questions of a transcript."""
+    return [message.text for message in talk.messages() if message.type == "human"]
+
+
+def asked(talks: Talks, *questions: str, **options: Any) -> Conversation:
+    """A conversation after some turns."""
+    talk = talks(**options)
+    for question in questions:
+        talk.say(question)
+    return talk
+
+
+def test_a_transcript_is_read_again_as_it_was_said(talks: Talks) -> None:
+    """Another opening finds the same messages, with their ids and verdicts."""
+    first = asked(talks, "京都は？", "And Nara?").messages()
+
+    assert first == talks().messages()
+
+
+def test_threads_do_not_mix(talks: Talks) -> None:
+    """Names that begin alike, or differ in case, are threads of their own."""
+    for name in ("t", "t.1", "t%", "T"):
+        talks(name).say(f"said in {name}")
+
+    assert {name: [f"said in {name}"] for name in ("t", "t.1", "t%", "T")} == {
+        name: words(talks(name)) for name in ("t", "t.1", "t%", "T")
+    }
+
+
+def test_undo_and_redo_outlive_the_process(talks: Talks) -> None:
+    """Each step is taken by another opening."""
+    asked(talks, "q1", "q2", "q3")
+    talks().undo()
+    talks().undo()
+    one = words(talks())
+    talks().redo()
+    talks().redo()
+
+    assert (["q1"], ["q1", "q2", "q3"]) == (one, words(talks()))
+
+
+def test_a_rollback_is_kept_as_a_branch(talks: Talks) -> None:
+    """What a rollback removes can be listed and restored later."""
+    asked(talks, "q1", "q2", "q3")
+    talks().rollback(turns=2)
+    left = words(talks())
+    branch = next(each for each in talks().branches() if each.kind == "person")
+    talks().restore(branch.id)
+
+    assert (["q1"], ["q1", "q2", "q3"]) == (left, words(talks()))
+
+
+def test_one_message_of_a_branch_is_picked(talks: Talks) -> None:
+    """A single message comes back, and the rest of its branch does not."""
+    talk = asked(talks, "q1", "q2")
+    answer = talk.messages()[-1]
+    talk.rollback(turns=1)
+    branch = next(each for each in talk.branches() if each.kind == "person")
+    talks().pick([answer.id or ""], branch.id)
+
+    assert answer.text in [message.text for message in talks().messages()]
+
+
+def test_a_named_checkpoint_is_found_again(talks: Talks) -> None:
+    """Another opening goes back to it by its name."""
+    talk = asked(talks, "q1")
+    talk.checkpoint("home")
+    talk.say("q2")
+    talks().rollback("home")
+
+    assert ["q1"] == words(talks())
+    assert "home" in [each["name"] for each in talks().checkpoints()]
+
+
+def test_a_fork_is_a_thread_of_its_own(talks: Talks) -> None:
+    """What is said in a fork is not said in the thread that it began from."""
+    asked(talks, "q1", "q2").fork(thread="f", turns=1)
+    talks("f").say("another")
+
+    assert (["q1", "q2"], ["q1", "another"]) == (words(talks()), words(talks("f")))
+
+
+def test_a_retry_keeps_the_first_answer(talks: Talks) -> None:
+    """The answer that was there before comes back with an undo."""
+    before = asked(talks, "q1").messages()[-1].text
+    talks(model=ScriptedChat(default="Another answer, about what was asked.")).retry()
+    retried = talks().messages()[-1].text
+    talks().undo()
+
+    assert "Another answer, about what was asked." == retried
+    assert before == talks().messages()[-1].text
+
+
+def test_a_turn_id_is_answered_once(talks: Talks) -> None:
+    """The second time the stored answer is given, and the model is not asked."""
+    model = Numbered()
+    first = talks(model=model).say("q1", turn_id="one")
+    second = talks(model=model).say("q1", turn_id="one")
+
+    assert (first.text, 1) == (second.text, len(model.inputs))
+
+
+def test_a_turn_id_is_of_one_question(talks: Talks) -> None:
+    """Other words under the same id are refused, and nothing is stored."""
+    talks().say("q1", turn_id="one")
+    with pytest.raises(ConflictError):
+        talks().say("q2", turn_id="one")
+
+    assert ["q1"] == words(talks())
+
+
+def test_a_turn_whose_model_fails_goes_on_later(talks: Talks) -> None:
+    """The question is kept, and is asked once."""
+
+    def fails(_: Any) -> Any:
+        raise RuntimeError("no model today")
+
+    with pytest.raises(RuntimeError, match="no model today"):
+        talks(model=fails).say("q1")
+    reply = talks().resume()
+
+    assert ["human: q1", f"ai: {reply.text}"] == said(talks().messages())
+
+
+def test_a_tool_that_finished_is_not_called_again(talks: Talks) -> None:
+    """Its result is there when the next process goes on with the turn."""
+    calls: list[int] = []
+
+    @reversible(undo=lambda result: None, describe="nothing")
+    def count() -> str:
+        """Count."""
+        calls.append(1)
+        return "counted"
+
+    def script(messages: list[Any]) -> Any:
+        if messages[-1].type == "tool" and not talked:
+            talked.append(1)
+            raise RuntimeError("after the tool")
+        return ToolCalls(calls=[{"name": "count"}], then="It is {result} now.")
+
+    talked: list[int] = []
+    model = ScriptedChat(script=script)
+    with pytest.raises(RuntimeError, match="after the tool"):
+        talks(model=model, tools=[count]).say("Count, please.")
+    reply = talks(model=model, tools=[count]).resume()
+
+    assert ("It is counted now.", 1) == (reply.text, len(calls))
+
+
+def test_a_decision_waits_for_the_next_process(talks: Talks) -> None:
+    """Rejected drafts are shown to a person, who decides in another opening."""
+    settings = {"on_exhausted": "ask", "max_rollbacks": 0}
+    talks(judge=scores(0.1), settings=settings).say("q1")
+    with pytest.raises(ConflictError):
+        talks(settings=settings).say("q2")
+    last = talks(settings=settings).resume("approve")
+
+    assert ["human: q1", f"ai: {last.text}"] == said(talks().messages())
+
+
+def test_topics_and_summaries_are_kept(talks: Talks) -> None:
+    """The timeline of another opening is the same."""
+    first = asked(talks, "q1", "NEW: q2", "q3", detector=SHIFTS).timeline()
+
+    assert first == talks().timeline()
+    assert 2 == len({turn.topic for turn in first.turns})
+
+
+def test_pins_and_forgotten_messages_are_kept(talks: Talks) -> None:
+    """Both can be undone by another opening."""
+    talk = asked(talks, "q1", "q2", "q3")
+    names = [message.id or "" for message in talk.messages()]
+    talk.pin(names[0])
+    talk.forget(names[2])
+    pinned, forgotten = talks().pins(), talks().forgotten()
+    talks().undo()
+
+    assert [names[0]] == [pin["message_id"] for pin in pinned]
+    assert 1 == len(forgotten)
+    assert () == talks().forgotten()
+
+
+def test_what_was_forgotten_is_not_sent(talks: Talks) -> None:
+    """The next opening's model does not see it."""
+    talk = asked(talks, "the parrot is green", "q2")
+    talk.forget(talk.messages()[0].id or "")
+    model = Numbered()
+    talks(model=model).say("q3")
+
+    assert not [text for text in model.texts() if "parrot" in text]
+
+
+def test_old_messages_are_loaded_again(talks: Talks) -> None:
+    """With a small window the state lets go of the oldest messages; reading finds them all."""
+    questions = [f"Question {number}?" for number in range(12)]
+    talk = asked(
+        talks,
+        *(f"NEW: {q}" if n % 3 == 0 else q for n, q in enumerate(questions)),
+        settings={"live_messages": 4},
+        detector=SHIFTS,
+    )
+    kept = talk.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
+
+    assert len(kept) < 24
+    assert 24 == len(talks(settings={"live_messages": 4}).messages())
+
+
+def test_events_replay_to_the_transcript(talks: Talks) -> None:
+    """The event log of any database makes the transcript again."""
+    talk = asked(talks, "q1", "q2", "q3")
+    talk.rollback(turns=1)
+    talk.undo()
+
+    assert talks().messages() == replay(talks().events()).messages
+
+
+def test_events_have_no_gaps(talks: Talks) -> None:
+    """Each is there once, in the order in which things happened, whoever wrote it."""
+    for question in ("q1", "q2", "q3"):
+        talks().say(question)
+    events = talks().events()
+
+    assert len(events) == len({event["id"] for event in events})
+    assert sorted(event["at"] for event in events) == [event["at"] for event in events]
+    assert 3 == len([event for event in events if event["type"] == "user_message"])
+
+
+def test_runs_are_listed_by_status(talks: Talks) -> None:
+    """Failed and completed runs are told apart."""
+
+    def fails(_: Any) -> Any:
+        raise RuntimeError("no model today")
+
+    talks().say("q1")
+    with pytest.raises(RuntimeError):
+        talks(model=fails).say("q2")
+
+    by_status = {
+        status: len(talks().runs(status=status).runs) for status in ("completed", "failed")
+    }
+    assert {"completed": 1, "failed": 1} == by_status
+
+
+def test_runs_come_in_pages(talks: Talks) -> None:
+    """Each run is on one page, the newest first."""
+    talk = asked(talks, *(f"q{number}" for number in range(5)))
+    first = talk.runs(limit=3)
+    second = talks().runs(limit=3, cursor=first.cursor)
+
+    assert (3, 2, None) == (len(first.runs), len(second.runs), second.cursor)
+    assert 5 == len({run.run_id for page in (first, second) for run in page.runs})
+
+
+def test_tokens_are_counted_over_all_openings(talks: Talks) -> None:
+    """What was used before is not forgotten."""
+    asked(talks, "q1")
+    before = talks().tokens()
+    asked(talks, "q2")
+
+    assert before.spent != talks().tokens().spent
+
+
+def test_labels_are_filtered_by(talks: Talks, database: Database) -> None:
+    """A thread is found by its labels, and by no other's."""
+    talks("a").say("q1")
+    talks("a").label(project="kyoto")
+    talks("b").say("q1")
+    talks("b").label(project="nara")
+
+    found = Registry(database.store).sessions(labels={"project": "kyoto"})
+    assert ["a"] == [entry.thread_id for entry in found.sessions]
+
+
+def test_threads_come_in_pages(talks: Talks, database: Database) -> None:
+    """Each thread is on one page."""
+    for number in range(5):
+        talks(f"t{number}").say("q1")
+    first = Registry(database.store).sessions(limit=3)
+    second = Registry(database.store).sessions(limit=3, cursor=first.cursor)
+
+    names = sorted(entry.thread_id for page in (first, second) for entry in page.sessions)
+    assert [f"t{number}" for number in range(5)] == names
+
+
+def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
+    """It can be read, and nothing is said in it."""
+    asked(talks, "q1").end()
+    with pytest.raises(SessionEndedError):
+        talks().say("q2")
+
+    assert ["q1"] == words(talks())
+
+
+def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
+    """No item and no state of the thread is left; its neighbour is whole."""
+    for name in ("t", "t2"):
+        talk = asked(talks, "q1", "q2", thread=name)
+        talk.rollback(turns=1)
+        talk.checkpoint("home")
+    before = talks("t2").messages()
+    purged = talks("t").purge()
+
+    assert min(purged.checkpoints, purged.items) > 0
+    assert [] == [place for place in database.store.list_namespaces() if place[-1] == "t"]
+    assert [] == list(database.saver.list({"configurable": {"thread_id": "t"}}))
+    assert ["t2"] == [entry.thread_id for entry in Registry(database.store).sessions().sessions]
+    assert before == talks("t2").messages()
+
+
+def test_a_thread_that_was_purged_is_unknown(talks: Talks) -> None:
+    """Its name is free, and begins empty."""
+    asked(talks, "q1").purge()
+    with pytest.raises(UnknownThreadError):
+        talks().timeline()
+    talks().say("q2")
+
+    assert ["q2"] == words(talks())
+
+
+def test_a_failed_request_is_replayed(talks: Talks) -> None:
+    """What the failed model was sent can be sent to another one."""
+
+    def fails(_: Any) -> Any:
+        raise RuntimeError("no model today")
+
+    with pytest.raises(RuntimeError):
+        talks(model=fails).say("q1")
+
+    replayed = talks().replay(model=lambda _: "This would work, about what was asked.")
+
+    assert ("q1", True) == (replayed.question, replayed.exact)
+    assert replayed.again is not None
+    assert "This would work, about what was asked." == replayed.again.answer
+
+
+def test_what_a_tool_did_is_taken_back_once(talks: Talks) -> None:
+    """The compensation runs in another opening, and never twice."""
+    world: list[str] = []
+
+    @reversible(undo=lambda result: world.append(f"-{result}"), describe="a booking")
+    def book() -> str:
+        """Book."""
+        world.append("+seat")
+        return "seat"
+
+    options = {
+        "model": ScriptedChat(script=lambda _: ToolCalls(calls=[{"name": "book"}], then="Done.")),
+        "tools": [book],
+    }
+    talks(**options).say("Book a seat.")
+    talks(**options).undo()
+    with pytest.raises(UnsayError):
+        talks(**options).undo()
+
+    assert ["+seat", "-seat"] == world
+
+
+def test_a_budget_counts_over_all_openings(talks: Talks) -> None:
+    """What an earlier process used is refused to the next one."""
+    settings = {"session_budget_tokens": 3_000, "budget_mode": "hard", "backpressure": ()}
+    answered = 0
+    with suppress(BudgetExceededError):
+        for number in range(20):
+            talks(settings=settings).say(f"q{number}")
+            answered += 1
+
+    assert 1 <= answered < 20
+
+
+@pytest.mark.parametrize("what", ["cut-none", "nothing"])
+def test_what_is_not_there_cannot_be_restored(talks: Talks, what: str) -> None:
+    """The error is ours, and nothing is changed."""
+    before = asked(talks, "q1").messages()
+    with pytest.raises(NotFoundError):
+        talks().restore(what)
+
+    assert before == talks().messages()
+
+
+async def test_the_async_form_works_on_the_same_thread(talks: Talks, opens: Opens) -> None:
+    """What was said in one form is read in the other."""
+    talks().say("q1")
+    talk = AsyncConversation.open(opens(), thread="t", model=Numbered(), judge=scores())
+    await talk.say("q2")
+    await talk.undo()
+    await talk.redo()
+
+    assert ["q1", "q2"] == words(talks())
+
+
+def test_a_host_builds_its_graph_over_it(database: Database) -> None:
+    """A graph with this checkpointer and store is the same thread as a conversation."""
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
+        talk.graph.invoke({"messages": [("user", "q1")]}, {"configurable": {"thread_id": "t"}})
+        assert ["q1"] == words(talk)
