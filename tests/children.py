@@ -15,9 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["unsay.conversation.aio", "unsay.conversation.conversation", "unsay.testing"]
-)
+FORKS.set_forkserver_preload(["unsay.conversation.conversation", "unsay.testing"])
 
 
 class Child:
