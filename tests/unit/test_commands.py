@@ -16,6 +16,7 @@ from unsay.operations.commands import (
     score_text,
     timeline_text,
 )
+from unsay.operations.dispatch import OBEYED
 from unsay.prompts.catalog import texts
 from unsay.state import Command
 from unsay.types import Language
@@ -190,3 +191,8 @@ def test_checkpoints_are_listed(language: Language, empty: str, full: str) -> No
 def test_a_score_has_two_digits(score: float | None, text: str) -> None:
     """A dash is no score, which is not nought."""
     assert text == score_text(score)
+
+
+def test_every_slash_command_of_the_table_has_an_operation() -> None:
+    """The graph carries out exactly the commands that the table gives to it."""
+    assert set(VERBS) == OBEYED

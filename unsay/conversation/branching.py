@@ -7,7 +7,6 @@ from uuid import uuid4
 from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
-from unsay.conversation.restoration import CUT, find_cut
 from unsay.conversation.thread import Talk, check_thread
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
@@ -21,6 +20,7 @@ from unsay.messages.content import preview, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensation_plan import disown
 from unsay.operations.pin import unsealed_pins
+from unsay.operations.restore import CUT, find_cut
 from unsay.operations.rollback import OPERATIONS, line_of, settle, turns_left
 from unsay.operations.targets import landing_of, safe_base
 from unsay.state import State

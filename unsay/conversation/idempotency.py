@@ -18,6 +18,7 @@ from unsay.history.turns import answers_in, find_place
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
+from unsay.operations.restore import CUT
 from unsay.state import offloaded_of
 from unsay.storage.items import get_item
 from unsay.storage.segments import read_back
@@ -25,10 +26,6 @@ from unsay.types import Checkpoint
 
 TURN_CHARS = 200
 """Longest turn id."""
-
-
-CUT = "cut-"
-"""How the ids of cuts begin."""
 
 
 SHOWN_CHARS = 60

@@ -1,7 +1,6 @@
 """Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from langchain_core.messages import AnyMessage
 
@@ -111,7 +110,7 @@ def rollback(
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, base, cause, ())
-    return (yield from settle(talk, state, scope, update, base))
+    return (yield from settle(talk, state, scope, update))
 
 
 def preview(talk: Talk, to: str | None = None, *, turns: int | None = None) -> Steps[Preview]:
@@ -165,7 +164,7 @@ def undo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
     state = {**(yield from talk.reached(state, step_places(operations))), "operations": operations}
     scope = talk.scope(confirm)
     update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}
-    return (yield from settle(talk, state, scope, update, _end(state, update)))
+    return (yield from settle(talk, state, scope, update))
 
 
 def redo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
@@ -182,7 +181,7 @@ def redo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
     state = yield from talk.reached(state, step_places(state.get("redo", [])))
     scope = talk.scope(confirm)
     update = yield from redo_last(state, scope, (), "redo")
-    return (yield from settle(talk, state, scope, update, _end(state, update)))
+    return (yield from settle(talk, state, scope, update))
 
 
 def retry(talk: Talk) -> Steps[Reply]:
@@ -206,23 +205,14 @@ def retry(talk: Talk) -> Steps[Reply]:
     return (yield from say(talk, "/retry"))
 
 
-def settle(
-    talk: Talk, state: State, scope: Scope, update: Update, base: str | None
-) -> Steps[Moved]:
-    """Commit a move, with the turn closed, and say where it led.
-
-    Args:
-        talk: Whose.
-        state: As it was.
-        scope: Of the order, with its journal.
-        update: What the move makes of the state.
-        base: Id of the message at which the talk stands then.
-    """
+def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Moved]:
+    """Commit what an operation changes, close the turn, and return where the thread is now."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["move"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
-    at = place_name({**state, "messages": after}, base, scope.texts(state["messages"]))
+    end = line_of({**state, "messages": after}).id_at(len(after) - 1)
+    at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
     report = yield from talk.write(state, scope, update)
     if turn and not turn["done"]:
         yield from give_up_run(talk.run_scope(state), TAKEN_BACK)
@@ -236,12 +226,6 @@ def settle(
         question=_taken_question(state["messages"], after),
         report=report,
     )
-
-
-def _end(state: State, update: Update) -> str | None:
-    """Id of the record's last message once the update is in it."""
-    after: list[Any] = merge_messages(state["messages"], [update["messages"]])
-    return after[-1].id if after else None
 
 
 def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:

@@ -1,30 +1,18 @@
-"""Bringing back what was cut or folded, and messages of other branches."""
+"""Restoring what was removed or forgotten, and copying messages of other branches."""
 
-import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.topics import by_topic, current_topic_id
+from unsay.conversation.memory import remember
 from unsay.conversation.navigation import Confirm, settle
 from unsay.conversation.results import Moved
 from unsay.conversation.thread import Talk
-from unsay.conversation.visibility import remember
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError, UnknownBranchError
-from unsay.history.branch import Change, Label, list_cuts, put_back
-from unsay.messages.annotations import is_answer, spoken, with_mark
-from unsay.messages.boundaries import safe_cut, steps
-from unsay.operations.rollback import keep_cut, line_of, turn_topic, with_step
-from unsay.operations.rollback import settle as after
-from unsay.operations.targets import safe_base
-from unsay.runtime import Scope
-from unsay.state import State, Update
-from unsay.types import Cut, Operation, Topic
-
-CUT = "cut-"
-"""How the ids of cuts begin."""
+from unsay.history.branch import list_cuts
+from unsay.operations import restore as operation
+from unsay.operations.restore import CUT, find_cut, source_of
 
 
 def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
@@ -50,158 +38,10 @@ def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[M
     if (shown := (yield from remember(talk, state, what))) is not None:
         return shown
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
-    held = next((cut for cut in reversed(cuts) if _ids(cut["messages"]) & {what}), None)
-    cut = find_cut(cuts, what) if what.startswith(CUT) else held
-    if cut is not None:
-        state = yield from talk.reached(state, {cut["base"]})
-    if what.startswith(CUT) and cut is not None:
-        update = yield from _put_back(state, scope, cut, cuts)
-    elif topic := _topic(state, what):
-        update = _unfolded(state, scope, topic)
-    elif held is not None:
-        update = yield from _insert(state, scope, held, [what])
-    elif what in _ids((yield from talk.record())):
-        raise ConflictError(f"Message {what!r} stands on the record already")
-    else:
-        raise _unknown(what, cuts)
-    return (yield from settle(talk, state, scope, update, _end(state, update)))
-
-
-def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
-    """The cut with this id, or the only one whose id begins so.
-
-    Raises:
-        UnknownBranchError: There is none.
-        ConflictError: Several begin so.
-    """
-    found = [cut for cut in cuts if cut["id"] == name] or [
-        cut for cut in cuts if name != CUT and cut["id"].startswith(name)
-    ]
-    if not found:
-        raise UnknownBranchError(
-            f"There is no cut {name!r} in this thread; branches() lists the {len(cuts)} there are"
-        )
-    if len(found) > 1:
-        raise ConflictError(f"{name!r} is the beginning of {len(found)} cuts; give more of the id")
-    return found[0]
-
-
-def _unknown(what: str, cuts: Sequence[Cut]) -> UnknownBranchError:
-    if any(what in _ids(cut["drafts"]) for cut in cuts):
-        return UnknownBranchError(
-            f"{what!r} is a rejected draft, which never had a place on the record: "
-            "pick(…, from_=CUT) puts it at the end"
-        )
-    return UnknownBranchError(
-        f"Nothing that was cut or folded in this thread is called {what!r}; branches() lists the "
-        "cuts, and timeline() the topics"
-    )
-
-
-def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Steps[Update]:
-    """What a cut took, at its base; what stands there now is cut."""
-    line = line_of(state)
-    missing = [m.id for m in cut["messages"] if m.id not in line.positions()]
-    if not missing:
-        why = "holds only a rejected draft" if not cut["messages"] else "is on the record already"
-        raise ConflictError(
-            f"What cut {cut['id']!r} took {why}; pick(…, from_={cut['id']!r}) puts a copy at the end"
-        )
-    if cut["kind"] == "document":
-        return (yield from _insert(state, scope, cut, [name for name in missing if name]))
-    _check_base(line.positions(), cut["base"], cuts)
-    base = safe_base(line, cut["base"])
-    cause = Label(kind="restore", reason=cut["id"], created_at=scope.now())
-    change = put_back(line, base, [cut], label=cause)
-    taken = [change.cut["id"]] if change.cut["messages"] else []
-    return (
-        yield from _kept(state, scope, change, Operation(kind="restore", base=base, cuts=taken))
-    )
-
-
-def _insert(state: State, scope: Scope, cut: Cut, wanted: Sequence[str]) -> Steps[Update]:
-    """Some messages of a cut, with those they cannot be without; everything else stays."""
-    line, messages = line_of(state), cut["messages"]
-    group = [m.id or "" for m in whole(messages, wanted)]
-    places = line.positions()
-    if standing := [name for name in group if name in places]:
-        raise ConflictError(f"Message {standing[0]!r} stands on the record already")
-    first = next(index for index, m in enumerate(messages) if m.id == group[0])
-    near = (m.id for m in reversed(messages[:first]) if m.id in places)
-    anchor = next(near, cut["base"])
-    _check_base(places, anchor, [])
-    place = safe_cut(line.messages, line.index_of(anchor) + 1, towards="newer")
-    cause = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
-    change = put_back(
-        line,
-        line.id_at(place - 1),
-        [{**cut, "segments": [], "topics": []}],
-        label=cause,
-        keep=[m.id or "" for m in line.messages[place:]],
-        only=group,
-    )
-    step = Operation(kind="insert", base=line.id_at(place - 1), cuts=[], ids=group)
-    return (yield from _kept(state, scope, change, step))
-
-
-def _kept(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
-    """The update that a change makes, its cut kept, as a step that can be undone."""
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
-    update = after(state, change, refs)
-    update.update(with_step(state, step))
-    return update
-
-
-def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence[Cut]) -> None:
-    """Refuse a place that is not on the record.
-
-    Raises:
-        ConflictError: It is not; the cut that took it is named.
-    """
-    if base is None or base in places:
-        return
-    holder = next((cut["id"] for cut in reversed(cuts) if base in _ids(cut["messages"])), None)
-    first = f"restore({holder!r}) first" if holder else "pick(…) puts the messages at the end"
-    raise ConflictError(f"Message {base!r}, after which it stood, is no longer there: {first}")
-
-
-def whole(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """The wanted messages with those they cannot be without, in the order of the wanted.
-
-    Raises:
-        UnknownBranchError: One is not among the messages.
-    """
-    groups = {messages[i].id: group for group in steps(messages) for i in group}
-    if unknown := [name for name in wanted if name not in groups]:
-        raise UnknownBranchError(f"Message {unknown[0]!r} is not there to be brought back")
-    chosen = dict.fromkeys(index for name in wanted for index in groups[name])
-    return [messages[index] for index in chosen]
-
-
-def _topic(state: State, what: str) -> Topic | None:
-    """The topic with this id or label that the record has.
-
-    Raises:
-        ConflictError: Several have the label, or it is shown already.
-    """
-    there = by_topic(state["messages"], state.get("segments", []))
-    topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
-    found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
-    if len(found) > 1:
-        ids = ", ".join(each["id"] for each in found)
-        raise ConflictError(f"{what!r} is the label of several topics: give one's id: {ids}")
-    return found[0] if found else None
-
-
-def _unfolded(state: State, scope: Scope, topic: Topic) -> Update:
-    segments = state.get("segments", [])
-    here = segments[-1]["start"] if segments else None
-    shown = {e["topic_id"] for e in state.get("unfolded", []) if e["at"] == here}
-    if topic["id"] in {current_topic_id(segments), *shown}:
-        raise ConflictError(f"Topic {topic['id']!r} is not folded: views show its words already")
-    update = turn_topic(state, scope, topic["id"], unfold=True)
-    update.update(with_step(state, Operation(kind="unfold", base=None, cuts=[], topic=topic["id"])))
-    return update
+    if (source := source_of(cuts, what)) is not None:
+        state = yield from talk.reached(state, {source["base"]})
+    update = yield from operation.restore(state, scope, what, cuts)
+    return (yield from settle(talk, state, scope, update))
 
 
 def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
@@ -220,24 +60,11 @@ def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
         ConflictError: A turn is under way.
     """
     state = yield from talk.settled()
-    scope = talk.scope()
-    if isinstance(message_ids, str) or not message_ids:
-        raise InputError(f"message_ids={message_ids!r} names no messages: give a list of ids")
-    messages = yield from _messages_of(talk, from_)
-    said = {m.id for m in spoken(messages)}
-    chosen = [m for m in whole(messages, message_ids) if m.id in said]
-    if not chosen or not is_answer(chosen[-1]):
-        raise InputError(
-            f"message_ids={list(message_ids)!r} do not end in an answer: a question at the end of "
-            "the record would wait for one. Give its answer too, or say it again"
-        )
-    line = line_of(state)
-    base = line.id_at(len(line.messages) - 1)
-    taken = line.positions() if line.before is None else {m.id for m in chosen}
-    copies = _copies(chosen, taken, f"{from_}\x00{base}", from_)
-    update = Update(messages=list(copies))
-    update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
-    return (yield from settle(talk, state, scope, update, copies[-1].id))
+    messages: list[AnyMessage] = []
+    if message_ids and not isinstance(message_ids, str):
+        messages = yield from _messages_of(talk, from_)
+    update = operation.pick(state, messages, message_ids, from_)
+    return (yield from settle(talk, state, talk.scope(), update))
 
 
 def _messages_of(talk: Talk, source: str) -> Steps[list[AnyMessage]]:
@@ -248,27 +75,3 @@ def _messages_of(talk: Talk, source: str) -> Steps[list[AnyMessage]]:
         return [*cut["messages"], *cut["drafts"]]
     other = replace(talk, thread_id=source, writes=False)
     return (yield from other.whole())["messages"]
-
-
-def _copies(
-    chosen: Sequence[AnyMessage], taken: Collection[str | None], seed: str, source: str
-) -> list[AnyMessage]:
-    """The messages with a note of where they come from, and ids of their own where theirs are taken."""
-    copies = []
-    for message in chosen:
-        name = message.id or ""
-        if name in taken:
-            digest = hashlib.sha256(f"{seed}\x00{name}".encode("utf-8", "surrogatepass"))
-            name = f"pick-{digest.hexdigest()[:20]}"
-        noted = with_mark(message, picked={"from": source, "id": message.id})
-        copies.append(noted.model_copy(update={"id": name}))
-    return copies
-
-
-def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
-    return {message.id for message in messages}
-
-
-def _end(state: State, update: Update) -> str | None:
-    written = [m.id for m in update["messages"] if m.type != "remove"]
-    return written[-1] if written else (state["messages"][-1].id if state["messages"] else None)

@@ -6,12 +6,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from unsay.conversation import (
     audit,
     branching,
+    memory,
     model_calls,
     navigation,
     restoration,
     topic_summaries,
     turn_lifecycle,
-    visibility,
 )
 from unsay.conversation.facade import Opener, Verb
 from unsay.conversation.thread import Talk
@@ -61,12 +61,12 @@ class ConversationVerbs:
     branches = _reads(branching.branches)
     diff = _reads(branching.diff)
 
-    pin = _changes(visibility.pin)
-    unpin = _changes(visibility.unpin)
-    pins = _reads(visibility.pins)
-    forget = _changes(visibility.forget)
-    forget_tool_results = _changes(visibility.forget_tool_results)
-    forgotten = _reads(visibility.forgotten)
+    pin = _changes(memory.pin)
+    unpin = _changes(memory.unpin)
+    pins = _reads(memory.pins)
+    forget = _changes(memory.forget)
+    forget_tool_results = _changes(memory.forget_tool_results)
+    forgotten = _reads(memory.forgotten)
     recall = _changes(navigation.recall)
 
     view = _reads(model_calls.view)

@@ -13,7 +13,7 @@ from unsay.judging.verdict import unscored
 from unsay.messages.annotations import with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.dispatch import carried_out, looked_up, places_of, read_orders
+from unsay.operations.dispatch import places_of, read_orders
 from unsay.operations.offload import offload
 from unsay.operations.pending import (
     Injected,
@@ -45,9 +45,8 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     if "messages" in draft.update:
         pending = read_entry(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
-    orders = read_orders(draft.state, scope, turn, pending, command)
-    orders = yield from looked_up(draft.state, scope, orders, command)
-    draft.apply((yield from carried_out(draft.state, scope, orders)))
+    orders = yield from read_orders(draft.state, scope, turn, pending, command)
+    draft.apply(orders.update)
     turn["checkpoints_due"] = orders.checkpoints
     has_order = orders.notice is not None or orders.move is not None
     if not has_order:

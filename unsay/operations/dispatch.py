@@ -1,26 +1,27 @@
-"""What a person orders: commands, and a host's flag for a rollback."""
+"""What a person orders in a run: slash commands, and a host's flag for a rollback."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from unsay.effects import Steps
 from unsay.errors import UnknownCheckpointError, UnsayError
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.messages.annotations import is_answer, mark_of, spoken
-from unsay.operations import commands as keeping
+from unsay.operations import visibility
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import (
     TIMELINE_TURNS,
-    Kept,
     checkpoints_text,
-    places_of_turns,
+    forgotten_text,
+    marks_of,
+    questions_text,
     timeline_text,
 )
-from unsay.operations.forget import apply, named_by
+from unsay.operations.forget import Cause, named_by
 from unsay.operations.pending import Entry, check_message, read_entry
 from unsay.operations.recall_search import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
-from unsay.operations.rollback import last_operation, last_undone, line_of, turns_left, with_step
+from unsay.operations.rollback import last_operation, last_undone, line_of, turns_left
 from unsay.operations.targets import landing_of_order, landing_of_person, landing_places
 from unsay.operations.usage_report import totals_at_hand, totals_text
 from unsay.prompts.fields import Texts
@@ -34,7 +35,7 @@ class Orders:
     """What a person wants before anything is answered."""
 
     move: Move | None = None
-    """A rollback, an undo, a redo, or another attempt."""
+    """A rollback, an undo, a redo, or another attempt: the node `rollback` makes it."""
 
     notice: str | None = None
     """Words that answer the person without a model."""
@@ -42,30 +43,162 @@ class Orders:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     """Checkpoints to make by order."""
 
-    kept: Kept | None = None
-    """What is pinned or forgotten; `None` where that stays as it is."""
+    update: Update = field(default_factory=Update)
+    """What changes at once: pins, what is forgotten, what the next context includes."""
 
-    asked_for: tuple[str, ...] = ()
-    """Ids of messages that the next view is to show."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """One slash command, and what it may use."""
+
+    state: State
+    scope: Scope
+    pending: Sequence[str]
+    argument: str
+    texts: Texts
 
 
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: Entry, command: Command | None
-) -> Orders:
-    """What a person wants; an order that cannot be carried out becomes a notice."""
+) -> Steps[Orders]:
+    """Carry out what a person wants; an order that cannot be carried out becomes a notice."""
     texts = scope.texts(state["messages"])
     try:
         if command is not None:
-            return _obey(state, scope, turn, command, texts)
+            verb = command["verb"]
+            order = _Order(
+                state=state,
+                scope=scope,
+                pending=turn["pending"],
+                argument=command["argument"],
+                texts=texts,
+            )
+            if verb in _MOVES:
+                return Orders(move=_MOVES[verb](order))
+            if verb in _TEXTS:
+                return Orders(notice=_TEXTS[verb](order))
+            return (yield from _CHANGES[verb](order))
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
-        if state.get("should_rollback") and not _left_over(state):
+        # A flag beside a move is what an interrupted turn of our own left behind.
+        left_over = state.get("move") is not None and state.get("rollback_checkpoint_id") is None
+        if state.get("should_rollback") and not left_over:
             target = state.get("rollback_checkpoint_id")
             base = landing_of_person(line_of(state), target, turn["pending"])
             return Orders(move=Move(kind="person", to=base, reason=target or "the host's order"))
     except UnsayError as error:
         return Orders(notice=texts.refused.format(reason=error))
     return Orders()
+
+
+def _undo(order: _Order) -> Move:
+    last_operation(order.state.get("operations", []))
+    return Move(kind="undo", to=None, reason="/undo")
+
+
+def _redo(order: _Order) -> Move:
+    last_undone(order.state, order.pending)
+    return Move(kind="redo", to=None, reason="/redo")
+
+
+def _rollback(order: _Order) -> Move:
+    base = landing_of_order(line_of(order.state), order.argument, order.pending)
+    return Move(kind="person", to=base, reason=f"/rollback {order.argument}".strip())
+
+
+def _retry(order: _Order) -> Move:
+    limit = order.scope.settings.max_message_chars
+    again = retried(order.state, order.pending, limit)
+    return Move(kind="retry", to=again, reason="/retry")
+
+
+def _timeline(order: _Order) -> str:
+    state, offloaded = order.state, offloaded_of(order.state)
+    before = offloaded["turns"] if offloaded else 0
+    marks = marks_of(state, order.texts)
+    return timeline_text(state["messages"], order.texts, before=before, marks=marks)
+
+
+def _checkpoint(order: _Order) -> Steps[Orders]:
+    yield from ()
+    name = order.argument or None
+    mark = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
+    made = order.texts.checkpoint_made.format(name=mark["name"] or mark["id"])
+    return Orders(notice=made, checkpoints=[mark])
+
+
+def _pin(order: _Order) -> Steps[Orders]:
+    state, turns, pending = order.state, order.argument, order.pending
+    update = yield from visibility.pin(state, order.scope, turns=turns, pending=pending)
+    words = questions_text(visibility.turns_named(state, turns, pending))
+    return Orders(notice=order.texts.pinned.format(words=words), update=update)
+
+
+def _unpin(order: _Order) -> Steps[Orders]:
+    yield from ()
+    state, turns, pending = order.state, order.argument, order.pending
+    update = visibility.unpin(state, order.scope, turns=turns, pending=pending)
+    words = questions_text(visibility.turns_named(state, turns, pending))
+    return Orders(notice=order.texts.unpinned.format(words=words), update=update)
+
+
+def _forget(order: _Order) -> Steps[Orders]:
+    state, argument, pending = order.state, order.argument, order.pending
+    cause = Cause(reason=f"/forget {argument}".strip(), created_at=order.scope.now())
+    if argument and not visibility.names_turns(argument):
+        topic = visibility.topic_named(state, argument, loose=True)
+        step = visibility.forget_topic(state, topic, pending, cause)
+        words = topic["label"]
+    else:
+        step = visibility.forget_turns(state, argument, pending, cause)
+        words = questions_text(visibility.turns_named(state, argument, pending))
+    update = yield from visibility.take_step(state, order.scope, step)
+    del update["messages"]
+    return Orders(notice=order.texts.forgot.format(words=words), update=update)
+
+
+def _recall(order: _Order) -> Steps[Orders]:
+    messages = order.state["messages"]
+    before = messages[: read_entry(messages, None).start]
+    state: State = {**order.state, "messages": before}
+    found = yield from recalled_by_order(state, order.scope, order.argument)
+    update = Update(asked_for=list(ids_of(found))) if found else Update()
+    return Orders(notice=finds_text(found, order.argument, order.texts), update=update)
+
+
+def _tokens(order: _Order) -> Steps[Orders]:
+    totals = yield from totals_at_hand(order.state, order.scope)
+    return Orders(notice=totals_text(totals, order.texts))
+
+
+_MOVES: dict[str, Callable[[_Order], Move]] = {
+    "undo": _undo,
+    "redo": _redo,
+    "retry": _retry,
+    "rollback": _rollback,
+}
+
+
+_TEXTS: dict[str, Callable[[_Order], str]] = {
+    "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
+    "timeline": _timeline,
+    "forgotten": lambda o: forgotten_text(o.state, o.texts),
+    "help": lambda o: chat_help(o.scope.language(o.state["messages"])),
+}
+
+
+_CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
+    "checkpoint": _checkpoint,
+    "pin": _pin,
+    "unpin": _unpin,
+    "forget": _forget,
+    "recall": _recall,
+    "tokens": _tokens,
+}
+
+
+OBEYED = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
+"""The slash commands that have an operation."""
 
 
 def places_of(state: State, command: Command | None) -> tuple[set[str | None], int]:
@@ -81,7 +214,7 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
     if verb == "rollback":
         return landing_places(line_of(state), argument or None)
     if verb in ("pin", "unpin", "forget"):
-        return set(), places_of_turns(state, argument)
+        return set(), visibility.turns_needed(state, argument)
     if verb in ("checkpoint", "retry"):
         return set(), 1
     if verb == "timeline":
@@ -98,86 +231,6 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
     if steps[-1]["kind"] == "forget":
         return set(named_by(steps[-1]))
     return {steps[-1]["base"]}
-
-
-def _left_over(state: State) -> bool:
-    """Whether the rollback flag is what an interrupted turn of our own left behind."""
-    return state.get("move") is not None and state.get("rollback_checkpoint_id") is None
-
-
-def _obey(state: State, scope: Scope, turn: Turn, command: Command, texts: Texts) -> Orders:
-    verb, argument = command["verb"], command["argument"]
-    if verb == "undo":
-        last_operation(state.get("operations", []))
-        return Orders(move=Move(kind="undo", to=None, reason="/undo"))
-    if verb == "redo":
-        last_undone(state, turn["pending"])
-        return Orders(move=Move(kind="redo", to=None, reason="/redo"))
-    if verb == "rollback":
-        base = landing_of_order(line_of(state), argument, turn["pending"])
-        return Orders(move=Move(kind="person", to=base, reason=f"/rollback {argument}".strip()))
-    if verb == "retry":
-        again = retried(state, turn["pending"], scope.settings.max_message_chars)
-        return Orders(move=Move(kind="retry", to=again, reason="/retry"))
-    if verb == "checkpoint":
-        mark = checkpoint_by_order(state, scope, argument or None, pending=turn["pending"])
-        made = texts.checkpoint_made.format(name=mark["name"] or mark["id"])
-        return Orders(notice=made, checkpoints=[mark])
-    if verb in keeping.KEEPING_VERBS:
-        kept = keeping.obey(state, scope, turn["pending"], command, texts)
-        return Orders(notice=kept.notice, kept=kept)
-    sealed = offloaded_of(state)
-    before = sealed["turns"] if sealed else 0
-    marks = keeping.marks_of(state, texts)
-    answers: dict[str, Callable[[], str]] = {
-        "checkpoints": lambda: checkpoints_text(state.get("checkpoints", []), texts),
-        "timeline": lambda: timeline_text(state["messages"], texts, before=before, marks=marks),
-        "help": lambda: chat_help(scope.language(state["messages"])),
-        "tokens": lambda: "",
-        "recall": lambda: "",
-    }
-    return Orders(notice=answers[verb]())
-
-
-def looked_up(state: State, scope: Scope, orders: Orders, command: Command | None) -> Steps[Orders]:
-    """The orders, with the words of one that is answered out of the store."""
-    if command is None or command["verb"] not in ("tokens", "recall"):
-        return orders
-    texts = scope.texts(state["messages"])
-    if command["verb"] == "recall":
-        return (yield from _recalled(state, scope, command["argument"], texts))
-    return replace(orders, notice=totals_text((yield from totals_at_hand(state, scope)), texts))
-
-
-def _recalled(state: State, scope: Scope, words: str, texts: Texts) -> Steps[Orders]:
-    """What bears on some words, as the person reads it and as the next view shows it."""
-    messages = state["messages"]
-    before = messages[: read_entry(messages, None).start]
-    try:
-        found = yield from recalled_by_order({**state, "messages": before}, scope, words)
-    except UnsayError as error:
-        return Orders(notice=texts.refused.format(reason=error))
-    return Orders(notice=finds_text(found, words, texts), asked_for=ids_of(found))
-
-
-def carried_out(state: State, scope: Scope, orders: Orders) -> Steps[Update]:
-    """What becomes of a state when something is pinned, forgotten or recalled by order.
-
-    Args:
-        state: As the turn began.
-        scope: Of the run.
-        orders: As `read_orders` found them.
-    """
-    if orders.asked_for:
-        return Update(asked_for=list(orders.asked_for))
-    if orders.kept is None:
-        return Update()
-    step = orders.kept.step
-    if step is None:
-        return orders.kept.update
-    update = yield from apply(state, scope, step)
-    del update["messages"]
-    return {**update, **with_step(state, step)}
 
 
 def checkpoint_by_order(

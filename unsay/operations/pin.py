@@ -30,10 +30,10 @@ def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each["message_id"] for each in state.get("pins", []))
 
 
-def pin(
+def pin_messages(
     state: State, scope: Scope, names: Sequence[str], *, pages: Mapping[str, str] | None = None
 ) -> Update:
-    """Pin messages.
+    """Pin messages that are in the transcript.
 
     Args:
         state: As it is.
@@ -58,7 +58,7 @@ def pin(
     return Update(pins=made)
 
 
-def unpin(state: State, scope: Scope, names: Collection[str]) -> Update:
+def unpin_messages(state: State, scope: Scope, names: Collection[str]) -> Update:
     """Take pins off.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Pinning and forgetting parts of a conversation, from outside of a run."""
+"""Pins and forgetting of a thread: what contexts always include, and what they leave out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,37 +6,23 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from unsay.context.compaction import with_partners
-from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.conversation.navigation import settle
 from unsay.conversation.results import Moved
 from unsay.conversation.thread import Talk
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError, UnknownBranchError
+from unsay.errors import InputError
 from unsay.generation.judge import judge_document
 from unsay.judging.verdict import relevance
 from unsay.judging.vocabulary import vocabulary
-from unsay.messages.annotations import is_question, spoken
+from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
-from unsay.operations import pin as pinning
-from unsay.operations.commands import places_of_turns, topic_called, turns_named
-from unsay.operations.forget import (
-    Cause,
-    apply,
-    find_forgotten,
-    forgetting,
-    messages_entry,
-    restoring,
-    results_entry,
-    silent,
-    topic_entry,
-)
+from unsay.operations import visibility
+from unsay.operations.forget import Cause, forgetting, restoring, results_entry, silent
 from unsay.operations.pending import read_entry
-from unsay.operations.pin import leading, pinned_ids
-from unsay.operations.rollback import with_step
+from unsay.operations.pin import pinned_ids
 from unsay.runtime import Scope
-from unsay.state import State, offloaded_of
-from unsay.storage.segments import find_page
+from unsay.state import State
 from unsay.types import Forgotten, Operation, Pin
 
 
@@ -71,53 +57,14 @@ def pin(
         ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
     """
     state, scope = (yield from talk.known()), talk.scope()
+    turns = "" if turn is None else str(turn)
     if message_id is None:
-        state, said = yield from _turns(talk, state, turn)
-        update = pinning.pin(state, scope, leading(state["messages"], said))
-    elif any(message.id == message_id for message in state["messages"]):
-        _check_said(state["messages"], message_id)
-        update = pinning.pin(state, scope, [message_id])
-    else:
-        update = pinning.pin(
-            state, scope, [message_id], pages=(yield from _page(talk, state, message_id))
-        )
+        state = yield from _with_turns(talk, state, turns)
+    update = yield from visibility.pin(
+        state, scope, message_id, turns=turns, pending=_pending(state)
+    )
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
-
-
-def _turns(talk: Talk, state: State, turns: str | int | None) -> Steps[tuple[State, list[str]]]:
-    """The state once it holds some turns, and the ids of their messages."""
-    argument = "" if turns is None else str(turns)
-    state = yield from talk.reached(state, (), places_of_turns(state, argument))
-    said = turns_named(state, argument, _pending(state))
-    return state, [message.id or "" for message in said]
-
-
-def _page(talk: Talk, state: State, message_id: str) -> Steps[dict[str, str]]:
-    """The page of a message that is sealed.
-
-    Raises:
-        UnknownBranchError: It is nowhere on the record.
-        ConflictError: It is forgotten.
-    """
-    store, head = talk.database.store, offloaded_of(state)
-    page = yield from find_page(store, talk.thread_id, head, message_id)
-    if page is None:
-        raise UnknownBranchError(
-            f"Message {message_id!r} is not on the record; timeline() lists what is"
-        )
-    _check_said(page.messages, message_id)
-    if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
-        raise ConflictError(f"Message {message_id!r} is forgotten: restore it first, then pin it")
-    return {message_id: page.id}
-
-
-def _check_said(messages: Sequence[AnyMessage], message_id: str) -> None:
-    if message_id not in {message.id for message in spoken(messages)}:
-        raise InputError(
-            f"Message {message_id!r} is an order or a notice, which no model is shown: pin a "
-            "question or an answer"
-        )
 
 
 def unpin(
@@ -139,12 +86,16 @@ def unpin(
         InputError: There is no such turn.
     """
     state, scope = (yield from talk.known()), talk.scope()
-    names = [message_id or ""]
+    turns = "" if turn is None else str(turn)
     if message_id is None:
-        state, names = yield from _turns(talk, state, turn)
-    update = pinning.unpin(state, scope, names)
+        state = yield from _with_turns(talk, state, turns)
+    update = visibility.unpin(state, scope, message_id, turns=turns, pending=_pending(state))
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
+
+
+def _with_turns(talk: Talk, state: State, turns: str) -> Steps[State]:
+    return (yield from talk.reached(state, (), visibility.turns_needed(state, turns)))
 
 
 def forgotten(talk: Talk) -> Steps[tuple[Forgotten, ...]]:
@@ -191,68 +142,37 @@ def forget(
     state, scope = (yield from talk.settled()), talk.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        state, names = yield from _turns(talk, state, turns)
-        entry = messages_entry(state, names, pending=(), cause=cause, span="-" in str(turns))
+        state = yield from _with_turns(talk, state, str(turns))
+        step = visibility.forget_turns(state, str(turns), _pending(state), cause)
     else:
         ends = {what} if through is None else {what, through}
         state = yield from talk.reached(state, ends)
-        entry = _named(state, what, through, cause)
-    yield from _take(talk, state, scope, forgetting(state, entry))
-    return entry
-
-
-def _named(state: State, what: str, through: str | None, cause: Cause) -> Forgotten:
-    """The message, the span or the topic that is meant."""
-    messages, pending = state["messages"], _pending(state)
-    places = {message.id: index for index, message in enumerate(messages)}
-    if through is None and what not in places:
-        return topic_entry(state, topic_called(state, what), pending=pending, cause=cause)
-    ends = {what, through or what}
-    if lost := sorted(ends - places.keys()):
-        raise UnknownBranchError(f"Message {lost[0]!r} is not on the record; timeline() lists it")
-    names = _between(messages, sorted(places[each] for each in ends))
-    return messages_entry(state, names, pending=pending, cause=cause, span=through is not None)
-
-
-def _between(messages: Sequence[AnyMessage], ends: Sequence[int]) -> list[str]:
-    """Ids of the conversation's messages from the first to the last of some places."""
-    said = {message.id for message in spoken(messages)}
-    inside = messages[ends[0] : ends[-1] + 1]
-    names = [m.id or "" for m in inside if m.id in said and m.type != "system"]
-    return names or [messages[ends[0]].id or ""]
+        if through is None and what not in {message.id for message in state["messages"]}:
+            topic = visibility.topic_named(state, what)
+            step = visibility.forget_topic(state, topic, _pending(state), cause)
+        else:
+            step = visibility.forget_span(state, what, through, _pending(state), cause)
+    yield from _take(talk, state, scope, step)
+    return step["forgotten"][0]
 
 
 def _take(talk: Talk, state: State, scope: Scope, step: Operation) -> Steps[Moved]:
-    """Commit a step of forgetting."""
-    messages = state["messages"]
-    update = yield from apply(state, scope, step)
-    before = silent(state, state.get("forgotten", []))
-    shown = before - silent(state, update["forgotten"])
-    update.update(with_step(state, step))
-    end = messages[-1].id if messages else None
-    moved = yield from settle(talk, state, scope, update, end)
+    """Commit a step that forgets or remembers."""
+    update = yield from visibility.take_step(state, scope, step)
+    shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
+    moved = yield from settle(talk, state, scope, update)
     return replace(moved, restored=len(shown))
 
 
 def remember(talk: Talk, state: State, what: str) -> Steps[Moved | None]:
-    """Let views show something again; `None` where nothing forgotten on the record is called so.
-
-    Args:
-        talk: Whose.
-        state: As it is.
-        what: Id of an entry, of a message that one names, or of a topic, or a topic's label.
-    """
-    entry = find_forgotten(state, what)
-    if entry is None:
-        labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
-        entry = find_forgotten(state, labelled[0]) if len(labelled) == 1 else None
+    """Let contexts include what is forgotten under an id or label; `None` if nothing is."""
+    entry = visibility.forgotten_entry(state, what)
     if entry is None:
         return None
     state = yield from talk.reached(state, set(entry["message_ids"]))
     if what in entry["message_ids"] and what not in {m.id for m in state["messages"]}:
         return None
-    step = restoring(state, entry, what)
-    return (yield from _take(talk, state, talk.scope(), step))
+    return (yield from _take(talk, state, talk.scope(), restoring(state, entry, what)))
 
 
 def forget_tool_results(
@@ -282,7 +202,9 @@ def forget_tool_results(
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is no score: give a number from 0 to 1")
     state, scope = (yield from talk.settled()), talk.scope()
-    said = _under_way(state)
+    segments = state.get("segments", [])
+    topic = current_topic_id(segments) or ""
+    said = by_topic(state["messages"], segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in said if is_question(m)]
     names: list[str] = []
     for message in _results(state, said):
@@ -295,13 +217,6 @@ def forget_tool_results(
     entry = results_entry(names, cause=cause)
     yield from _take(talk, state, scope, forgetting(state, entry))
     return entry
-
-
-def _under_way(state: State) -> list[AnyMessage]:
-    """The words of the topic under way, as far as the state holds them."""
-    segments = state.get("segments", [])
-    topic = current_topic_id(segments)
-    return by_topic(state["messages"], segments).get(topic or "", [])
 
 
 def _results(state: State, said: Sequence[AnyMessage]) -> list[ToolMessage]:

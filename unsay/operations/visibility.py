@@ -1,0 +1,244 @@
+"""Pin, unpin, forget and remember by a person's order, in the chat or by a call."""
+
+import re
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.exclusions import forgotten_ids
+from unsay.effects import Steps
+from unsay.errors import ConflictError, InputError, UnknownBranchError
+from unsay.messages.annotations import is_answer, spoken
+from unsay.operations.forget import (
+    Cause,
+    apply,
+    find_forgotten,
+    forgetting,
+    messages_entry,
+    topic_entry,
+)
+from unsay.operations.pin import leading, pin_messages, unpin_messages
+from unsay.operations.rollback import turns_left, with_step
+from unsay.runtime import Scope
+from unsay.state import State, Update, offloaded_of
+from unsay.storage.segments import find_page
+from unsay.types import Forgotten, Operation, Topic
+
+_TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
+
+
+def names_turns(argument: str) -> bool:
+    """Return whether an argument is a turn's number or a range of numbers."""
+    return _TURNS.fullmatch(argument) is not None
+
+
+def turns_needed(state: State, argument: str) -> int:
+    """Return how many of the newest turns the state must hold for an order that names some."""
+    found = _TURNS.fullmatch(argument)
+    if found is None:
+        return 0 if argument else 1
+    newest = turns_left(state.get("messages", []), offloaded_of(state))
+    return max(1, newest - int(found[1]) + 1)
+
+
+def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
+    """Return the messages of a turn, or of a range of turns; by default of the newest.
+
+    Args:
+        state: With these turns in its live part.
+        argument: `3`, `3-5`, or empty.
+        pending: Ids of the messages that wait.
+
+    Raises:
+        InputError: There are no such turns.
+    """
+    before = (offloaded_of(state) or {"turns": 0})["turns"]
+    turns = _answered([m for m in state["messages"] if m.id not in pending])
+    last = before + len(turns)
+    found = _TURNS.fullmatch(argument)
+    first, end = (last, last) if found is None else (int(found[1]), int(found[2] or found[1]))
+    if not max(1, before + 1) <= first <= end <= last:
+        raise InputError(
+            f"There are no turns {argument or last!r}: the conversation has {last!r}, and "
+            "/timeline lists them"
+        )
+    return [message for turn in turns[first - before - 1 : end - before] for message in turn]
+
+
+def _answered(messages: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
+    """The answered turns, each with its question, its tool steps and its answer."""
+    turns: list[list[AnyMessage]] = [[]]
+    for message in spoken(messages):
+        if message.type != "system":
+            turns[-1].append(message)
+        if is_answer(message):
+            turns.append([])
+    return turns[:-1]
+
+
+def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
+    """Return the topic with this id or label.
+
+    Args:
+        state: As it is.
+        what: The id or the label.
+        loose: Whether a part of the label is enough, in upper or lower case.
+
+    Raises:
+        UnknownBranchError: There is none.
+        ConflictError: There are several.
+    """
+    topics = state.get("topics", [])
+    found = [each for each in topics if each["id"] == what]
+    found = found or [each for each in topics if each["label"] == what]
+    if loose and not found:
+        found = [each for each in topics if what.casefold() in each["label"].casefold()]
+    if len(found) > 1:
+        ids = ", ".join(each["id"] for each in found)
+        raise ConflictError(f"{what!r} names several topics: give one's id: {ids}")
+    if not found:
+        raise UnknownBranchError(
+            f"No message or topic of this thread is called {what!r}; timeline() lists them"
+        )
+    return found[0]
+
+
+def pin(
+    state: State,
+    scope: Scope,
+    message_id: str | None = None,
+    *,
+    turns: str = "",
+    pending: Sequence[str] = (),
+) -> Steps[Update]:
+    """Pin a message, or without its id some turns.
+
+    Args:
+        state: With the turns in its live part.
+        scope: Of the order.
+        message_id: Also of a message in an offloaded segment.
+        turns: As for `turns_named`.
+        pending: Ids of the messages that wait.
+
+    Raises:
+        UnknownBranchError: The message is not in the transcript.
+        InputError: It is a command or a notice, or there are no such turns.
+        ConflictError: It is pinned already, it is forgotten, or there are too many pins.
+    """
+    messages = state["messages"]
+    if message_id is None:
+        names = [message.id or "" for message in turns_named(state, turns, pending)]
+        return pin_messages(state, scope, leading(messages, names))
+    if any(message.id == message_id for message in messages):
+        _check_spoken(messages, message_id)
+        return pin_messages(state, scope, [message_id])
+    page = yield from _page_with(state, scope, message_id)
+    return pin_messages(state, scope, [message_id], pages={message_id: page})
+
+
+def _page_with(state: State, scope: Scope, message_id: str) -> Steps[str]:
+    """Id of the offloaded segment that holds a message which may be pinned."""
+    store, head = scope.store, offloaded_of(state)
+    page = None
+    if store is not None and scope.thread_id is not None:
+        page = yield from find_page(store, scope.thread_id, head, message_id)
+    if page is None:
+        raise UnknownBranchError(
+            f"Message {message_id!r} is not on the record; timeline() lists what is"
+        )
+    _check_spoken(page.messages, message_id)
+    if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
+        raise ConflictError(f"Message {message_id!r} is forgotten: restore it first, then pin it")
+    return page.id
+
+
+def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
+    if message_id not in {message.id for message in spoken(messages)}:
+        raise InputError(
+            f"Message {message_id!r} is an order or a notice, which no model is shown: pin a "
+            "question or an answer"
+        )
+
+
+def unpin(
+    state: State,
+    scope: Scope,
+    message_id: str | None = None,
+    *,
+    turns: str = "",
+    pending: Sequence[str] = (),
+) -> Update:
+    """Remove the pin of a message, or without its id the pins of some turns.
+
+    Raises:
+        UnknownBranchError: Nothing of it is pinned.
+        InputError: There are no such turns.
+    """
+    if message_id is not None:
+        return unpin_messages(state, scope, [message_id])
+    said = turns_named(state, turns, pending)
+    return unpin_messages(state, scope, [message.id or "" for message in said])
+
+
+def forget_turns(state: State, turns: str, pending: Sequence[str], cause: Cause) -> Operation:
+    """Return the step that forgets some turns.
+
+    Raises:
+        InputError: There are no such turns.
+        ConflictError: They are forgotten already, or too much is.
+    """
+    said = turns_named(state, turns, pending)
+    names = [message.id or "" for message in said]
+    span = sum(map(is_answer, said)) > 1
+    entry = messages_entry(state, names, pending=pending, cause=cause, span=span)
+    return forgetting(state, entry)
+
+
+def forget_topic(state: State, topic: Topic, pending: Sequence[str], cause: Cause) -> Operation:
+    """Return the step that forgets all messages of a topic until now.
+
+    Raises:
+        InputError: It has no message but the question that waits.
+        ConflictError: It is forgotten already, or too much is.
+    """
+    return forgetting(state, topic_entry(state, topic, pending=pending, cause=cause))
+
+
+def forget_span(
+    state: State, what: str, through: str | None, pending: Sequence[str], cause: Cause
+) -> Operation:
+    """Return the step that forgets a message, or a span of messages.
+
+    Raises:
+        UnknownBranchError: A message is not in the transcript.
+        InputError: The question that waits is among them.
+        ConflictError: They are forgotten already, or too much is.
+    """
+    messages = state["messages"]
+    places = {message.id: index for index, message in enumerate(messages)}
+    ends = {what, through or what}
+    if lost := sorted(ends - places.keys()):
+        raise UnknownBranchError(f"Message {lost[0]!r} is not on the record; timeline() lists it")
+    first, *_, last = sorted(places[name] for name in (what, through or what))
+    said = {message.id for message in spoken(messages)}
+    inside = messages[first : last + 1]
+    names = [m.id or "" for m in inside if m.id in said and m.type != "system"]
+    names = names or [messages[first].id or ""]
+    span = through is not None
+    entry = messages_entry(state, names, pending=pending, cause=cause, span=span)
+    return forgetting(state, entry)
+
+
+def forgotten_entry(state: State, what: str) -> Forgotten | None:
+    """Return what is forgotten under this id, or as the topic with this label."""
+    entry = find_forgotten(state, what)
+    if entry is None:
+        labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
+        entry = find_forgotten(state, labelled[0]) if len(labelled) == 1 else None
+    return entry
+
+
+def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
+    """Carry out a step that forgets or remembers; it can be undone."""
+    update = yield from apply(state, scope, step)
+    return {**update, **with_step(state, step)}
