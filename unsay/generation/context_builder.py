@@ -1,7 +1,8 @@
 """What one attempt at an answer is shown: the view that the strategy plans, laid out to be sent."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypedDict
 
 from langchain_core.messages import AnyMessage
@@ -12,6 +13,7 @@ from unsay.context.exclusions import (
     anchored,
     cleared_ids,
     forgotten_ids,
+    named_ids,
     remembered,
     told_topics,
     untold,
@@ -38,16 +40,17 @@ from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model
 from unsay.operations.pin import pinned_ids
+from unsay.operations.recall import recalled
 from unsay.operations.segment_loading import Earlier
 from unsay.prompts.catalog import readable
 from unsay.prompts.fields import Texts
+from unsay.retrieval.selection import Recalled
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated
 from unsay.tokens.encodings import vocabulary_of
 from unsay.tools import offers
-from unsay.types import Provider
 
 
 def strategy_of(scope: Scope) -> Strategy:
@@ -67,7 +70,7 @@ def plans_at_end(strategy: Strategy) -> bool:
     return rhythm_of(strategy) is not True
 
 
-def window_of(model: Runnable[Any, Any] | None) -> int | None:
+def _window_of(model: Runnable[Any, Any] | None) -> int | None:
     """The window as the model's own profile tells it; `None` where it has none."""
     profile = None if model is None else getattr(inner_of(model), "profile", None)
     tokens = (profile or {}).get("max_input_tokens")
@@ -97,44 +100,59 @@ class Carried(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """The context of one call, laid out."""
+
+    view: Sequence[AnyMessage]
+    """Each message still by itself."""
+
+    sent: list[AnyMessage]
+    """As the provider gets it."""
+
+    quoted: AnyMessage | None
+    """Quotes the recalled messages; `None` for none."""
+
+    quoted_ids: list[str]
+    """Ids of the messages that it quotes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What the views of one attempt are made of; never stored."""
+    """Everything that is the same for all model calls of one attempt; never stored."""
 
     state: State
-    """With the question on the record."""
+    """With the question in the transcript."""
 
     scope: Scope
-    """Of the step."""
 
     model: Runnable[Any, Any] | None
-    """What answers, its tools bound; `None` plans without asking."""
+    """Has its tools bound; `None` plans without asking."""
 
     attempt: int
     """Of the turn, from 1."""
 
+    start: Situation
+    """What a strategy plans from before the attempt's first call."""
+
     head: Sequence[AnyMessage]
-    """What the view begins with: nothing, or the system message."""
+    """The first messages of a context: none, or the system message."""
 
     told: Told
     """The summaries of topics that are not shown."""
 
-    messages: Sequence[AnyMessage]
-    """What was said, as far as views may show it: first what was fetched of the sealed part."""
-
     earlier: Mapping[str, int]
-    """What was fetched: its places on the record, from 1, by id."""
+    """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
 
-    forgotten: frozenset[str]
-    """Ids of what a person wants left out."""
+    offloaded: int
+    """How many messages are offloaded."""
 
-    fold: Fold
-    """Over these messages, as the turn began."""
+    left_out: Sequence[Omission]
+    """What no context of the attempt shows, whatever the strategy plans."""
 
-    pending: frozenset[str]
-    """Ids of the question under way."""
+    recall: Callable[..., Steps[Recalled]]
+    """Finds earlier messages for the question: `recalled`, given the attempt's state."""
 
     hints: Hints
-    """For this attempt."""
 
     reminders: Sequence[Reminder]
     """Those that are due."""
@@ -143,47 +161,33 @@ class Sight:
     """Notes what is sent."""
 
     counter: TokenCounter
-    """Of the chat model, before the first report."""
+    """Of the chat model, before its first report."""
+
+    fixed: Sequence[AnyMessage]
+    """What every context has beside the planned messages: head and summaries in their places."""
 
     texts: Texts
-    """Of the conversation's language."""
 
-    @property
-    def provider(self) -> Provider | None:
-        """Whose rules a request must keep; `None` where nobody knows."""
-        return None if self.model is None else self.scope.services.provider
-
-    @property
-    def question(self) -> str:
-        """The user's words."""
-        name = self.state["turn"]["question_id"]
-        return next((text_of(m) for m in reversed(self.messages) if m.id == name), "")
+    can_read_results: bool
+    """Whether the model has the tool that reads the rest of a truncated result."""
 
     def situation(self, done: Sequence[AnyMessage], carried: Carried) -> Situation:
-        """What a strategy plans the next view from."""
-        state, scope = self.state, self.scope
-        counter, folds = self.counting(carried), scope.settings.topics == "fold"
-        seen, record = {message.id for message in self.messages}, state["messages"]
-        unseen = {message.id or "" for message in record if message.id not in seen}
-        unfolded = state.get("unfolded", [])
-        here = anchored(record, state.get("segments", []), unfolded, unseen)
-        beside = [summary_message(words, self.texts) for words in self.told.before.values()]
-        return Situation(
-            messages=[*self.messages, *done],
+        """What a strategy plans the next context from.
+
+        Args:
+            done: The messages of the attempt's steps so far.
+            carried: What the calls before it left.
+        """
+        counter = self.counting(carried)
+        return replace(
+            self.start,
+            messages=[*self.start.messages, *done],
             count=counter.count,
-            texts=self.texts,
-            fold=carried.get("fold", self.fold),
-            window_tokens=scope.settings.context_window_tokens or window_of(self.model),
-            overhead_tokens=counter.count([*self.head, *beside], scope.services.tools),
-            pins=pinned_ids(state),
-            pending=self.pending,
+            fold=carried.get("fold", self.start.fold),
+            overhead_tokens=counter.count(self.fixed, self.scope.services.tools),
             ask=self._ask_summarizer,
-            has_summarizer=scope.services.summarizer is not None,
             call=1 + sum(message.type == "ai" for message in done),
-            minutes=scope.services.clock().timestamp() / 60,
-            segments=here.segments if folds else (),
-            unfolded=here.unfolded,
-            earlier=frozenset(self.earlier),
+            minutes=self.scope.services.clock().timestamp() / 60,
         )
 
     def counting(self, carried: Carried) -> TokenCounter:
@@ -191,34 +195,28 @@ class Sight:
         known = carried.get("calibration") or uncalibrated()
         return replace(self.counter, calibration=known)
 
-    def laid_out(self, plan: Plan, quoted: AnyMessage | None = None) -> list[AnyMessage]:
-        """A plan's view, each of its messages still by itself."""
-        shown = lay_out(
-            plan.messages, self.hints, self.texts, told=self.told.before, recalled=quoted
-        )
-        return inject([*self.head, *shown], self.reminders, self.texts)
-
-    def sendable(self, view: Sequence[AnyMessage]) -> list[AnyMessage]:
-        """A view as its provider may be sent it.
+    def laid_out(
+        self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
+    ) -> Sending:
+        """A plan's context as its provider may be sent it.
 
         Raises:
             InvalidTranscriptError: The provider would refuse it.
         """
-        limit = self.scope.settings.max_tool_result_bytes
+        provider = None if self.model is None else self.scope.services.provider
+        shown = lay_out(
+            plan.messages, self.hints, self.texts, told=self.told.before, recalled=quoted
+        )
+        view = inject([*self.head, *shown], self.reminders, self.texts)
         sent = sendable(
             view,
             texts=self.texts,
-            provider=self.provider,
-            max_tool_result_bytes=limit,
-            readable=offers(self.scope.services.tools, READ_TOOL),
+            provider=provider,
+            max_tool_result_bytes=self.scope.settings.max_tool_result_bytes,
+            readable=self.can_read_results,
         )
-        validate(sent, self.provider)
-        return sent
-
-    def left_out(self, plan: Plan) -> list[Omission]:
-        """What a view does not show, and why; what a person wants left out comes first."""
-        forgotten = Omission(why="forgotten", message_ids=tuple(sorted(self.forgotten)))
-        return [*([forgotten] if self.forgotten else []), *plan.left_out]
+        validate(sent, provider)
+        return Sending(view=view, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids))
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         scope = self.scope
@@ -249,66 +247,85 @@ def sight_of(
     *,
     pending: Collection[str],
 ) -> Steps[Sight]:
-    """What the views of an attempt are made of.
+    """What the contexts of an attempt are made of.
 
     Args:
-        state: With the question on the record.
+        state: With the question in the transcript.
         scope: Of the step.
-        model: What answers, its tools bound; `None` plans without asking.
-        earlier: Of the sealed part, what is shown with the topic under way.
+        model: Has its tools bound; `None` plans without asking.
+        earlier: Loaded messages of offloaded segments, shown with the current topic.
         hints: For this attempt.
         reminders: Those that are due.
         pending: Ids of the question.
     """
     yield scope.resolve("summarizer")
-    counter = yield from _counter(scope, model)
-    texts, record = _texts(state, scope), state["messages"]
-    segments, gone = state.get("segments", []), state.get("forgotten", [])
+    counter = TokenCounter()
+    if model is not None:
+        counter = TokenCounter(
+            encode=(yield scope.resolve("encoder")),
+            vocabulary=vocabulary_of(scope.services.model_name),
+            provider=scope.services.provider or "openai",
+        )
+    record, segments = state["messages"], state.get("segments", [])
+    unfolded, gone = state.get("unfolded", []), state.get("forgotten", [])
+    texts, can_read = scope.texts(record), offers(scope.services.tools, READ_TOOL)
+    texts = readable(texts) if can_read else texts
     out = forgotten_ids(record, segments, gone, pending=pending)
     left = remembered(record, segments, gone, texts, pending=pending)
-    cleared, fold = cleared_ids(record, gone), state.get("fold", Fold())
     topics = told_topics(state.get("topics", []), gone)
-    tale = told(record, segments, topics, opened_topics(segments, state.get("unfolded", [])))
-    prompt, sealed = scope.settings.system_prompt, offloaded_of(state)
+    tale = told(record, segments, topics, opened_topics(segments, unfolded))
+    sealed, settings = offloaded_of(state), scope.settings
+    head = head_of(
+        record, tale.head, system_prompt=settings.system_prompt, texts=texts, sealed=sealed
+    )
+    messages = [m for m in (*earlier.words, *spoken(left)) if m.type != "system"]
+    seen = {message.id for message in messages}
+    unseen = {message.id or "" for message in record if message.id not in seen}
+    here = anchored(record, segments, unfolded, unseen)
+    fold, cleared = state.get("fold", Fold()), cleared_ids(record, gone)
+    start = Situation(
+        messages=messages,
+        count=counter.count,
+        texts=texts,
+        fold=untold(record, segments, fold, forgotten=out, cleared=cleared),
+        window_tokens=settings.context_window_tokens or _window_of(model),
+        pins=pinned_ids(state),
+        pending=frozenset(pending),
+        has_summarizer=scope.services.summarizer is not None,
+        segments=here.segments if settings.topics == "fold" else (),
+        unfolded=here.unfolded,
+        earlier=frozenset(earlier.places),
+    )
+    question = (m for m in reversed(messages) if m.id == state["turn"]["question_id"])
     return Sight(
         state=state,
         scope=scope,
         model=model,
         attempt=hints.attempt,
-        head=head_of(record, tale.head, system_prompt=prompt, texts=texts, sealed=sealed),
+        start=start,
+        head=head,
         told=tale,
-        messages=[m for m in (*earlier.words, *spoken(left)) if m.type != "system"],
         earlier=earlier.places,
-        forgotten=out,
-        fold=untold(record, segments, fold, forgotten=out, cleared=cleared),
-        pending=frozenset(pending),
+        offloaded=sealed["messages"] if sealed else 0,
+        left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
+        recall=partial(
+            recalled,
+            state,
+            scope,
+            question=next(map(text_of, question), ""),
+            forgotten=out | named_ids(gone),
+        ),
         hints=hints,
         reminders=reminders,
         witness=Witness(),
         counter=counter,
+        fixed=[*head, *(summary_message(words, texts) for words in tale.before.values())],
         texts=texts,
-    )
-
-
-def _texts(state: State, scope: Scope) -> Texts:
-    """The catalogue, for a model that can read results where it has the tool for it."""
-    texts = scope.texts(state["messages"])
-    return readable(texts) if offers(scope.services.tools, READ_TOOL) else texts
-
-
-def _counter(scope: Scope, model: Runnable[Any, Any] | None) -> Steps[TokenCounter]:
-    if model is None:
-        return TokenCounter()
-    encode = yield scope.resolve("encoder")
-    return TokenCounter(
-        encode=encode,
-        vocabulary=vocabulary_of(scope.services.model_name),
-        provider=scope.services.provider or "openai",
+        can_read_results=can_read,
     )
 
 
 def request_of(sight: Sight) -> Steps[list[AnyMessage]]:
     """What the first call of an attempt would be sent, without asking."""
-    now = sight.situation([], Carried())
-    plan = yield from planned(strategy_of(sight.scope), now)
-    return sight.sendable(sight.laid_out(plan))
+    plan = yield from planned(strategy_of(sight.scope), sight.situation([], Carried()))
+    return sight.laid_out(plan).sent

@@ -1,7 +1,7 @@
 """Asking the model: a view of its own for each call, and what the call leaves to the next."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ from langchain_core.messages import (
 )
 
 from unsay.context.compaction import Fold
-from unsay.context.exclusions import named_ids
 from unsay.context.manifest import Asked, Manifest, Occasion, Room, manifest_of
 from unsay.context.overflow import ask_with
 from unsay.context.plan import Plan, Situation
@@ -23,13 +22,12 @@ from unsay.context.rendering import summary_message
 from unsay.context.strategy import planned
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
-from unsay.generation.context_builder import Carried, Sight, plans_at_end, strategy_of
+from unsay.generation.context_builder import Carried, Sending, Sight, plans_at_end, strategy_of
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
-from unsay.operations.recall import recalled
 from unsay.retrieval.excerpts import recalled_message
-from unsay.runtime import Scope
+from unsay.settings import Settings
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
 
@@ -42,7 +40,7 @@ FULLEST = 0.9
 
 
 def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tuple[Any, Carried]]:
-    """One call of the model with a view of its own; too long a view is reduced and sent again.
+    """Call the model once with a context of its own; one that is too long is reduced and sent again.
 
     Args:
         sight: Of the attempt.
@@ -53,11 +51,12 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         The reply, and what is left to the next call.
 
     Raises:
-        ContextOverflowError: The view cannot be made small enough.
+        ContextOverflowError: The context cannot be made small enough.
         Exception: Whatever the model raises.
     """
     now, scope, model = sight.situation(done, carried), sight.scope, sight.model
-    assert model is not None  # noqa: S101 - whoever asks has one
+    assert model is not None  # noqa: S101 - only a plan without a call has none
+    counter, tools = sight.counting(carried), scope.services.tools
     request = ModelRequest(
         scope=scope,
         model=model,
@@ -69,12 +68,22 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         witness=sight.witness,
         fallback=scope.services.with_tools,
     )
-    sendings: list[_Sending] = []
+    sendings: list[Sending] = []
 
     def send(plan: Plan) -> Steps[Any]:
-        sendings.append((yield from _sending(sight, plan, carried)))
+        quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
+        if plan.after.overflows:
+            quoted, ids = None, []
+        elif "quoted" not in carried:
+            found = yield from sight.recall(
+                shown={message.id or "" for message in plan.messages},
+                budget_tokens=_room(plan.after, scope.settings),
+                count=plan.after.count,
+            )
+            quoted = recalled_message(found, sight.texts) if found.messages else None
+            ids = [message.id or "" for message in found.messages]
+        sendings.append(sight.laid_out(plan, quoted, ids))
         sent = sendings[-1].sent
-        counter, tools = sight.counting(carried), scope.services.tools
         sight.witness.sees(sent)
         value = {"messages": sent} if scope.services.is_graph else sent
         tokens = partial(counter.count, sent, tools)
@@ -86,63 +95,13 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
             strategy_of(scope), now, send, has_extras=lambda: sendings[-1].quoted is not None
         ),
     )
-    for problem in answered.plan.problems:
+    plan, reply, sending = answered.plan, answered.reply, sendings[-1]
+    for problem in plan.problems:
         scope.tell("view_problem", error=f"{type(problem).__name__}: {problem}"[:500])
-    return answered.reply, _left(sight, answered.plan, sendings[-1], answered.reply, carried)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sending:
-    """What one call is sent."""
-
-    view: Sequence[AnyMessage]
-    """Each message still by itself."""
-
-    sent: list[AnyMessage]
-    """As the provider gets it."""
-
-    quoted: AnyMessage | None
-    """What was recalled; `None` for nothing."""
-
-    quoted_ids: list[str]
-    """Ids of the messages that it quotes."""
-
-
-def _sending(sight: Sight, plan: Plan, carried: Carried) -> Steps[_Sending]:
-    """A plan's view with what is recalled; after an overflow nothing is."""
-    quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
-    if plan.after.overflows:
-        quoted, ids = None, []
-    elif "quoted" not in carried:
-        found = yield from recalled(
-            sight.state,
-            sight.scope,
-            {message.id or "" for message in plan.messages},
-            question=sight.question,
-            budget_tokens=_room(plan.after, sight.scope),
-            count=plan.after.count,
-            forgotten=sight.forgotten | named_ids(sight.state.get("forgotten", [])),
-        )
-        quoted = recalled_message(found, sight.texts) if found.messages else None
-        ids = [message.id or "" for message in found.messages]
-    view = sight.laid_out(plan, quoted)
-    return _Sending(view=view, sent=sight.sendable(view), quoted=quoted, quoted_ids=ids)
-
-
-def _room(after: Situation, scope: Scope) -> int:
-    """What recalled messages may cost together."""
-    settings = scope.settings
-    share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
-    return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
-
-
-def _left(sight: Sight, plan: Plan, sending: _Sending, reply: Any, carried: Carried) -> Carried:
-    """What a call leaves to the next."""
-    services, counter = sight.scope.services, sight.counting(carried)
     manifest = _manifest(sight, plan, sending, reply, counter)
     if isinstance(reply, AIMessage):
-        counter = counter.observe(sending.sent, reply.usage_metadata, services.tools)
-    return Carried(
+        counter = counter.observe(sending.sent, reply.usage_metadata, tools)
+    return reply, Carried(
         fold=plan.fold,
         calibration=counter.calibration,
         quoted=sending.quoted,
@@ -151,19 +110,25 @@ def _left(sight: Sight, plan: Plan, sending: _Sending, reply: Any, carried: Carr
     )
 
 
+def _room(after: Situation, settings: Settings) -> int:
+    """What recalled messages may cost together."""
+    share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
+    return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
+
+
 def _manifest(
-    sight: Sight, plan: Plan, sending: _Sending, reply: Any, counter: TokenCounter
+    sight: Sight, plan: Plan, sending: Sending, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    services, sealed = sight.scope.services, offloaded_of(sight.state)
+    services = sight.scope.services
     assert sight.model is not None  # noqa: S101 - it has just replied
     asked = Asked(
         record=sight.state["messages"],
         view=sending.view,
         sent=sending.sent,
-        left_out=sight.left_out(plan),
+        left_out=[*sight.left_out, *plan.left_out],
         pins=plan.after.pins,
         recalled=sending.quoted_ids,
-        before=sealed["messages"] if sealed else 0,
+        before=sight.offloaded,
         sealed_places=sight.earlier,
     )
     occasion = Occasion(
@@ -172,12 +137,11 @@ def _manifest(
         call=plan.after.call or 1,
         model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
     )
-    quotes = [sending.quoted] if sending.quoted else []
-    told_here = [summary_message(sight.told.head, sight.texts)] if sight.told.head else []
+    summaries = [summary_message(sight.told.head, sight.texts)] if sight.told.head else []
     room = Room(
-        prompt=plan.after.tokens + counter.count(quotes),
+        prompt=plan.after.tokens + counter.count([sending.quoted] if sending.quoted else []),
         tools=counter.count([], services.tools),
-        summary=counter.count(told_here),
+        summary=counter.count(summaries),
         reply=longest_reply(sight.model, "answer"),
         window=plan.after.window_tokens or 0,
     )
@@ -188,7 +152,7 @@ def at_end(sight: Sight, draft: Sequence[AnyMessage], carried: Carried) -> Steps
     """The fold once a turn is over, by a strategy that plans at the end of turns."""
     strategy = strategy_of(sight.scope)
     if not plans_at_end(strategy):
-        return carried.get("fold", sight.fold)
+        return carried.get("fold", sight.start.fold)
     now = replace(sight.situation(draft, carried), call=None, pending=frozenset())
     return (yield from planned(strategy, now)).fold
 

@@ -66,7 +66,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
         move = Move(kind="decline", to=None, reason=str(declined))
         return Update(move=move, should_rollback=True)
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
-    before = [m for m in sight.messages if m.id not in pending]
+    before = [m for m in sight.start.messages if m.id not in pending]
     exchange = exchange_of(question, draft[-1], before)
     key = f"{turn['question_id']}-{hints.attempt}"
     verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
@@ -122,7 +122,7 @@ def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
         ModelError: The model failed, in one of the ways that have a name.
     """
     state, scope, witness = sight.state, sight.scope, sight.witness
-    before = Carried(fold=sight.fold)
+    before = Carried(fold=sight.start.fold)
     if "calibration" in state:
         before["calibration"] = state["calibration"]
     try:
