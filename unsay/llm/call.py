@@ -12,14 +12,13 @@ from typing import Any, Self, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import Runnable
-from langgraph.types import interrupt
 
 from unsay.budget.accounts import LAYERS, Place
 from unsay.budget.limits import Check, Limits, delay_ms, limits_of
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps
-from unsay.errors import BudgetDeclinedError, InputError
-from unsay.interrupts import read_permission, spending_request
+from unsay.errors import BudgetDeclinedError
+from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage import (
     Purpose,
@@ -238,19 +237,13 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 
 
 def _ask_person(request: ModelRequest, over: Check) -> None:
-    """Wait for a person's word; an answer that is none is asked again, with the fault.
+    """Ask a person whether the call may exceed the budget.
 
     Raises:
         BudgetDeclinedError: It was no.
     """
     question = spending_request(over, request.texts)
-    while True:
-        try:
-            is_allowed = read_permission(interrupt(question))
-            break
-        except InputError as error:
-            (action,) = question["action_requests"]
-            question = {**question, "action_requests": [{**action, "description": str(error)}]}
+    is_allowed = ask_person(question, read_permission)
     request.scope.tell("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
         raise BudgetDeclinedError(

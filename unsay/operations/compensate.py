@@ -1,13 +1,12 @@
-"""Taking back what tools did, when the messages of their calls leave the record.
+"""Compensation: take back what tools did when the messages of their calls leave the transcript.
 
-A step books before its update is committed: it asks a person where one must be asked, and writes what
-is to be taken back into the journal. The update that is committed names these calls as `owed`. Only
-then, in the next step or right after an order, `finish` takes them back. So a change of the record
-that was not committed takes nothing back, and one that was is brought to its end by whoever comes
-next.
+`compensation_plan.book` runs before a step's update is committed: it asks a person where one must
+be asked, and writes what is to be taken back into the journal. The committed update names these
+calls as `owed`. Only then, in the next step or right after an order, `finish` takes them back. So a
+change that was not committed takes nothing back, and one that was committed is always completed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,17 +29,10 @@ from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State
 from unsay.tools import Reversal, reversal_of, whole_args
-from unsay.types import Owed
 
 NO_UNDO = "no compensation is registered"
-
-
 NO_RESULT = "no result of the call is known"
-
-
 FAILED_CALL = "the call itself failed"
-
-
 COPIED = "the message was copied here from elsewhere"
 
 
@@ -54,7 +46,7 @@ def due(change: Change, services: Services) -> list[Compensation]:
 
 
 def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """The calls that these messages made, the newest first; see `due`."""
+    """The calls that these messages made, the newest first."""
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):
@@ -87,11 +79,14 @@ def _compensation(
         result=said,
         description=shown.words(name, args, said),
         confirm=shown.confirm,
-        obstacle=COPIED if "picked" in mark_of(message) else _obstacle(reversal, result),
+        obstacle=_obstacle(message, reversal, result),
     )
 
 
-def _obstacle(reversal: Reversal | None, result: ToolMessage | None) -> str:
+def _obstacle(message: AIMessage, reversal: Reversal | None, result: ToolMessage | None) -> str:
+    """Why a call cannot be taken back; empty when it can."""
+    if "picked" in mark_of(message):
+        return COPIED
     if reversal is None:
         return NO_UNDO
     if result is None:
@@ -106,9 +101,15 @@ def stands(messages: Sequence[AnyMessage], services: Services) -> bool:
 
 def known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
     """The journal's entries that there are, by their keys; none without a store."""
-    if scope.store is None or scope.thread_id is None:
+    if scope.address is None:
         return {}
-    return (yield from get_entries(scope.store, scope.thread_id, keys))
+    return (yield from get_entries(*scope.address, keys))
+
+
+def note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
+    """Write entries into the journal; nothing without a store."""
+    if entries and scope.address is not None:
+        yield put_entries(*scope.address, entries)
 
 
 def reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
@@ -124,11 +125,6 @@ def finish(state: State, scope: Scope) -> Steps[Report]:
     caller commits `owed` as empty.
     """
     owed, scope.journal.owed = [*state.get("owed", []), *scope.journal.owed], []
-    return (yield from run(owed, scope))
-
-
-def run(owed: Iterable[Owed], scope: Scope) -> Steps[Report]:
-    """Take back calls that are in the journal, in this order; see `finish`."""
     calls = list({(each["key"], each["returned"]): each for each in owed}.values())
     known = yield from known_entries([each["key"] for each in calls if "body" not in each], scope)
     outcomes: list[Outcome] = []
@@ -162,8 +158,11 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
     """Take one call back, with the journal written before and after."""
     call = entry.compensation
     if reversal is None or reversal.undo is None:
-        return (yield from _noted(entry.to("skipped", NO_UNDO), scope))
-    yield from _noted(entry.to("running"), scope)
+        ended = entry.to("skipped", NO_UNDO)
+        yield from note_entries([ended], scope)
+        return ended
+    # After a crash this entry says that the call may have been taken back.
+    yield from note_entries([entry.to("running")], scope)
     said = call.result or ""
     undo = Call(
         blocking=lambda: reversal.blocking(call.args, said),
@@ -171,26 +170,15 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
     )
     try:
         yield undo
+        ended = entry.to("done")
     except Exception as error:  # noqa: BLE001 - a tool's own code may raise anything; it is reported
-        failed = entry.to("failed", f"{type(error).__name__}: {error}")
-        return (yield from _noted(failed, scope))
-    return (yield from _noted(entry.to("done"), scope))
-
-
-def _noted(entry: Entry, scope: Scope) -> Steps[Entry]:
-    if scope.store is not None and scope.thread_id is not None:
-        yield put_entries(scope.store, scope.thread_id, [entry])
-    return entry
+        ended = entry.to("failed", f"{type(error).__name__}: {error}")
+    yield from note_entries([ended], scope)
+    return ended
 
 
 def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Note the calls of a draft that is under way, so that they are known if its turn never ends.
-
-    Args:
-        messages: The draft so far.
-        turn_id: Of the question.
-        scope: Of the step that goes on after the calls.
-    """
+    """Note the calls of an unfinished draft, so that they are known if its turn never ends."""
     calls = [each for each in due_of(messages, scope.services) if not each.obstacle]
     known = yield from known_entries([each.key for each in calls], scope)
     new = [
@@ -198,8 +186,7 @@ def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Ste
         for each in calls
         if each.key not in known
     ]
-    if new and scope.store is not None and scope.thread_id is not None:
-        yield put_entries(scope.store, scope.thread_id, new)
+    yield from note_entries(new, scope)
 
 
 def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:

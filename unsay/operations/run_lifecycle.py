@@ -1,7 +1,8 @@
-"""What every node keeps beside its work: the run's line, and the ledger's page."""
+"""Run lifecycle: what every node does around its work, and how a run's status changes."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -19,7 +20,7 @@ from unsay.operations.record_events import write_ahead
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tokens.pricing import merged
-from unsay.types import RunPhase, RunStatus, Turn
+from unsay.types import RunPhase, RunStatus
 
 Node = Callable[[State, Scope], Steps[Update]]
 
@@ -28,18 +29,14 @@ ERROR_CHARS = 500
 """How much of an error a run's line holds."""
 
 
-SET_ASIDE = "another message was said before it ended"
-
-
 TAKEN_BACK = "its turn was taken back before it ended"
 
 
 DIED = "its process ended, and a command is not obeyed later"
-"""Why a run that nobody stopped was given up."""
 
 
 def kept(name: str, node: Node) -> Node:
-    """A node whose run can be found, and whose doings can be replayed.
+    """Wrap a node: its run is tracked, and what it did is written to the event log.
 
     Args:
         name: Of the node; `evaluate_quality` opens the run.
@@ -51,8 +48,7 @@ def kept(name: str, node: Node) -> Node:
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         if name == "evaluate_quality":
-            yield from _refuse_ended(scope)
-            scope = yield from _named(state, scope)
+            scope = yield from _with_run(state, scope)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
         scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
@@ -91,22 +87,25 @@ def _is_over(state: State) -> bool:
     return not state.get("should_rollback") and not waits
 
 
-def _refuse_ended(scope: Scope) -> Steps[None]:
-    if scope.store is not None and scope.thread_id is not None:
-        refuse_ended((yield from find_session(scope.store, scope.thread_id)))
+def _with_run(state: State, scope: Scope) -> Steps[Scope]:
+    """The scope with the question's run: a process that goes on where one died opens no other.
 
-
-def _named(state: State, scope: Scope) -> Steps[Scope]:
-    """The scope with the question's run: a process that goes on where one died makes no other."""
-    question = read_entry(state.get("messages", []), state.get("turn")).question
-    if scope.named or question is None or scope.store is None or scope.thread_id is None:
+    Raises:
+        SessionEndedError: The thread was ended.
+    """
+    if scope.address is None:
         return scope
-    run_id = run_named_after(scope.thread_id, question.id)
-    known = yield from find_run(scope.store, scope.thread_id, run_id)
+    store, thread_id = scope.address
+    refuse_ended((yield from find_session(store, thread_id)))
+    question = read_entry(state.get("messages", []), state.get("turn")).question
+    if scope.named or question is None:
+        return scope
+    run_id = run_named_after(thread_id, question.id)
+    known = yield from find_run(store, thread_id, run_id)
     if known is not None and known.status == "completed":
         return scope
     if known is not None and known.status == "running":
-        yield put_run(scope.store, resume(known, now=scope.now()))
+        yield put_run(store, resume(known, now=scope.now()))
     return replace(scope, run_id=run_id)
 
 
@@ -119,11 +118,13 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
         names.append(turn.get("run_id") or "")
     for name in dict.fromkeys(names):
         if name != scope.run_id:
-            yield from give_up_run(replace(scope, run_id=name), SET_ASIDE)
+            yield from give_up_run(
+                replace(scope, run_id=name), "another message was said before it ended"
+            )
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
-    """Note that a run which is at work, or waits, will not go on."""
+    """Cancel a run that is under way or waits."""
 
     def change(run: Run, now: str) -> Run:
         at_work = run.status in ("running", "paused")
@@ -133,41 +134,29 @@ def give_up_run(scope: Scope, why: str) -> Steps[None]:
 
 
 def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
-    """Open the run's line; a name that another turn's run has gets the turn added."""
-    turn = update["turn"]
-    if scope.store is None or scope.thread_id is None or scope.run_id is None:
+    """Open the run; if another turn's run has its id, the turn is added to the id."""
+    turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
+    if scope.address is None or run_id is None:
         return scope, update
-    try:
-        yield from _opened(scope, turn, scope.run_id)
-    except RunConflictError:
-        scope = replace(scope, run_id=f"{scope.run_id}-{turn['question_id'] or turn['number']}")
-        yield from _opened(scope, turn, scope.run_id or "")
-    return scope, {**update, "turn": {**turn, "run_id": scope.run_id or ""}}
-
-
-def _opened(scope: Scope, turn: Turn, run_id: str) -> Steps[Run]:
-    assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - just seen
-    return (
-        yield from open_run(
-            scope.store,
-            scope.thread_id,
-            run_id,
-            now=scope.now(),
-            turn_id=turn["question_id"],
-            parent_run_id=scope.parent_run_id if scope.parent_run_id != run_id else None,
-            labels=scope.labels,
-        )
+    opened = partial(
+        open_run, *scope.address, now=scope.now(), turn_id=turn["question_id"], labels=scope.labels
     )
+    try:
+        yield from opened(run_id, parent_run_id=None if parent == run_id else parent)
+    except RunConflictError:
+        run_id = f"{run_id}-{turn['question_id'] or turn['number']}"
+        yield from opened(run_id, parent_run_id=None if parent == run_id else parent)
+    return replace(scope, run_id=run_id), {**update, "turn": {**turn, "run_id": run_id}}
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
-    """Note what the run is at; one that had stopped goes on."""
+    """Change the phase of a run; one that had stopped goes on."""
     scope.tell("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
 
 
 def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[None]:
-    """Note how the run ended."""
+    """End a run."""
     why = None if error is None else error[:ERROR_CHARS]
     yield from _change(
         scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=why)
@@ -175,7 +164,7 @@ def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[
 
 
 def resume_run(scope: Scope) -> Steps[None]:
-    """Note that a run which a crash or an error stopped sets out again."""
+    """Resume a run that a crash or an error stopped."""
     yield from _change(scope, lambda run, now: resume(run, now=now))
 
 
@@ -219,11 +208,11 @@ def _json(value: Any) -> Any:
 
 def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
     """Change the run's line where one is kept; a run that completed stays so."""
-    if scope.store is None or scope.thread_id is None or not scope.run_id:
+    if scope.address is None or not scope.run_id:
         return
-    run = yield from find_run(scope.store, scope.thread_id, scope.run_id)
+    run = yield from find_run(*scope.address, scope.run_id)
     if run is None or run.status == "completed":
         return
     changed = change(run, scope.now())
     if changed != run:
-        yield put_run(scope.store, changed)
+        yield put_run(scope.address[0], changed)
