@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ def off_loop(work: Callable[[], Any]) -> Call:
 
 Steps = Generator[Call, Any, T]
 """A generator of calls that ends in a `T`."""
+
+
+def utc_now() -> datetime:
+    """Return the time of the system's clock, the default wherever a clock can be given."""
+    return datetime.now(UTC)
 
 
 def drive(steps: Steps[T]) -> T:

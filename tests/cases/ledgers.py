@@ -11,9 +11,9 @@ from langgraph.store.memory import InMemoryStore
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
-from unsay.events.event_builder import Ledger
+from unsay.events.event_builder import EventBuilder
 from unsay.events.event_types import Stamp, distinct, edit, events_of, make_event
-from unsay.events.replay import replay, replay_run
+from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import EMPTY, append, read_events, select
 from unsay.types import Event
 
@@ -32,7 +32,7 @@ def record(case: Case, folder: Path) -> Seen:
     del folder
     _params(case)
     numbers = count(1)
-    ledger = Ledger(thread_id="case", now=lambda: AT, new_id=lambda: f"m{next(numbers)}")
+    ledger = EventBuilder(thread_id="case", now=lambda: AT, new_id=lambda: f"m{next(numbers)}")
     events = case["given"]["events"]
     for kind, group in groupby(events, key=lambda each: each["type"]):
         if kind == "tool_result":
@@ -43,7 +43,7 @@ def record(case: Case, folder: Path) -> Seen:
     return Seen(messages=ledger.messages())
 
 
-def _tell(ledger: Ledger, event: Case) -> None:
+def _tell(ledger: EventBuilder, event: Case) -> None:
     text = event.get("text", event.get("content", ""))
     match event["type"]:
         case "thinking":
@@ -74,7 +74,7 @@ def replayed_deltas(case: Case, folder: Path) -> Seen:
     del folder
     _params(case)
     events = distinct(each for delta in case["given"]["deltas"] for each in _of_delta(delta))
-    return Seen(messages=replay_run(events, RUN).messages)
+    return Seen(messages=replay(events, run_id=RUN).messages)
 
 
 def _of_delta(delta: Case) -> Iterator[Event]:

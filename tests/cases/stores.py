@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
 from unsay.conversation.conversation import Conversation
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.history.threads import list_threads
 from unsay.messages.content import text_of
 

@@ -31,7 +31,7 @@ from tests.graph.machine_kit import (
 )
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.messages.content import text_of
 from unsay.storage.base import Database
 

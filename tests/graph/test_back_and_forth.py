@@ -29,7 +29,7 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownThreadError,
 )
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 

@@ -13,7 +13,7 @@ from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownBranchError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
 from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES

@@ -17,7 +17,7 @@ from tests.graph.kit import said
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.history.branch import list_cuts
 from unsay.history.compensations import Entry, list_entries
 

@@ -24,7 +24,7 @@ from unsay.errors import (
     UnknownToolResultError,
 )
 from unsay.events.event_types import Stamp, planner_note
-from unsay.events.replay import replay, replay_run
+from unsay.events.transcript_replay import replay
 from unsay.settings import Context
 from unsay.storage.event_log import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
 from unsay.storage.items import frozen
@@ -534,7 +534,7 @@ def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
         records.append(as_stored(talk.messages()))
 
     events = checked(talk)
-    ends = [as_stored(replay_run(events, run.run_id).messages) for run in talk.runs().runs]
+    ends = [as_stored(replay(events, run_id=run.run_id).messages) for run in talk.runs().runs]
     assert records == ends
 
 

@@ -25,7 +25,7 @@ from unsay.errors import (
     NothingToUndoError,
     UnsayError,
 )
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.operations.record_events import EMPTY
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS

@@ -11,7 +11,7 @@ from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.history.recall_cache import MEMORIES
 from unsay.operations.recall import looked_up, recalled
 from unsay.retrieval.excerpts import RECALLED_ID

@@ -11,7 +11,7 @@ from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
 from unsay.context.reminders import Reminder
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.settings import Context
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 

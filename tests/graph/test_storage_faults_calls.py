@@ -15,7 +15,7 @@ import pytest
 from tests.graph.kit import Numbered, said, scores
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
 from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
 from unsay.storage.sqlite import open_database

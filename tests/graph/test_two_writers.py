@@ -17,7 +17,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.conversation.thread import Talk
 from unsay.effects import drive
 from unsay.errors import ThreadBusyError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 

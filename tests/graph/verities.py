@@ -12,7 +12,7 @@ from tests.graph.troupe import KNOWN, Crash
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
 from unsay.events.event_types import body_of
-from unsay.events.replay import Replayed, replay
+from unsay.events.transcript_replay import Replayed, replay
 from unsay.history.run import Run
 from unsay.messages.content import calls_of, text_of, thinking_of
 from unsay.messages.validation import DIALECTS, faults

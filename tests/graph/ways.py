@@ -6,7 +6,7 @@ from langchain_core.messages import message_to_dict
 from tests.graph.steps import step
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnknownBranchError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 
 PLACES = st.integers(0, 9)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.children import run_child
 from tests.graph.kit import said
 from unsay.conversation.conversation import Conversation
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.storage.sqlite import open_database
 
 pytestmark = pytest.mark.full

@@ -19,7 +19,7 @@ from tests.postgres.conftest import TABLES, Machine, name_of
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.graph.builder import build_graph
 from unsay.history.purge import purge_thread
 from unsay.history.threads import list_threads

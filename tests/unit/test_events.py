@@ -25,14 +25,13 @@ from unsay.events.event_types import (
     events_of,
     fold,
     fork,
-    message_from,
     planner_note,
     recall,
-    restore,
     rollback,
     unfold,
     verdict,
 )
+from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import mark_of, with_mark
 from unsay.state import merge_messages
 from unsay.storage.items import freeze, thaw
@@ -55,6 +54,12 @@ WORKER = with_mark(
     outcome="passed",
     score=0.9,
 )
+
+
+def message_from(events: list[Event]) -> AnyMessage:
+    """The one message that some events lead to."""
+    (message,) = replay(events).messages
+    return message
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -219,7 +224,7 @@ SHAPES = {
         {**CUT, "reason": "back"},
     ),
     "restore": (
-        restore(["y"], "x", "person", "a", removed=["b"], reason="back", stamp=STAMP),
+        rollback("x", "person", "a", restored=["y"], removed=["b"], reason="back", stamp=STAMP),
         {"cut_ids": ["y"], **CUT, "reason": "back"},
     ),
     "fold": (

@@ -1,5 +1,6 @@
 """A ledger for builders."""
 
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -10,16 +11,16 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
 from unsay.errors import EventConflictError, TranscriptError
-from unsay.events.event_builder import Ledger
+from unsay.events import EventBuilder
 from unsay.events.event_types import events_of, planner_note
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.types import Event
 
 
-def ledger(**told: Any) -> Ledger:
+def ledger(**told: Any) -> EventBuilder:
     """A ledger whose clock and ids are counted."""
     ticks, names = count(1), count(1)
-    return Ledger(
+    return EventBuilder(
         thread_id="t",
         now=lambda: f"2026-01-01T00:00:{next(ticks):02}+00:00",
         new_id=lambda: f"m{next(names)}",
@@ -27,7 +28,18 @@ def ledger(**told: Any) -> Ledger:
     )
 
 
-def searched() -> Ledger:
+def test_a_builder_needs_no_arguments() -> None:
+    """Thread, time and ids are its own by default, and differ from builder to builder."""
+    builders = [EventBuilder(), EventBuilder()]
+    events = [builder.user("hi") for builder in builders]
+
+    assert [["hi"], ["hi"]] == [[m.content for m in each.messages()] for each in builders]
+    assert 2 == len({event["thread_id"] for event in events} - {""})
+    assert 2 == len({event["data"]["message_id"] for event in events})
+    assert all(datetime.fromisoformat(event["at"]).tzinfo for event in events)
+
+
+def searched() -> EventBuilder:
     """The example of a search: thinking, text, two calls."""
     book = ledger(run_id="r", turn_id="q", labels={"tenant": "a"})
     book.user("How warm?")
@@ -80,7 +92,7 @@ def test_hidden_thinking_is_kept() -> None:
     assert [{"type": "redacted_thinking", "data": "abc"}] == _blocks(book)
 
 
-def _blocks(book: Ledger) -> Any:
+def _blocks(book: EventBuilder) -> Any:
     (message,) = book.messages()
     return message.content
 

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.ledger_kit import messages
 from unsay.effects import drive
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.operations.record_events import EMPTY, digest_of, edited_by_host, write_ahead
 from unsay.runtime import Scope, Services

@@ -19,7 +19,7 @@ from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import EventConflictError, InputError, LedgerGapError
 from unsay.events.event_types import Stamp, distinct, events_of, make_event, planner_note
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import (
     EMPTY,
     Appended,

@@ -19,7 +19,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import LedgerGapError, UnknownThreadError
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.history.run import Run
 from unsay.history.runs import list_runs
 from unsay.messages.content import cells_of, newest_language

@@ -12,7 +12,7 @@ from unsay.conversation.timeline import Timeline
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, planner_note
-from unsay.events.replay import replay as rebuilt
+from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_cuts
 from unsay.history.failed_requests import KeptRequest, list_requests
@@ -33,7 +33,7 @@ from unsay.types import Event
 def events(talk: Talk) -> Steps[list[Event]]:
     """Return the event log: everything that happened in the thread, oldest first, verified.
 
-    `unsay.events.replay.replay` rebuilds the transcript from it, byte for byte.
+    `unsay.events.replay` rebuilds the transcript from it, byte for byte.
 
     Raises:
         UnknownThreadError: The thread is empty.

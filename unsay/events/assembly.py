@@ -1,6 +1,6 @@
-"""Parts of messages put together, in their sacred order, as they arrive.
+"""Parts of messages put together, in their fixed order, as they arrive.
 
-The plain shapes that it reads, by type of event:
+The plain shapes, by type of event:
 
 | type | data |
 |---|---|
@@ -30,20 +30,18 @@ class Step:
     """One event, whatever shape it came in."""
 
     kind: EventType
-    """What happened."""
-
     data: Mapping[str, Any]
     """The event's data; for a plain event all its fields."""
 
     name: str
-    """How an error calls it."""
+    """Names the event in errors."""
 
     def text(self) -> str:
-        """The words of a part."""
+        """Return the words of a part."""
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
-        """A field that a part cannot do without.
+        """Return a required text field.
 
         Raises:
             TranscriptError: It is missing or empty.
@@ -59,7 +57,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """An assistant's message under way."""
+    """An unfinished assistant's message."""
 
     message_id: str | None
     parts: list[Part] = field(default_factory=list)
@@ -70,9 +68,9 @@ class _Draft:
 
 
 class Assembly:
-    """Makes messages of parts: nothing is dropped, and results follow their calls at once.
+    """Makes messages of parts: nothing is dropped, and results directly follow their calls.
 
-    What is said between a call and its result waits until the results are in.
+    What is said between a call and its result waits until all results are known.
     """
 
     def __init__(self) -> None:
@@ -91,11 +89,11 @@ class Assembly:
         self._late.pop(call_id, None)
 
     def feed(self, step: Step) -> list[AnyMessage]:
-        """Take one part; the messages that are whole because of it.
+        """Take one part; return the messages that it completes.
 
         Raises:
-            LedgerGapError: It is the result of a call that is not there.
-            TranscriptError: It lacks what every such part has.
+            LedgerGapError: It is the result of a missing call.
+            TranscriptError: It lacks a required field.
         """
         if step.kind == "tool_result":
             return self._result(step)
@@ -113,7 +111,7 @@ class Assembly:
         return []
 
     def rest(self) -> list[AnyMessage]:
-        """The messages still under way, as far as they are known."""
+        """Return the unfinished messages, as far as they are known."""
         made: list[AnyMessage] = []
         while self._asked or self._draft:
             made += self._flush(self._draft) if self._draft else self._settle()
@@ -142,7 +140,7 @@ class Assembly:
         )
 
     def _settle(self) -> list[AnyMessage]:
-        """The results that are there in the order of their calls, and all that waited for them."""
+        """The known results in the order of their calls, and all that waited for them."""
         made = [self._given[name] for name in self._asked if name in self._given]
         self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
         self._asked, self._given = {}, {}
@@ -179,17 +177,14 @@ def _result_message(step: Step, tool: str) -> ToolMessage:
 
 def _content(data: Mapping[str, Any]) -> Any:
     """A result's content: words, content blocks, or JSON of anything else."""
-    if data.get("omitted"):
-        keys = ("bytes", "preview", "bounds")
-        known = {key: data[key] for key in keys if key in data}
-        record = {"omitted": True, "reason": data.get("reason", REASON), **known}
-        return json.dumps(record, ensure_ascii=False, default=repr)
     content = data.get("content", "")
-    blocks = isinstance(content, list) and content and all(map(_is_block, content))
-    if isinstance(content, str) or blocks:
+    if data.get("omitted"):
+        known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}
+        content = {"omitted": True, "reason": data.get("reason", REASON), **known}
+    elif isinstance(content, str) or (
+        isinstance(content, list)
+        and content
+        and all(isinstance(each, dict) and isinstance(each.get("type"), str) for each in content)
+    ):
         return content
     return json.dumps(content, ensure_ascii=False, default=repr)
-
-
-def _is_block(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)

@@ -1,28 +1,36 @@
-"""A thread's ledger for builders: say what happened, get the messages back in order."""
+"""Events of a planner or tool that builds a transcript itself, and the messages they lead to."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
 
+from unsay.effects import utc_now
 from unsay.errors import EventConflictError, TranscriptError
 from unsay.events.event_types import Stamp, body_of, distinct, make_event
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.types import Event, EventType
 
 
-class Ledger:
+class EventBuilder:
     """Events that are only ever added, and the messages that they lead to.
 
-    Parts of an assistant's message may come in any order and are put into the sacred one:
-    thinking, text, tool calls; its results follow in the order of the calls.
+    Parts of an assistant's message may come in any order and are put into the fixed one: thinking,
+    text, tool calls; its results follow in the order of the calls.
+
+    >>> builder = EventBuilder()
+    >>> _ = builder.user("How warm is it?"), builder.tool_use("c1", "weather", {}), builder.text("I look.")
+    >>> _ = builder.results([{"id": "c1", "content": "20 degrees"}])
+    >>> [(message.type, message.content) for message in builder.messages()]
+    [('human', 'How warm is it?'), ('ai', 'I look.'), ('tool', '20 degrees')]
 
     Args:
-        thread_id: The thread that the events belong to.
-        now: Gives the time, ISO 8601, UTC.
-        new_id: Gives an id for each message.
-        run_id: The run under way.
-        turn_id: The turn under way.
+        thread_id: The thread that the events belong to; a new one by default.
+        now: Gives the time, ISO 8601, UTC; the system's clock by default.
+        new_id: Gives an id for each message; random ones by default.
+        run_id: The current run.
+        turn_id: The current turn.
         labels: Words to find the events by.
         events: What happened before, oldest first.
 
@@ -33,15 +41,15 @@ class Ledger:
     def __init__(
         self,
         *,
-        thread_id: str,
-        now: Callable[[], str],
-        new_id: Callable[[], str],
+        thread_id: str | None = None,
+        now: Callable[[], str] = lambda: utc_now().isoformat(timespec="milliseconds"),
+        new_id: Callable[[], str] = lambda: str(uuid4()),
         run_id: str | None = None,
         turn_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         events: Iterable[Event] = (),
     ) -> None:
-        self._thread_id = thread_id
+        self._thread_id = str(uuid4()) if thread_id is None else thread_id
         self._now = now
         self._new_id = new_id
         self._run_id = run_id
@@ -59,13 +67,18 @@ class Ledger:
         return list(self._events.values())
 
     def messages(self) -> list[AnyMessage]:
-        """The messages that the events lead to, the one under way with them."""
+        """Return the messages that the events lead to, the unfinished one included."""
         return replay(self._events.values()).messages
+
+    def user(self, text: str) -> Event:
+        """Add what the user says."""
+        self.flush()
+        return self._add("user_message", {"message_id": self._new_id(), "text": text})
 
     def thinking(
         self, text: str, signature: str | None = None, redacted: str | None = None
     ) -> Event:
-        """The assistant thinks.
+        """Add what the assistant thinks.
 
         Args:
             text: Its words; empty where the provider hides them.
@@ -77,11 +90,11 @@ class Ledger:
         return self._part("thinking", {"text": text, **told})
 
     def text(self, text: str) -> Event:
-        """The assistant says something."""
+        """Add what the assistant says."""
         return self._part("assistant_message", {"text": text})
 
     def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
-        """The assistant declares a tool call.
+        """Add a tool call of the assistant.
 
         Raises:
             TranscriptError: It has no id or name, or the id was used before.
@@ -94,11 +107,11 @@ class Ledger:
         return self._part("tool_call", {"id": call_id, "name": name, "args": dict(args)})
 
     def flush(self) -> None:
-        """The assistant's message is over; what it says next is another one."""
+        """End the assistant's message; what it says next is another one."""
         self._message_id = None
 
     def results(self, results: Sequence[Mapping[str, Any]]) -> list[Event]:
-        """Tools return, in any order.
+        """Add what tools returned, in any order.
 
         Args:
             results: Each `{id, content, is_error, preview, bounds}`; all but `id` may be missing.
@@ -119,20 +132,12 @@ class Ledger:
             self._add("tool_result", {"message_id": self._new_id(), **result}) for result in results
         ]
 
-    def user(self, text: str) -> Event:
-        """The user says something."""
-        self.flush()
-        return self._add("user_message", {"message_id": self._new_id(), "text": text})
-
     def note(self, text: str) -> Event:
-        """The planner remarks something that no model is sent."""
+        """Add a planner's remark, which no model is sent."""
         return self._add("planner_note", {"text": text})
 
     def append(self, event: Event) -> bool:
-        """Add an event of the caller's own.
-
-        Returns:
-            Whether it was new: `False` when the same event is there already.
+        """Add an event of the caller's own; return `False` when the same event is there already.
 
         Raises:
             EventConflictError: Another event has its id.
@@ -168,9 +173,9 @@ class Ledger:
     def _follow(self, event: Event) -> None:
         """Note which calls are open."""
         data = event["data"]
-        whole = data.get("message", {})
         if event["type"] == "tool_call":
             self._answered[str(data.get("call", data).get("id"))] = False
         elif event["type"] == "tool_result":
+            whole = data.get("message")
             name = whole["data"].get("tool_call_id") if isinstance(whole, dict) and whole else None
             self._answered[str(name or data.get("id"))] = True

@@ -1,4 +1,4 @@
-"""A record under way, as events change it."""
+"""A transcript as events change it, one by one."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -17,8 +17,7 @@ from unsay.types import Checkpoint
 ASIDE = frozenset(
     {"planner_note", "fold", "unfold", "recall", "forget", "remember", "pin", "unpin"}
 )
-"""The types of event that leave the record as it is."""
-
+"""The types of event that leave the transcript as it is."""
 
 Tree = dict[str, Any]
 """A message as `message_to_dict` gives it."""
@@ -26,18 +25,18 @@ Tree = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Cut:
-    """What was taken off the record."""
+    """What was removed from the transcript."""
 
     trees: dict[str, Tree]
     drafts: frozenset[str]
     checkpoints: list[Checkpoint]
 
     def messages(self) -> list[AnyMessage]:
-        """All of it, drafts too."""
+        """Return all of it, drafts too."""
         return _messages(self.trees.values())
 
     def restored(self, only: Collection[str] | None) -> dict[str, Tree]:
-        """What a restore puts back: all but drafts, or those of a list."""
+        """Return what a restore puts back: all but drafts, or those of a list."""
         return {
             key: tree
             for key, tree in self.trees.items()
@@ -47,7 +46,7 @@ class Cut:
 
 @dataclass(slots=True, kw_only=True)
 class _Whole:
-    """A message whose pieces are still coming in."""
+    """A message whose pieces are not all known yet."""
 
     step: Step
     thinking: list[Any]
@@ -60,20 +59,15 @@ class _Whole:
         return cast("str | None", self.step.data["message"]["data"]["id"])
 
     def missing(self, piece: str) -> bool:
-        """Whether a piece of this kind is still to come."""
+        """Return whether a piece of this kind is still to come."""
         holes = [hole for hole in self.step.data["holes"] if hole["piece"] == piece]
         return len(holes) > (len(self.calls) if piece == "call" else self.mark is not None)
 
-    def complete(self) -> bool:
-        """Whether all pieces are there."""
-        return not self.missing("call") and not self.missing("mark")
-
 
 class Record:
-    """A record under way: messages as dicts, by id."""
+    """A transcript in the making: messages as dicts, by id."""
 
-    def __init__(self, *, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self) -> None:
         self.places: dict[str, Tree] = {}
         self.checkpoints: dict[str, Checkpoint] = {}
         self.cuts: dict[str, Cut] = {}
@@ -85,11 +79,11 @@ class Record:
         self.nameless = 0
 
     def messages(self) -> list[AnyMessage]:
-        """The record, nothing shared with the events."""
+        """Return the transcript; nothing is shared with the events."""
         return _messages(self.places.values())
 
     def take(self, step: Step) -> None:
-        """Let one thing happen."""
+        """Apply one event."""
         if self._takes_piece(step) or step.kind in ASIDE:
             return
         self._check_whole(step)
@@ -103,8 +97,8 @@ class Record:
             **dict.fromkeys(ENVELOPES, self._open),
             "verdict": self._verdict,
             "checkpoint": self._checkpoint,
-            "rollback": self._rollback,
-            "restore": self._restore,
+            "rollback": self._replace,
+            "restore": self._replace,
             "edit": self._edit,
             "fork": self._fork,
         }
@@ -113,7 +107,7 @@ class Record:
         acts[step.kind](step)
 
     def end(self) -> None:
-        """Nothing more happens."""
+        """Complete what is unfinished after the last event."""
         self._check_whole(None)
         self._settle(self.parts.rest())
 
@@ -151,7 +145,7 @@ class Record:
 
     def _close_if_complete(self) -> None:
         whole = self.open
-        if whole is None or not whole.complete():
+        if whole is None or whole.missing("call") or whole.missing("mark"):
             return
         data, self.open = whole.step.data, None
         tree = put_together(
@@ -161,8 +155,6 @@ class Record:
             calls=whole.calls,
             mark=whole.mark,
         )
-        if self.strict:
-            self._check_call(whole.step, tree)
         self._write(tree)
 
     def _check_whole(self, step: Step | None) -> None:
@@ -174,19 +166,6 @@ class Record:
             f"{begun.name} is not whole before {step.name if step else 'the end'}: an event of "
             "its message is missing; put a backup of the ledger in its place"
         )
-
-    def _check_call(self, step: Step, tree: Tree) -> None:
-        wanted = tree["data"].get("tool_call_id") if tree["type"] == "tool" else None
-        calls = (
-            call["id"]
-            for other in reversed(self.places.values())
-            for call in other["data"].get("tool_calls", ())
-        )
-        if wanted is not None and wanted not in calls:
-            raise LedgerGapError(
-                f"{step.name} is the result of call {wanted!r}, and the record has no such call: "
-                "the event of its message is missing"
-            )
 
     def _settle(self, made: Iterable[BaseMessage]) -> None:
         for message in made:
@@ -231,17 +210,12 @@ class Record:
         self._edit(step)
         self.checkpoints = {each["id"]: each for each in deepcopy(step.data["checkpoints"])}
 
-    def _rollback(self, step: Step) -> None:
-        self._replace(step, [])
-
-    def _restore(self, step: Step) -> None:
-        names = step.data["cut_ids"]
+    def _replace(self, step: Step) -> None:
+        """Remove the messages after the base and put earlier ones back, as `put_back` does."""
+        names = step.data["cut_ids"] if step.kind == "restore" else []
         if unknown := [name for name in names if name not in self.cuts]:
             raise _gap(step, f"cut {unknown[0]!r} is unknown")
-        self._replace(step, [self.cuts[name] for name in names])
-
-    def _replace(self, step: Step, cuts: Sequence[Cut]) -> None:
-        """What `history.line.put_back` does to a record."""
+        cuts = [self.cuts[name] for name in names]
         tail = self._tail(step)
         keep = set(step.data.get("keep", ()))
         removed = {key: tree for key, tree in tail.items() if key not in keep}
@@ -263,7 +237,7 @@ class Record:
         self._return([mark for cut in cuts for mark in cut.checkpoints], set(back))
 
     def _return(self, marks: Sequence[Checkpoint], messages: Collection[str]) -> None:
-        """What `history.line.with_returned` does to checkpoints."""
+        """Put checkpoints back, as `with_returned` does; a name in use stays where it is."""
         names = {each["name"] for each in self.checkpoints.values()}
         returning = {each["id"]: each for each in marks if each["message_id"] in messages}
         for key, each in returning.items():
@@ -287,7 +261,7 @@ class Record:
         return {key: self.places[key] for key in reversed(tail)}
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
-        """Let go of the checkpoints whose message is no longer there."""
+        """Drop and return the checkpoints whose message is no longer there."""
         gone = [
             each
             for each in self.checkpoints.values()

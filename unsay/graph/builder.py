@@ -3,7 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
-from unsay.effects import adrive, drive
+from unsay.effects import adrive, drive, utc_now
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.routing import after_process_message
@@ -199,17 +199,13 @@ def make_services(
         summarizer_like=summarizer,
         title_like=title,
         detector=detector or LexicalDetector(),
-        clock=clock or _utc_now,
+        clock=clock or utc_now,
         tools=kit,
         tool_loop=build_tool_loop(kit) if kit else None,
         reminders=ordered(reminders),
         strategy=strategy,
         embeddings=embeddings,
     )
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def compile_graph(

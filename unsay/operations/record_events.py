@@ -24,7 +24,6 @@ from unsay.events.event_types import (
     pin,
     planner_note,
     recall,
-    restore,
     rollback,
     unfold,
     verdict,
@@ -68,28 +67,16 @@ def _move(change: Change, stamp: Stamp) -> list[Event]:
     cut = change.cut
     drafts = [message.id or "" for message in cut["drafts"]]
     removed = [*(message.id or "" for message in cut["messages"]), *drafts]
-    if not change.restored:
-        return [
-            rollback(
-                cut["id"],
-                cut["kind"],
-                cut["base"],
-                removed=removed,
-                reason=cut["reason"],
-                keep=change.keep,
-                drafts=drafts,
-                stamp=stamp,
-            )
-        ]
     return [
-        restore(
-            change.restored,
+        rollback(
             cut["id"],
             cut["kind"],
             cut["base"],
             removed=removed,
             reason=cut["reason"],
             keep=change.keep,
+            drafts=() if change.restored else drafts,
+            restored=change.restored,
             only=change.only,
             stamp=stamp,
         )

@@ -1,4 +1,4 @@
-"""The record again, from what happened."""
+"""The transcript again, from its events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,49 +13,50 @@ from unsay.events.projection import ASIDE, Record
 from unsay.messages.truncation import present
 from unsay.types import Checkpoint, Event, EventType
 
+_Given = Event | Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a ledger's events lead to."""
+    """What an event log leads to."""
 
     messages: list[AnyMessage]
-    """The record, oldest first."""
+    """The transcript, oldest first."""
 
     checkpoints: tuple[Checkpoint, ...]
-    """Those whose message is on the record, in the order in which they came to stand there.
+    """Those whose message is in the transcript, in the order in which they entered it.
 
-    The ledger keeps them all; the state lets go of the oldest unnamed ones past its limit.
+    The event log keeps them all; the state drops the oldest unnamed ones past its limit.
     """
 
     cuts: Mapping[str, tuple[AnyMessage, ...]]
-    """What each rollback or restore took off the record, by the id of the cut."""
+    """What each rollback or restore removed from the transcript, by the id of the cut."""
 
 
 def replay(
-    events: Iterable[Event | Mapping[str, Any]],
-    *,
-    max_tool_result_bytes: int | None = None,
-    strict: bool = False,
+    events: Iterable[_Given], *, run_id: str | None = None, max_tool_result_bytes: int | None = None
 ) -> Replayed:
-    """The record that the events tell of, byte for byte.
+    """Return the transcript that the events lead to, byte for byte.
 
-    An event that is there twice counts once. Parts of messages, as builders write them, are put
-    together in their sacred order; whole messages stay as they are.
+    An event that occurs twice counts once. Parts of messages, as `EventBuilder` writes them, are put
+    together in their fixed order; whole messages stay as they are.
 
     Args:
         events: Oldest first; plain ones have a `type` and, beside it, what is in `data`.
-        max_tool_result_bytes: A larger tool result becomes a record of what was left out;
-            `None` shows all of them whole.
-        strict: Whether a whole message may not be the result of a call that is not there.
+        run_id: Replays the events of the whole thread up to the end of this run; `None` replays
+            all of them.
+        max_tool_result_bytes: A larger tool result becomes a record of what was left out; `None`
+            shows all of them whole.
 
     Raises:
-        LedgerGapError: An event builds on one that is missing.
+        LedgerGapError: An event builds on one that is missing, or the run left no event that
+            changed the transcript: its log is lost, and is not an empty conversation.
         EventConflictError: Two events have one id.
         TranscriptError: An event is of no known shape.
     """
-    record = Record(strict=strict)
+    record = Record()
     seen: dict[str, Event] = {}
-    for index, event in enumerate(events):
+    for index, event in enumerate(events if run_id is None else _until_end(list(events), run_id)):
         if not _repeats(event, seen):
             _take(record, _step(event, index))
     record.end()
@@ -67,43 +68,30 @@ def replay(
     )
 
 
-def replay_run(
-    events: Sequence[Event], run_id: str, *, max_tool_result_bytes: int | None = None
-) -> Replayed:
-    """The record as it stood when a run ended.
-
-    Args:
-        events: Of the whole thread, oldest first.
-        run_id: Whose end.
-        max_tool_result_bytes: As in `replay`.
-
-    Raises:
-        LedgerGapError: The run left no event that changed the record: its log is lost, and is
-            not an empty conversation.
-    """
-    ends = [
-        index
-        for index, event in enumerate(events)
-        if event["run_id"] == run_id and event["type"] not in ASIDE
-    ]
+def _until_end(events: Sequence[_Given], run_id: str) -> Sequence[_Given]:
+    own = (event.get("run_id") == run_id and event["type"] not in ASIDE for event in events)
+    ends = [index for index, is_own in enumerate(own, start=1) if is_own]
     if not ends:
         raise LedgerGapError(
             f"The ledger has no transcript event of run {run_id!r}: look the run's id up, or put "
             "a backup of the ledger in its place"
         )
-    end = ends[-1] + 1
-    return replay(events[:end], max_tool_result_bytes=max_tool_result_bytes)
+    return events[: ends[-1]]
 
 
-def _repeats(event: Mapping[str, Any], seen: dict[str, Event]) -> bool:
-    """Whether an event is there a second time; it is noted otherwise."""
+def _is_event(event: _Given) -> bool:
+    return "thread_id" in event and isinstance(event.get("data"), Mapping)
+
+
+def _repeats(event: _Given, seen: dict[str, Event]) -> bool:
+    """Whether an event occurs a second time; it is noted otherwise."""
     if not _is_event(event):
         return False
     whole = cast("Event", event)
-    if whole["id"] not in seen:
+    first = seen.get(whole["id"])
+    if first is None:
         seen[whole["id"]] = whole
         return False
-    first = seen[whole["id"]]
     if first is not whole and body_of(first) != body_of(whole):
         raise EventConflictError(
             f"Two events have the id {whole['id']!r} and say different things: "
@@ -122,11 +110,7 @@ def _take(record: Record, step: Step) -> None:
         ) from error
 
 
-def _is_event(event: Mapping[str, Any]) -> bool:
-    return "thread_id" in event and isinstance(event.get("data"), Mapping)
-
-
-def _step(event: Mapping[str, Any], index: int) -> Step:
+def _step(event: _Given, index: int) -> Step:
     kind = cast("EventType", event.get("type"))
     if kind not in get_args(EventType):
         raise TranscriptError(
