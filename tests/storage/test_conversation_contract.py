@@ -18,7 +18,7 @@ from unsay.errors import (
     UnknownThreadError,
     UnsayError,
 )
-from unsay.events.replay import replay
+from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
 from unsay.testing import ScriptedChat, ScriptedDetector, ToolCalls
 from unsay.tools import reversible
