@@ -17,8 +17,10 @@ from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
-from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
+from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite import open_database
+from unsay.storage.sqlite_checkpointer import FileSaver
+from unsay.storage.sqlite_store import FileStore
 
 HOLDER = """
 import sqlite3, sys
@@ -57,23 +59,23 @@ class FailingStore(FileStore):
         return super().batch(ops)
 
 
-class FailingSaver(CheckedSaver):
+class FailingSaver(FileSaver):
     """The file's checkpointer, some of whose calls fail."""
 
     faults: Faults
 
     def get_tuple(self, config: Any) -> Any:
-        """`CheckedSaver.get_tuple`, or a failure."""
+        """`FileSaver.get_tuple`, or a failure."""
         self.faults.next()
         return super().get_tuple(config)
 
     def put(self, *args: Any, **options: Any) -> Any:
-        """`CheckedSaver.put`, or a failure."""
+        """`FileSaver.put`, or a failure."""
         self.faults.next()
         return super().put(*args, **options)
 
     def put_writes(self, *args: Any, **options: Any) -> None:
-        """`CheckedSaver.put_writes`, or a failure."""
+        """`FileSaver.put_writes`, or a failure."""
         self.faults.next()
         super().put_writes(*args, **options)
 

@@ -11,8 +11,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.store.base import PutOp
 
 from unsay.errors import DatabaseCorruptError, InputError
-from unsay.storage.integrity import CheckedSerializer
 from unsay.storage.items import SUM, freeze, put_item
+from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite import FileDatabase, open_database
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}

@@ -258,14 +258,11 @@ def _without_summary(topic: Topic) -> Topic:
 CUT_REFS = 20
 """How many cuts a thread's state names; with a store all of them stay there."""
 
-
 MANY = 8
 """From so many messages on a cut is worth the time to store it densely. Source: own measurement."""
 
-
 INLINE_CUTS = 20
 """How many whole cuts the state carries where no store is given."""
-
 
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 

@@ -17,9 +17,7 @@ from unsay.storage.pagination import scan
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
 
-
 Result = Literal["undone", "failed", "unknown", "skipped", "returned"]
-
 
 ERROR_CHARS = 500
 """How much of an error an entry holds."""

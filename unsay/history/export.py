@@ -17,10 +17,8 @@ from unsay.types import Checkpoint, Segment, Topic, Unfolded
 VERSION = "1.0"
 """Of the form; a snapshot of another is refused."""
 
-
 FROZEN = "frozen"
 """Stands for a message that JSON cannot hold, such as one with bytes."""
-
 
 _LISTS: dict[str, Any] = {
     "checkpoints": Checkpoint,
@@ -29,17 +27,13 @@ _LISTS: dict[str, Any] = {
     "unfolded": Unfolded,
 }
 
-
 _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unfolded": "at"}
 """Where each mark names a message of the record."""
-
 
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
 """What a snapshot can hold."""
 
-
 Preset = Literal["session", "record"]
-
 
 PRESETS: dict[Preset, tuple[str, ...]] = {
     "session": tuple(each for each in FIELDS if each != "settings"),

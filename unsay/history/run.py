@@ -16,7 +16,6 @@ from unsay.types import RunPhase, RunStatus
 ERROR_CHARS = 2_000
 """Longest error that is kept."""
 
-
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
     "running": frozenset({"completed", "failed", "canceled", "paused"}),
@@ -30,9 +29,7 @@ NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
 Source: Goa-AI, run statuses.
 """
 
-
 _AT_WORK: tuple[RunPhase, ...] = ("prompted", "planning", "executing_tools", "synthesizing")
-
 
 PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "pending": ("prompted",),

@@ -28,7 +28,6 @@ from unsay.storage.pagination import (
 TITLE_CHARS = 50
 """Longest title. Source: leveret, day 07."""
 
-
 SessionStatus = Literal["active", "ended"]
 
 

@@ -13,7 +13,6 @@ from unsay.tokens.pricing import MICROS, Tally, amount_of, prices_for, usage_of
 Key = tuple[str | None, str, int]
 """A message, told from another that a server gave the same id."""
 
-
 PriceTable = Mapping[str, Mapping[Any, float]]
 """`Settings.prices`."""
 

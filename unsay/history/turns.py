@@ -19,7 +19,6 @@ BUCKETS = 64
 """Items that share a thread's places. A place takes some 50 bytes in one, 250 as an item of its own;
 at 10,000 turns that left the state an item is 8 KB long."""
 
-
 DIGEST_CHARS = 20
 """How much of a turn id's digest stands for it; what is found is compared with the id itself."""
 

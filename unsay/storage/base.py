@@ -23,7 +23,6 @@ from unsay.storage.leases import LOST, Leases, NoLeases
 THREADS = ("unsay", "threads")
 """The store's namespace of the catalogue."""
 
-
 OURS = THREADS[0]
 """First label of all our namespaces; where there is a third, it is the thread's quoted id."""
 
@@ -45,20 +44,16 @@ class Purged:
 APPLICATION_ID = 0x756E7379
 """Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68."""
 
-
 LAYOUT_VERSION = 2
 """Of the database as a whole; no other is read."""
 
-
 BUSY_SECONDS = 30.0
 """How long a connection waits for another process's lock."""
-
 
 _DAMAGED = (
     "{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give another "
     "path. unsay changed nothing in it"
 )
-
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
@@ -67,7 +62,6 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "look at its disk, and at how large this user's files may be",
 }
 """By code. Source: SQLite, "Result and Error Codes"."""
-
 
 _UNDECODED = "Could not decode to UTF-8"
 """Python's words for a text that is none; such an error has no code."""

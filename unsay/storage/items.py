@@ -70,7 +70,6 @@ def storable(value: Any) -> Any:
 MEMO_BYTES = 1_000_000
 """How many stored bytes are remembered, the newest. Source: own measurement, the newest thousand turns."""
 
-
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
@@ -135,10 +134,8 @@ def _twins(values: dict[Any, Any]) -> dict[Any, Any]:
 
 BACKUP = "put a backup of the database in its place"
 
-
 SUM = "unsay_sum"
 """Where an item's value holds the checksum of all the rest."""
-
 
 SUM_BYTES = 4
 """Length of a checksum before some bytes."""
@@ -222,7 +219,6 @@ def _sum(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> int:
 
 DENSE = b"BZh"
 """How bzip2's data begins; zlib's begins otherwise. Source: bzip2's file format, RFC 1950."""
-
 
 _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 

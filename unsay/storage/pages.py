@@ -35,10 +35,8 @@ from unsay.storage.pagination import scan
 BODY = ".words"
 """Ends the key of an item that holds nothing but a page's body."""
 
-
 MOST_PACKED = 1_000
 """Most pages that one item takes."""
-
 
 WORTH_PACKING = 16
 """Fewest pages that are packed into one item."""

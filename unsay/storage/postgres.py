@@ -12,7 +12,6 @@ from langgraph.store.base import Op, PutOp, Result
 
 from unsay.errors import MissingExtraError, StorageError, UnsayError
 from unsay.storage.base import Database, Purged
-from unsay.storage.integrity import SoundSerializer
 from unsay.storage.leases import thread_of_item
 from unsay.storage.postgres_leases import GUARD, PostgresLeases
 from unsay.storage.postgres_schema import (
@@ -27,6 +26,7 @@ from unsay.storage.postgres_schema import (
     to_json,
     unreadable,
 )
+from unsay.storage.serializers import CompressedSerializer
 from unsay.storage.sqlite_checkpointer import OffLoop
 from unsay.storage.urls import check_url, masked
 
@@ -45,21 +45,16 @@ except ImportError as error:
 
 T = TypeVar("T")
 
-
 Connection = psycopg.Connection[DictRow]
-
 
 CONNECTIONS = 10
 """Most connections of one open database. Source: own measurement, see `PoolSaver`."""
 
-
 CONNECT_SECONDS = 10
 """How long one attempt to connect may take."""
 
-
 WAIT_SECONDS = 30.0
 """How long a call waits for a connection: for another call's, or for a server that restarts."""
-
 
 OPTIONS: dict[str, Any] = {
     "autocommit": True,
@@ -133,7 +128,7 @@ class PoolSaver(OffLoop, PostgresSaver):
     """
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server.pool, serde=SoundSerializer())
+        super().__init__(server.pool, serde=CompressedSerializer())
         self.lock = nullcontext()  # type: ignore[assignment]
         self.server = server
 

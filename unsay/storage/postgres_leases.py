@@ -19,22 +19,18 @@ from unsay.storage.leases import Lease, wait_for
 SIGNS = 4
 """Signs of life that the server misses before it gives a silent machine's leases away."""
 
-
 _TRY: LiteralString = (
     "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
     " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
 )
 
-
 _UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
-
 
 _ALIVE: LiteralString = (
     "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
     " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"
     " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
 )
-
 
 GUARD: LiteralString = (
     "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"

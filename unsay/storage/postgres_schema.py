@@ -21,13 +21,10 @@ from unsay.storage.items import thread_namespace
 SETUP_LOCK = 0x756E7379
 """Advisory lock held while tables are made; it spells `unsy`."""
 
-
 SETUP_SECONDS = 30.0
 """How long to wait for another process that makes them."""
 
-
 VACUUM: LiteralString = "VACUUM checkpoints, checkpoint_blobs, checkpoint_writes, store"
-
 
 _VERSIONS: dict[LiteralString, LiteralString] = {
     "checkpoint_migrations": "SELECT max(v) AS one FROM checkpoint_migrations",
@@ -35,13 +32,11 @@ _VERSIONS: dict[LiteralString, LiteralString] = {
     "unsay_layout": "SELECT max(version) AS one FROM unsay_layout",
 }
 
-
 _DELETE: dict[LiteralString, LiteralString] = {
     "checkpoints": "DELETE FROM checkpoints WHERE thread_id = %s",
     "checkpoint_blobs": "DELETE FROM checkpoint_blobs WHERE thread_id = %s",
     "checkpoint_writes": "DELETE FROM checkpoint_writes WHERE thread_id = %s",
 }
-
 
 _DELETE_ITEMS: LiteralString = (
     "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
@@ -151,7 +146,6 @@ ESCAPE = "\ufdd0"
 Source: Unicode 16, chapter 23.7, noncharacters.
 """
 
-
 _UNSTORABLE = re.compile(
     r"\\ud[89ab]..\\ud[c-f]..|\\u(0000|d[89a-f]..|fdd0)|\\.", re.IGNORECASE | re.DOTALL
 )
@@ -181,10 +175,8 @@ def from_json(data: str | bytes) -> Any:
 
 KEPT = "what was committed is kept: say it again to go on"
 
-
 GUARD_FAILED = "22012"
 """Of the one division we make: a lease was not held any more."""
-
 
 ADVICE: dict[str, tuple[type[StorageError], str]] = {
     "25006": (StorageError, "it is a standby; give the URL of the server that may be written"),
@@ -200,7 +192,6 @@ ADVICE: dict[str, tuple[type[StorageError], str]] = {
 }
 """By code. Source: PostgreSQL, appendix A, error codes."""
 
-
 REFUSALS = {
     "authentication failed": "check user and password",
     "no password supplied": "put the password into the URL, PGPASSWORD or ~/.pgpass",
@@ -211,7 +202,6 @@ REFUSALS = {
     "pg_hba.conf": "let the server's operator allow this user from here",
 }
 """By words of a server that speaks English: a refused connection has no code."""
-
 
 _BROKEN = re.compile(r"08...|57P0[123]")
 

@@ -21,10 +21,12 @@ from unsay.storage.base import (
     check_layout,
     translated,
 )
-from unsay.storage.integrity import CheckedSaver, CheckedSerializer, FileStore
+from unsay.storage.connection import connect
 from unsay.storage.items import sound, thread_namespace
 from unsay.storage.leases import TABLE, FileLeases, NoLeases, thread_of_item
-from unsay.storage.sqlite_checkpointer import connect
+from unsay.storage.serializers import CheckedSerializer
+from unsay.storage.sqlite_checkpointer import FileSaver
+from unsay.storage.sqlite_store import FileStore
 from unsay.storage.urls import is_postgres, masked
 
 LOOK_BYTES = 8 * 2**20
@@ -33,15 +35,12 @@ LOOK_BYTES = 8 * 2**20
 Looking through it costs about 1.5 ms of CPU a megabyte. Source: own measurement.
 """
 
-
 MEMORY = ":memory:"
-
 
 _COUNT = (
     "SELECT (SELECT count(*) FROM checkpoints WHERE thread_id = :thread),"
     " (SELECT count(*) FROM writes WHERE thread_id = :thread)"
 )
-
 
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE})
 
@@ -50,7 +49,7 @@ _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE
 class FileDatabase(Database):
     """An open file: a checkpointer, a store and leases on a connection each."""
 
-    saver: CheckedSaver
+    saver: FileSaver
     """Keeps the threads' states."""
 
     store: FileStore
@@ -142,7 +141,7 @@ def open_database(
             _check_layout(first, path)
         if path != MEMORY and os.path.getsize(path) <= LOOK_BYTES:
             _check_pages(first, path)
-        saver = CheckedSaver(first, serde=CheckedSerializer())
+        saver = FileSaver(first, serde=CheckedSerializer())
         saver.setup()
         first.execute("PRAGMA synchronous=NORMAL")
         second = connect(path, busy_seconds=busy, isolation_level=None)
@@ -180,7 +179,7 @@ def _set_up(store: FileStore) -> None:
     return store.setup()
 
 
-def _open_leases(path: str, saver: CheckedSaver, store: FileStore, failed: ExitStack) -> FileLeases:
+def _open_leases(path: str, saver: FileSaver, store: FileStore, failed: ExitStack) -> FileLeases:
     """The file's leases, on a connection that neither long reads nor long writes of ours keep."""
     connection = connect(path, busy_seconds=store.conn.busy_seconds, isolation_level=None)
     failed.callback(connection.close)

@@ -1,54 +1,45 @@
 """LangGraph's SQLite checkpointer, with what a long conversation asks of it.
 
-It loads a record without reading the state of every turn since the last snapshot,
-and lets go of checkpoints that no later one builds on: what they told of the
-conversation is in the ledger.
+It loads a transcript without reading the state of every turn since the last snapshot, lets go of
+checkpoints that no later one builds on, whose events are in the event log, and gives no state that
+is no longer as it was written.
 """
 
 import asyncio
 import json
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from json import JSONDecodeError
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
+    CheckpointTuple,
     DeltaChannelHistory,
     get_checkpoint_id,
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from unsay.storage.items import Memo
-
-COMPRESSED = "+z"
-"""Marks the type of a compressed value."""
-
-
-COMPRESSED_FROM = 256
-"""Smallest value that is worth compressing, in bytes. Source: own measurement."""
-
+from unsay.storage.items import Memo, damaged, sound
+from unsay.storage.serializers import MARK, Marked
 
 HOLDS = "unsay_holds"
 """Where a checkpoint's metadata names the channels whose values it holds."""
 
-
 RECORD = "messages"
 """The channel of which most checkpoints hold only what was added."""
-
 
 GENERATIONS = 2
 """How many of the newest whole copies of a record keep the checkpoints behind them.
 
 Two: whatever is under way builds on the newest, or on the one before it.
 """
-
 
 _ANCESTORS = """
 WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
@@ -62,60 +53,43 @@ WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
 SELECT id, metadata FROM ancestors ORDER BY depth
 """
 
+_ROOT = """
+WITH RECURSIVE ancestors(parent) AS (
+  SELECT parent_checkpoint_id FROM checkpoints
+  WHERE thread_id = :thread AND checkpoint_ns = :ns AND checkpoint_id = :start
+  UNION ALL
+  SELECT c.parent_checkpoint_id
+  FROM ancestors a CROSS JOIN checkpoints c ON c.checkpoint_id = a.parent
+  WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns
+)
+SELECT count(*), count(*) - count(parent) FROM ancestors
+"""
 
-class CompressedSerializer(JsonPlusSerializer):
-    """LangGraph's strict serializer, its larger values compressed.
+_PLACES = "SELECT channel, task_path, type FROM writes WHERE thread_id = ?"
 
-    Only messages and plain values are read back: nothing in a file can name code to run.
-    """
 
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
+def _off_loop(name: str) -> Any:
+    """The method of that name, called off the event loop."""
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """The value's type, marked when it is compressed, and its bytes."""
-        kind, data = super().dumps_typed(obj)
-        if len(data) < COMPRESSED_FROM:
-            return kind, data
-        return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
+    async def call(self: Any, *args: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **options)
 
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value, whether it was compressed or not."""
-        kind, packed = data
-        if kind.endswith(COMPRESSED):
-            kind, packed = kind.removesuffix(COMPRESSED), zlib.decompress(packed)
-        return super().loads_typed((kind, packed))
+    return call
 
 
 class OffLoop(BaseCheckpointSaver[Any]):
     """A checkpointer that is usable from an event loop as well: its calls move to a thread."""
 
-    async def aget_tuple(self, config: Any) -> Any:
-        """`get_tuple`, off the event loop."""
-        return await asyncio.to_thread(self.get_tuple, config)
+    aget_tuple = _off_loop("get_tuple")
+    aput = _off_loop("put")
+    aput_writes = _off_loop("put_writes")
+    adelete_thread = _off_loop("delete_thread")
+    aget_delta_channel_history = _off_loop("get_delta_channel_history")
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
         """`list`, off the event loop."""
         for found in await asyncio.to_thread(lambda: list(self.list(config, **options))):
             yield found
-
-    async def aput(self, *args: Any, **options: Any) -> Any:
-        """`put`, off the event loop."""
-        return await asyncio.to_thread(self.put, *args, **options)
-
-    async def aput_writes(self, *args: Any, **options: Any) -> None:
-        """`put_writes`, off the event loop."""
-        await asyncio.to_thread(self.put_writes, *args, **options)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """`delete_thread`, off the event loop."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-    async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
-        """`get_delta_channel_history`, off the event loop."""
-        return await asyncio.to_thread(
-            lambda: self.get_delta_channel_history(config=config, channels=channels)
-        )
 
 
 @dataclass(slots=True)
@@ -130,21 +104,62 @@ class _Walk:
 
 
 class FileSaver(OffLoop, SqliteSaver):
-    """LangGraph's SQLite checkpointer, usable from an event loop as well."""
+    """LangGraph's SQLite checkpointer; it gives no state that rows were lost of."""
 
     def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(conn, serde=serde)
         self.memo = Memo()
 
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The newest checkpoint of a thread, or the one that is named.
+
+        Raises:
+            DatabaseCorruptError: It is not what was written.
+        """
+        thread = str(config["configurable"]["thread_id"])
+        with sound(f"The newest checkpoint of {thread!r}"):
+            found: CheckpointTuple | None = super().get_tuple(config)
+            if found is not None:
+                name = found.config["configurable"]["checkpoint_id"]
+                if found.checkpoint["id"] != name:
+                    raise ValueError(f"it is stored as {name!r}")
+        return found
+
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
+        """The checkpoints of a thread, the newest first; see `SqliteSaver.list`.
+
+        Raises:
+            DatabaseCorruptError: One is not what was written.
+        """
+        with _metadata():
+            yield from super().list(config, **options)
+
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Store a checkpoint, and let go of those that nothing builds on any more."""
+        """Store a checkpoint, and let go of those that nothing builds on any more.
+
+        Raises:
+            DatabaseCorruptError: An older one is not what was written.
+            InputError: It holds what is no message and no plain value.
+        """
         noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
-        stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
-        if RECORD in checkpoint["channel_values"]:
-            self._let_go(stored["configurable"])
+        with _metadata():
+            stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
+            if RECORD in checkpoint["channel_values"]:
+                self._let_go(stored["configurable"])
         return stored
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store a step's writes; each bears a mark of the channel and the place it is for."""
+        marked = [(channel, Marked(value, _mark(channel, task_path))) for channel, value in writes]
+        super().put_writes(config, marked, task_id, task_path)
 
     def _let_go(self, newest: Mapping[str, Any]) -> None:
         """Delete what is older than the last whole copies of the record."""
@@ -176,7 +191,23 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What rebuilds each channel: its last whole value, and the writes since."""
+        """What rebuilds each channel: its last whole value, and the writes since.
+
+        Raises:
+            DatabaseCorruptError: A checkpoint on the way there is gone or not what was written.
+        """
+        place = config["configurable"]
+        thread, start = str(place["thread_id"]), place.get("checkpoint_id")
+        with sound(f"The record of {thread!r}"):
+            found = self._histories(config, channels)
+            if start and not all("seed" in found[name] for name in channels):
+                self._refuse_gap(thread, place.get("checkpoint_ns", ""), start)
+            self._refuse_strayed(thread)
+        return found
+
+    def _histories(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
         configurable = config["configurable"]
         thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
         start = get_checkpoint_id(config)
@@ -215,6 +246,26 @@ class FileSaver(OffLoop, SqliteSaver):
         """A stored value; the cursor's lock is held."""
         return self.memo.get(kind, stored, self.serde.loads_typed)
 
+    def _refuse_gap(self, thread: str, ns: str, start: str) -> None:
+        """Let nothing be built on writes alone that do not lead back to a thread's beginning.
+
+        A thread that was purged meanwhile has no such writes at all.
+        """
+        values = {"thread": thread, "ns": ns, "start": start}
+        with self.cursor(transaction=False) as cursor:
+            there, roots = cursor.execute(_ROOT, values).fetchone()
+        if there and not roots:
+            raise ValueError(f"an ancestor of {start!r} is missing")
+
+    def _refuse_strayed(self, thread: str) -> None:
+        """Let no write be left out, or come at another place, because its row was changed."""
+        with self.cursor(transaction=False) as cursor:
+            cursor.execute(_PLACES, (thread,))
+            for channel, path, kind in cursor:
+                mark = kind.partition(MARK)[2]
+                if mark and mark != _mark(channel, path):
+                    raise ValueError(f"a write for {channel!r} was stored for another channel")
+
 
 def _doomed(rows: Sequence[tuple[str, str | None]], whole: Sequence[str]) -> list[str]:
     """The checkpoints that are older than some whole copies, or do not build on one of them.
@@ -250,90 +301,14 @@ def _walk(rows: Sequence[tuple[str, str]], channels: Sequence[str]) -> _Walk | N
     return walk
 
 
-class Cursor(sqlite3.Cursor):
-    """A cursor whose statements, when one fails, take back all that their transaction did."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """See `sqlite3.Cursor.execute`; to commit what was taken back changes nothing."""
-        if sql == "COMMIT" and not self.connection.in_transaction:
-            return self
-        try:
-            return super().execute(sql, parameters)
-        except sqlite3.Error as error:
-            take_back(self.connection, error)
-            raise
-
-    def executemany(self, sql: str, parameters: Any, /) -> Self:
-        """See `sqlite3.Cursor.executemany`."""
-        try:
-            return super().executemany(sql, parameters)
-        except sqlite3.Error as error:
-            take_back(self.connection, error)
-            raise
+@contextmanager
+def _metadata() -> Iterator[None]:
+    """What JSON's reader makes of damaged metadata, as our error."""
+    try:
+        yield
+    except (JSONDecodeError, UnicodeDecodeError) as error:
+        raise damaged("A checkpoint", error) from error
 
 
-class Connection(sqlite3.Connection):
-    """A connection that commits nothing of what failed.
-
-    LangGraph's saver and store end what they began with a commit, also where one of its statements
-    failed: half of a step's writes would be stored, and the step be taken for done.
-
-    Source:
-        SQLite, "Transaction", response to errors: after a full disk, a lock or a broken read an
-        application is to roll back by itself.
-    """
-
-    busy_seconds: float = 0.0
-    """How long it waits for another process's lock."""
-
-    def cursor(self, factory: Any = Cursor) -> Any:
-        """See `sqlite3.Connection.cursor`."""
-        return super().cursor(factory)
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """See `sqlite3.Connection.execute`."""
-        return self.cursor().execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """See `sqlite3.Connection.executemany`."""
-        return self.cursor().executemany(sql, parameters)
-
-    def commit(self) -> None:
-        """See `sqlite3.Connection.commit`."""
-        try:
-            super().commit()
-        except sqlite3.Error as error:
-            take_back(self, error)
-            raise
-
-
-def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """A connection that any thread may use, one at a time.
-
-    Args:
-        path: Of the file, or `:memory:`.
-        busy_seconds: How long to wait for another process's lock.
-        isolation_level: See `sqlite3.connect`; `None` is autocommit.
-
-    Source:
-        SQLite, "Defense Against The Dark Arts": for files that others may have written to.
-    """
-    connection = sqlite3.connect(
-        path,
-        timeout=busy_seconds,
-        check_same_thread=False,
-        isolation_level=isolation_level,  # type: ignore[arg-type]
-        factory=Connection,
-    )
-    connection.busy_seconds = busy_seconds
-    connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute("PRAGMA cell_size_check=ON")
-    return connection
-
-
-def take_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back what a failed statement stands in, and note in its error how long was waited."""
-    vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
-    if connection.in_transaction:
-        with suppress(sqlite3.Error):
-            connection.rollback()
+def _mark(channel: str, path: str) -> str:
+    return f"{zlib.crc32(f'{channel} {path}'.encode()):08x}"

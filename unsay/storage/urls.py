@@ -7,16 +7,12 @@ from unsay.errors import ConfigurationError
 SCHEMES = ("postgresql://", "postgres://")
 """Source: PostgreSQL, libpq connection URIs."""
 
-
 SHOWN = frozenset({"dbname", "host", "hostaddr", "options", "port", "user"})
 """Parameters that say which database is meant; all others stay unseen."""
 
-
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?]*)(/[^?]*)?(?:\?(.*))?", re.IGNORECASE | re.DOTALL)
 
-
 _HOST = r"(?:\[[^\]@]*\]|[^:,@\[\]]*)(?::\d*)?"
-
 
 _AUTHORITY = re.compile(rf"(?:([^:@]*)(?::[^@]*)?@)?({_HOST}(?:,{_HOST})*)")
 
