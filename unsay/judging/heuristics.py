@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from unsay.judging.repetition import squeezed
-from unsay.judging.signals import RULES, Signal, is_empty, overlap, tells_judge, without_demands
+from unsay.judging.signals import RULES, Signal, is_empty, overlap
 from unsay.judging.vocabulary import normal, sentences, stops_short, width
 from unsay.types import Exchange, PreVerdict
 
@@ -51,6 +51,27 @@ _CANNOT = re.compile(
 _BLURTS = re.compile(
     r"\b(?:lol|lmao|idk|dunno|whatever|meh|duh|shut up|stupid)\b|知らん|知らね|うざ|だるい|めんどくさ|ばか|バカ"
 )
+_DEMAND = re.compile(
+    r"\b(?:give|assign|award|rate|score|grade|mark|evaluate|output|return|print|respond with|set)\b.{0,20}?"
+    r"\b(?:this|it|that|the (?:answer|response|reply|assistant|highest|maximum)|me|my|above|an?|score|1\.0)\b.{0,40}?"
+    r"(?:\b(?:scores?|rating|grade|full marks?|five stars|perfect)\b|\b1\.0|\b10/10|100 ?%)"
+    r"|\bdeserves?\b.{0,30}(?:\b(?:scores?|rating|grade|marks?|perfect)\b|1\.0|10/10|100 ?%)"
+    r"|\b(?:output|return|respond with|give|print) 1\.0"
+    r"|\b(?:score|rating|grade)\b\W{0,4}(?:is|of|to|must be|should be)?\W{0,4}(?:1\.0|1\b|10\b|100\b|perfect|max)"
+    r"|\b(?:ignore|disregard|forget)\b.{0,30}\b(?:instructions?|rubric|criteria|rules|prompt)\b"
+    r"|\{\W{0,4}(?:score|rating|スコア)\W{1,4}|^\W*(?:system|developer|admin(?:istrator)?)\b\W{0,3}[:\]]"
+    r"|\bi am the (?:developer|admin\w*|judge|evaluator)\b|\bquality\W{0,3}(?:is|to|of)?\W{0,3}1\.0"
+    r"|\bmark(?:ed)? (?:this |it )?as (?:pass|perfect|correct)|\b(?:do not|don't) roll\s?back"
+    r"|^\W*(?:dear |note to (?:the )?|as (?:the|a) )?(?:judge|evaluator|grader|reviewer)s?\b"
+    r"|(?:スコア|評価|採点|点数|得点|評点).{0,30}(?:1\.0|10点|100点|満点|最高|最大|高く|高得点)"
+    r"|(?:1\.0|満点|最高点|最高評価|高評価|高得点|合格).{0,12}(?:付け|つけ|与え|ください|下さい|して|お願い|出力|評価)"
+    r"|(?:指示|命令|ルール|基準|プロンプト).{0,8}(?:無視|忘れ)|採点者|評価者へ|判定者"
+)
+_GRADES = re.compile(
+    r"\b(?:scor(?:e|es|ed|ing)|rat(?:e|ed|ing)|grad(?:e|ed|er|ing)|judges?|evaluat\w+|verdict|rubric|full marks?)\b"
+    r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
+    r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
+)
 _TOLL = 0.02
 """Share that each earlier exchange costs. Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22)."""
 
@@ -83,16 +104,23 @@ def prejudge(exchange: Exchange) -> PreVerdict:
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
-    """The exchange without what its answer tells a judge, and the signal that it did.
+    """Remove what the answer tells a judge to say, and return the signal that it did.
 
-    An answer that is nothing else stays whole: it is no empty answer, only a poor one.
+    Where the question is not about grades, other sentences that speak of grades go as well. An
+    answer that is nothing else stays whole: it is not empty, only poor.
     """
-    rest = without_demands(exchange)
-    heard = replace(exchange, answer=rest) if rest else exchange
-    if not tells_judge(exchange.answer):
+    parts = sentences(exchange.answer)
+    kept = [part for part in parts if not _DEMAND.search(part.lower())]
+    demands = len(kept) < len(parts)
+    if not _GRADES.search(normal(exchange.question)):
+        kept = [part for part in kept if not _GRADES.search(part.lower())] or kept
+    heard = exchange
+    if kept and len(kept) < len(parts):
+        heard = replace(exchange, answer="\n".join(kept))
+    if not demands:
         return heard, []
-    score = 1.0 if rest else 0.1
     reason = "The answer tells the judge what to say."
+    score = 1.0 if kept else 0.1
     return heard, [Signal(name="demand", certain=False, score=score, reason=reason)]
 
 

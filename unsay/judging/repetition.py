@@ -1,4 +1,4 @@
-"""Whether an answer repeats itself, its question, or an earlier answer; all pure."""
+"""Whether an answer repeats itself, its question, or an earlier answer."""
 
 import re
 from collections import Counter
@@ -60,23 +60,26 @@ REPETITION_WIDTH = 30
 SAME_QUESTION = 0.8
 """Similarity, from 0 to 1, from which on two questions are one, that deserves one answer."""
 
-_RUN = re.compile(r"(.{2,80}?)\1{2,}")
-_GRAM = {True: 6, False: 3}
-_ASKS_READ = 40
-_REPEATS = re.compile(
+WANTS_LOOP = re.compile(
     r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"
     r"|\bagain and again\b|\blyrics\b|\bchorus\b|\bchant|\bmantra\b|\bpattern\b"
     r"|繰り返|くり返|[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
 )
-_WANTS_AGAIN = re.compile(
+"""A question that asks for an answer that repeats itself."""
+
+WANTS_AGAIN = re.compile(
     r"\brepeat|\b(?:once )?again\b|\bonce more\b|\bsame\b|\b(?:sure|wrong|correct|mistake)\b|\bcop(?:y|ies)\b"
     r"|繰り返|くり返|もう一度|もう一回|再度|同じ|そのまま|本当|間違|違(?:う|い)"
 )
+"""A question that asks for an earlier answer again, or doubts it."""
+
+_RUN = re.compile(r"(.{2,80}?)\1{2,}")
 _REWORKS = re.compile(
     r":|\n|[\"“「『]|\b(?:correct|fix|proofread|paraphras\w*|translat\w*|re(?:write|word|phrase|peat)\w*|format|grammar|say"
     r"|spell|echo|case|sort|cop(?:y|ied)|edit|punctuat\w*|improve)\b|校正|訂正|修正|翻訳|言い換え|書き直|添削|復唱"
     r"|そのまま|並べ替|直して|敬語|丁寧"
 )
+_ASKS_READ = 40
 _ASKS = re.compile(r"(?:\?|か|ください|下さい|please)[\s。.」\"”')]*\Z")
 _AGREES = re.compile(
     r"\W*(?:yes|yeah|yep|no|nope|right|correct|true|false|indeed|exactly|sure|of course|はい|いいえ|ええ|うん|そう|いや|もちろん|正解)"
@@ -87,11 +90,6 @@ def loops(answer: str) -> bool:
     """Whether an answer says the same unit, sentence or run of words over and over."""
     text = FENCED.sub("\n", normal(answer))
     return _runs(text) or _says_again(text) or _circles(text)
-
-
-def wants_a_loop(question: str) -> bool:
-    """Whether a question asks for something that repeats itself."""
-    return _REPEATS.search(normal(question)) is not None
 
 
 def _runs(text: str) -> bool:
@@ -116,7 +114,7 @@ def _circles(text: str) -> bool:
     """Whether much of the text is runs of words, or of characters, that were there before."""
     japanese = JAPANESE.search(text) is not None
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
-    size = _GRAM[japanese]
+    size = 6 if japanese else 3
     grams = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
     again = len(grams) - len(set(grams))
     return len(grams) >= FEWEST_GRAMS and again >= GRAMS_AGAIN * len(grams)
@@ -132,11 +130,8 @@ def echoes(exchange: Exchange) -> bool:
         return True
     if _REWORKS.search(question) or _AGREES.match(answer):
         return False
-    return _asks(question) == _asks(answer) and similarity(asked, said) >= ECHO_NEAR
-
-
-def _asks(text: str) -> bool:
-    return _ASKS.search(text[-_ASKS_READ:]) is not None
+    asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
+    return asks[0] == asks[1] and similarity(asked, said) >= ECHO_NEAR
 
 
 def says_earlier_answer(exchange: Exchange) -> bool:
@@ -151,11 +146,6 @@ def says_earlier_answer(exchange: Exchange) -> bool:
         for question, earlier in exchange.earlier
         if similarity(asked, squeezed(normal(question))) < SAME_QUESTION
     )
-
-
-def wants_it_again(question: str) -> bool:
-    """Whether a question asks for an earlier answer again, or doubts it."""
-    return _WANTS_AGAIN.search(normal(question)) is not None
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,8 @@
-"""Scores read from whatever a judge replied: numbers, prose, JSON, objects.
+"""The score in a judge's reply: a number, prose, JSON or an object.
 
-A score that cannot be read for certain is `None`, which means unscored; a
-guess would move a conversation, `None` moves nothing. What a reply quotes is
-not its verdict: quotations are blanked before a score is looked for.
+A score that cannot be read for certain is `None`, which means unscored; a guess
+could roll a conversation back, `None` changes nothing. What a reply quotes is not
+its verdict: quotations are blanked before a score is looked for.
 
 Every pattern is bounded, so that reading stays linear in the reply's length.
 """
@@ -68,13 +68,13 @@ Strength = Literal["plain", "fenced", "weak"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreReply:
-    """What a judge's reply came to."""
+    """The score and the reason in a judge's reply."""
 
     score: float | None
     """From 0 to 1; `None` when no score could be read for certain."""
 
     reason: str
-    """The judge's reason on one line, at most `MAXIMUM_REASON_LENGTH` characters."""
+    """On one line, at most `MAXIMUM_REASON_LENGTH` characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +82,15 @@ class _Found:
     """A labelled score somewhere in a reply."""
 
     position: int
-    """Where it ends in the reply, in characters."""
-
     strength: Strength
     """`plain` starts its sentence, `fenced` is JSON in a fence, `weak` stands amid words."""
 
     score: float | None
-    """From 0 to 1; `None` when the label carries no valid score."""
+    """`None` when the label carries no valid score."""
 
 
 def read_reply(reply: object) -> ScoreReply:
-    """The score and reason in whatever a judge returned.
+    """Return the score and the reason in whatever a judge replied.
 
     Args:
         reply: A number, a text, a mapping, an object with `score` and `reason`,
@@ -101,7 +99,9 @@ def read_reply(reply: object) -> ScoreReply:
     if isinstance(reply, str):
         return _read_text(reply)
     if isinstance(reply, Mapping):
-        return _read_mapping(reply)
+        if "parsed" in reply and "raw" in reply:
+            return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
+        return ScoreReply(score=_score_of_mapping(reply), reason=_one_line(_reason_of(reply)))
     if hasattr(reply, "score"):
         reason = _one_line(getattr(reply, "reason", ""))
         return ScoreReply(score=_number_of(reply.score), reason=reason)
@@ -111,7 +111,7 @@ def read_reply(reply: object) -> ScoreReply:
 
 
 def parse_score(reply: str) -> float | None:
-    """The score in a judge's free text, from 0 to 1; `None` when unsure.
+    """Return the score in a judge's free text, from 0 to 1; `None` when unsure.
 
     A labelled score wins over other numbers, the last one over earlier ones,
     and one that opens its sentence over one amid other words. Thoughts,
@@ -121,10 +121,11 @@ def parse_score(reply: str) -> float | None:
     whole = _whole_object(text)
     if whole is not None:
         return _score_of_mapping(whole)
-    if _VALUE_LINE.fullmatch(text.translate(_MARKUP).strip()):
-        return _last_line_score(text.translate(_MARKUP))
+    plain = text.translate(_MARKUP).strip()
+    if _VALUE_LINE.fullmatch(plain):
+        return _score_of_match(_last_line(plain))
     prose, found = _extract_objects(text)
-    prose = _without_quotations(prose).translate(_MARKUP)
+    prose = _blank_quotes(_STRAIGHT, _blank_quotes(_BRACKETED, prose)).translate(_MARKUP)
     found += _labelled(prose)
     return _choose(found, prose) if found else _unlabelled(prose)
 
@@ -136,26 +137,19 @@ def _read_text(text: str) -> ScoreReply:
     return ScoreReply(score=parse_score(text), reason=_one_line(reason))
 
 
-def _read_mapping(reply: Mapping[object, object]) -> ScoreReply:
-    if "parsed" in reply and "raw" in reply:
-        return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
-    return ScoreReply(score=_score_of_mapping(reply), reason=_one_line(_reason_of(reply)))
-
-
 def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
-    blocks = content if isinstance(content, list | tuple) else ()
-    return "\n".join(text for block in blocks if (text := _text_of_block(block)))
-
-
-def _text_of_block(block: object) -> str:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, Mapping) and block.get("type", "text") in ("text", "output_text"):
-        text = block.get("text", "")
-        return text if isinstance(text, str) else ""
-    return ""
+    texts = []
+    for block in content if isinstance(content, list | tuple) else ():
+        is_text = isinstance(block, Mapping) and block.get("type", "text") in (
+            "text",
+            "output_text",
+        )
+        text = block.get("text", "") if is_text else block
+        if isinstance(text, str) and text:
+            texts.append(text)
+    return "\n".join(texts)
 
 
 def _one_line(text: object) -> str:
@@ -172,8 +166,7 @@ def _reason_of(mapping: Mapping[object, object]) -> object:
 
 def _number_of(value: object) -> float | None:
     if isinstance(value, str):
-        line = _VALUE_LINE.fullmatch(value.translate(_WIDE).strip())
-        return _score_of_match(line) if line else None
+        return _score_of_match(_VALUE_LINE.fullmatch(value.translate(_WIDE).strip()))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return _valid(value)
@@ -183,8 +176,10 @@ def _valid(value: float) -> float | None:
     return float(value) + 0.0 if 0 <= value <= 1 else None
 
 
-def _score_of_match(match: re.Match[str]) -> float | None:
-    """The score of a match of `_VALUE`, once its scale is taken out."""
+def _score_of_match(match: re.Match[str] | None) -> float | None:
+    """The score of a match of `_VALUE`, divided by its scale."""
+    if match is None:
+        return None
     value = float(match["value"].replace(",", "."))
     scale = float(_scale_of(match).replace(",", "."))
     if scale not in SCALES or not math.isfinite(value):
@@ -271,18 +266,17 @@ def _extract_objects(text: str) -> tuple[str, list[_Found]]:
     prose: list[str] = []
     found: list[_Found] = []
     position = 0
-    parts = _FENCE.split(text)
-    for number, part in enumerate(parts):
-        fenced = number % 2 == 1
-        if not fenced:
+    for number, part in enumerate(_FENCE.split(text)):
+        if number % 2 == 0:
             outside, inside = _objects(part, position)
             prose.append(outside)
             found += inside
-        elif (whole := _whole_object(part.strip())) is not None and _has_score(whole):
-            score = _score_of_mapping(whole)
-            found.append(_Found(position=position, strength="fenced", score=score))
-        if fenced:
+        else:
             prose.append(" " * len(part))
+            whole = _whole_object(part.strip())
+            if whole is not None and _has_score(whole):
+                score = _score_of_mapping(whole)
+                found.append(_Found(position=position, strength="fenced", score=score))
         position += len(part)
     return "".join(prose), found
 
@@ -307,10 +301,6 @@ def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
             found.append(_Found(position=offset + end, strength="plain", score=score))
         position, start = end, text.find("{", end)
     return "".join([*prose, text[position:]]), found
-
-
-def _without_quotations(text: str) -> str:
-    return _blank_quotes(_STRAIGHT, _blank_quotes(_BRACKETED, text))
 
 
 def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
@@ -360,16 +350,15 @@ def _scorelike(text: str) -> set[float | None]:
     }
 
 
-def _last_line_score(text: str) -> float | None:
+def _last_line(text: str) -> re.Match[str] | None:
     lines = text.strip().splitlines()
-    match = _VALUE_LINE.fullmatch(lines[-1].strip()) if lines else None
-    return _score_of_match(match) if match else None
+    return _VALUE_LINE.fullmatch(lines[-1].strip()) if lines else None
 
 
 def _unlabelled(prose: str) -> float | None:
     """The number on the last line, alone there, or the only one that can be a score."""
-    lines = prose.strip().splitlines()
-    if lines and _VALUE_LINE.fullmatch(lines[-1].strip()):
-        return _last_line_score(prose)
+    last = _last_line(prose)
+    if last is not None:
+        return _score_of_match(last)
     scores = _scorelike(prose)
     return scores.pop() if len(scores) == 1 else None

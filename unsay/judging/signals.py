@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from unsay.judging.repetition import (
+    WANTS_AGAIN,
+    WANTS_LOOP,
     echoes,
     loops,
     says_earlier_answer,
-    wants_a_loop,
-    wants_it_again,
 )
 from unsay.judging.vocabulary import (
     CUT_WIDTH,
@@ -54,27 +54,6 @@ BEGINNING = 5
 """Letters that two longer words must share to be akin, such as `reflective` and `reflection`."""
 
 _NOTHING = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff.…。、,\-–—・?!？！*_`~\"']*")
-_DEMAND = re.compile(
-    r"\b(?:give|assign|award|rate|score|grade|mark|evaluate|output|return|print|respond with|set)\b.{0,20}?"
-    r"\b(?:this|it|that|the (?:answer|response|reply|assistant|highest|maximum)|me|my|above|an?|score|1\.0)\b.{0,40}?"
-    r"(?:\b(?:scores?|rating|grade|full marks?|five stars|perfect)\b|\b1\.0|\b10/10|100 ?%)"
-    r"|\bdeserves?\b.{0,30}(?:\b(?:scores?|rating|grade|marks?|perfect)\b|1\.0|10/10|100 ?%)"
-    r"|\b(?:output|return|respond with|give|print) 1\.0"
-    r"|\b(?:score|rating|grade)\b\W{0,4}(?:is|of|to|must be|should be)?\W{0,4}(?:1\.0|1\b|10\b|100\b|perfect|max)"
-    r"|\b(?:ignore|disregard|forget)\b.{0,30}\b(?:instructions?|rubric|criteria|rules|prompt)\b"
-    r"|\{\W{0,4}(?:score|rating|スコア)\W{1,4}|^\W*(?:system|developer|admin(?:istrator)?)\b\W{0,3}[:\]]"
-    r"|\bi am the (?:developer|admin\w*|judge|evaluator)\b|\bquality\W{0,3}(?:is|to|of)?\W{0,3}1\.0"
-    r"|\bmark(?:ed)? (?:this |it )?as (?:pass|perfect|correct)|\b(?:do not|don't) roll\s?back"
-    r"|^\W*(?:dear |note to (?:the )?|as (?:the|a) )?(?:judge|evaluator|grader|reviewer)s?\b"
-    r"|(?:スコア|評価|採点|点数|得点|評点).{0,30}(?:1\.0|10点|100点|満点|最高|最大|高く|高得点)"
-    r"|(?:1\.0|満点|最高点|最高評価|高評価|高得点|合格).{0,12}(?:付け|つけ|与え|ください|下さい|して|お願い|出力|評価)"
-    r"|(?:指示|命令|ルール|基準|プロンプト).{0,8}(?:無視|忘れ)|採点者|評価者へ|判定者"
-)
-_GRADES = re.compile(
-    r"\b(?:scor(?:e|es|ed|ing)|rat(?:e|ed|ing)|grad(?:e|ed|er|ing)|judges?|evaluat\w+|verdict|rubric|full marks?)\b"
-    r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
-    r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
-)
 _REFUSAL = re.compile(
     r"\b(?:i|we)(?:'m| am|'re| are)? (?:really |currently |just )?(?:can't|cannot|can not"
     r"|won't|will not|(?:am |are )?(?:unable|not able|not allowed|not permitted|not in a position) to|must decline"
@@ -130,16 +109,14 @@ class Signal:
     """A sign of failure that a rule found."""
 
     name: str
-    """The rule's name, for example `loop`."""
-
     certain: bool
     """Whether it decides against the answer without a model."""
 
     score: float
-    """From 0 to 1; the answer gets no more."""
+    """The most that the answer can get, from 0 to 1."""
 
     reason: str
-    """What was found, in one English sentence."""
+    """One English sentence."""
 
 
 Rule = Callable[[Exchange], Signal | None]
@@ -147,7 +124,7 @@ Rule = Callable[[Exchange], Signal | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """How much of an answer's content its question and the talk before it know."""
+    """How many content words an answer shares with its question and the earlier exchanges."""
 
     asked: int
     """Distinct content words of the question."""
@@ -156,13 +133,13 @@ class Overlap:
     """Distinct content words of the answer."""
 
     with_question: int
-    """Of those said, how many the question knows."""
+    """Of `said`, those that the question has too."""
 
     with_context: int
-    """Of those said, how many the question or an earlier exchange knows."""
+    """Of `said`, those that the question or an earlier exchange has too."""
 
     covered: float
-    """Share of the question's content, by weight, that the answer takes up; from 0 to 1."""
+    """Share of the question's content, by weight, that the answer has too; from 0 to 1."""
 
 
 def overlap(exchange: Exchange) -> Overlap:
@@ -182,32 +159,30 @@ def overlap(exchange: Exchange) -> Overlap:
     )
 
 
-def tells_judge(answer: str) -> bool:
-    """Whether an answer tells a judge what to say."""
-    return any(_DEMAND.search(part.lower()) for part in sentences(answer))
-
-
-def without_demands(exchange: Exchange) -> str:
-    """The answer without what tells a judge what to say; empty when it is nothing else.
-
-    Where the question is not about grades, other sentences that speak of grades go as well.
-    """
-    parts = sentences(exchange.answer)
-    kept = [part for part in parts if not _DEMAND.search(part.lower())]
-    if not _GRADES.search(normal(exchange.question)):
-        kept = [part for part in kept if not _GRADES.search(part.lower())] or kept
-    return exchange.answer if len(kept) == len(parts) else "\n".join(kept)
-
-
 def is_empty(answer: str) -> bool:
     """Whether an answer says nothing at all."""
     return _NOTHING.fullmatch(answer) is not None
 
 
-def _empty(exchange: Exchange) -> Signal | None:
-    if not is_empty(exchange.answer):
-        return None
-    return Signal(name="empty", certain=True, score=0.0, reason="The answer is empty.")
+def _rule(
+    name: str,
+    shows: Callable[[Exchange], bool],
+    *,
+    score: float,
+    reason: str,
+    wanted: re.Pattern[str] | None = None,
+    wanted_score: float = 1.0,
+) -> Rule:
+    """Make a rule for a sign that is certain, unless the question wants it."""
+
+    def rule(exchange: Exchange) -> Signal | None:
+        if not shows(exchange):
+            return None
+        if wanted is not None and wanted.search(normal(exchange.question)):
+            return Signal(name=name, certain=False, score=wanted_score, reason=reason)
+        return Signal(name=name, certain=True, score=score, reason=reason)
+
+    return rule
 
 
 def _refusal(exchange: Exchange) -> Signal | None:
@@ -238,36 +213,6 @@ def _ignorance(exchange: Exchange) -> Signal | None:
         certain=bool(curt),
         score=0.15 if curt else 0.4,
         reason="The answer only says that it does not know.",
-    )
-
-
-def _loop(exchange: Exchange) -> Signal | None:
-    if not loops(exchange.answer):
-        return None
-    wanted = wants_a_loop(exchange.question)
-    return Signal(
-        name="loop",
-        certain=not wanted,
-        score=0.7 if wanted else 0.1,
-        reason="The answer repeats itself.",
-    )
-
-
-def _echo(exchange: Exchange) -> Signal | None:
-    if not echoes(exchange):
-        return None
-    return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
-
-
-def _repetition(exchange: Exchange) -> Signal | None:
-    if not says_earlier_answer(exchange):
-        return None
-    wanted = wants_it_again(exchange.question)
-    return Signal(
-        name="repetition",
-        certain=not wanted,
-        score=0.6 if wanted else 0.25,
-        reason="The answer repeats an earlier answer to another question.",
     )
 
 
@@ -331,12 +276,31 @@ def _meets(unit: Unit, known: frozenset[str]) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    _empty,
+    _rule(
+        "empty",
+        lambda exchange: is_empty(exchange.answer),
+        score=0.0,
+        reason="The answer is empty.",
+    ),
     _refusal,
     _ignorance,
-    _loop,
-    _echo,
-    _repetition,
+    _rule(
+        "loop",
+        lambda exchange: loops(exchange.answer),
+        score=0.1,
+        reason="The answer repeats itself.",
+        wanted=WANTS_LOOP,
+        wanted_score=0.7,
+    ),
+    _rule("echo", echoes, score=0.1, reason="The answer repeats the question."),
+    _rule(
+        "repetition",
+        says_earlier_answer,
+        score=0.25,
+        reason="The answer repeats an earlier answer to another question.",
+        wanted=WANTS_AGAIN,
+        wanted_score=0.6,
+    ),
     _truncation,
     _off_topic,
 )

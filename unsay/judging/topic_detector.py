@@ -1,4 +1,4 @@
-"""Where a question stands among the topics of a thread, told from its words alone.
+"""The topic that a question belongs to, detected from its words alone.
 
 Three kinds of evidence are added up: how much of the question's content its topic already knows,
 what its wording announces (a change of subject, a reference to what was just said), and whether an
@@ -8,7 +8,7 @@ earlier topic knows it better.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -167,54 +167,50 @@ BIAS = -2.7
 class LexicalDetector:
     """A topic detector that reads words, in English and Japanese, and asks no model.
 
-    Where little speaks for a change the answer is `same`: a false `new` folds a topic that is
-    still needed.
+    In doubt the answer is `same`: a false `new` leaves a topic out that is still needed.
     """
 
     threshold: float = 0.45
-    """Probability of a change, from 0 to 1, from which on a question leaves its topic."""
+    """Probability of a change, from 0 to 1, from which a question leaves its topic."""
 
     evidence: float = 0.75
     """Weight of new words, about 1 each, below which a question cannot open a topic."""
 
     unannounced_evidence: float = 1.5
-    """The same for a question that neither asks to be told of something nor announces a change."""
+    """The same for a question that neither requests something nor announces a change."""
 
     decay: float = 0.8
-    """What a text still weighs once one more exchange has followed, from 0 to 1."""
+    """Factor on the weight of a text for each exchange after it, from 0 to 1."""
 
     back_overlap: float = 0.12
-    """Share of the question, from 0 to 1, that an earlier topic must know to be returned to."""
+    """Share of the question, from 0 to 1, that an earlier topic must have in common with it."""
 
     back_margin: float = 0.1
-    """By how much that share must exceed what the current topic knows, from 0 to 1."""
+    """By how much that share must exceed the current topic's, from 0 to 1."""
 
     back_weight: float = 2.0
     """What an earlier topic's excess of 1 adds to the log-odds of a change."""
 
     back_fade: float = 0.9
-    """What an earlier topic still weighs for each one left after it, from 0 to 1."""
+    """Factor on the share of an earlier topic for each one left after it, from 0 to 1."""
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Place a question among the topics; see `unsay.types.TopicDetector`."""
+        """Assign a question to a topic, as `unsay.types.TopicDetector` describes."""
         reading = read(question, current, others, decay=self.decay)
         rival = best_rival(reading, others, fade=self.back_fade)
         excess = max(rival.share - reading.share, 0.0) if rival else 0.0
-        changes = self.threshold <= _sigmoid(reading.log_odds + self.back_weight * excess)
+        log_odds = reading.log_odds + self.back_weight * excess
+        changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
         if rival and self._returns(reading, rival, changes=changes):
             return TopicShift(kind="back", similarity=rival.share, topic_id=rival.topic_id)
-        if changes and reading.novelty >= self._needed(reading.cues):
-            return TopicShift(kind="new", similarity=reading.share)
-        return TopicShift(kind="same", similarity=reading.share)
-
-    def _needed(self, cues: frozenset[str]) -> float:
-        """Give the weight of new words that opens a topic: what says little must say it openly."""
-        return self.evidence if cues & _ANNOUNCING else self.unannounced_evidence
+        announced = reading.cues & _ANNOUNCING
+        needed = self.evidence if announced else self.unannounced_evidence
+        is_new = changes and reading.novelty >= needed
+        return TopicShift(kind="new" if is_new else "same", similarity=reading.share)
 
     def _returns(self, reading: "Reading", rival: "Rival", *, changes: bool) -> bool:
-        """Tell whether a question takes up an earlier topic: it says so, or its words do."""
         if "return" in reading.cues and reading.share < self.back_overlap:
             return True
         clear = rival.share >= max(self.back_overlap, reading.share + self.back_margin)
@@ -223,25 +219,25 @@ class LexicalDetector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read from one question."""
+    """A question, measured against the current topic."""
 
     content: tuple[Unit, ...]
     """Its first distinct words and runs."""
 
     cues: frozenset[str]
-    """Names of the wordings found in it, keys of `CUES`."""
+    """Keys of `CUES`."""
 
     share: float
-    """How much of its content the current topic knows, from 0 to 1."""
+    """How much of the content the current topic has too, from 0 to 1."""
 
     novelty: float
-    """Weight of the content that the current topic does not know."""
+    """Weight of the content that the current topic does not have."""
 
     common: Mapping[str, int]
-    """In how many earlier topics each known word occurs."""
+    """In how many earlier topics each word occurs."""
 
     features: Mapping[str, float]
-    """The features that `WEIGHTS` weighs."""
+    """Keys of `WEIGHTS`."""
 
     @property
     def log_odds(self) -> float:
@@ -251,34 +247,38 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The earlier topic that knows a question best."""
+    """The earlier topic that has most in common with a question."""
 
     topic_id: str
-    """Its id."""
-
     share: float
-    """How much of the question it knows, from 0 to 1."""
+    """Of the question's content, from 0 to 1."""
 
 
 def read(
     question: str, current: TopicMemory, others: Sequence[TopicMemory], *, decay: float
 ) -> Reading:
-    """Read a question against what the thread knows."""
+    """Measure a question against the topics of the thread."""
     text = normal(question)
     content = tuple({unit.whole: unit for unit in units(question)}.values())[:_UNITS_READ]
-    common = _common(content, others)
+    bags = [_bag(other.texts) for other in others]
+    common = {unit.whole: sum(unit.whole in bag for bag in bags) for unit in content}
     known = {unit.whole: _known(unit, current.texts, decay) for unit in content}
     share = _share(content, {w: k / (1 + _COMMONPLACE * common[w]) for w, k in known.items()})
     novelty = sum(unit.weight * (1 - known[unit.whole]) for unit in content)
     cues = _cues(text)
+
+    def share_of(texts: tuple[str, ...]) -> float:
+        return _share(content, {unit.whole: _known(unit, texts, 1.0) for unit in content})
+
+    newest = normal(current.texts[-1]) if current.texts else ""
     features = {
         "known": share**0.5,
-        "newest": _share_of_one(content, current.texts[-1:]) ** 0.5,
-        "asked": _share_of_one(content, current.texts[-2:-1]) ** 0.5,
+        "newest": share_of(current.texts[-1:]) ** 0.5,
+        "asked": share_of(current.texts[-2:-1]) ** 0.5,
         "novelty": math.log1p(novelty),
         "fresh": float(share < _UNKNOWN and "question" in cues),
         **_form(text, cues),
-        "awaited": float(_awaits(current.texts)),
+        "awaited": float(len(newest) < _TAIL and bool(_ASKS.search(newest))),
     }
     return Reading(
         content=content, cues=cues, share=share, novelty=novelty, common=common, features=features
@@ -286,40 +286,39 @@ def read(
 
 
 def best_rival(reading: Reading, others: Sequence[TopicMemory], *, fade: float) -> Rival | None:
-    """Give the earlier topic that knows a question best; of equals the most recently left."""
+    """Return the earlier topic that has most in common; of equals the most recently left."""
     best: Rival | None = None
-    for place, other in enumerate(others):
+    for position, other in enumerate(others):
         bag = _bag(other.texts)
         known = {
             unit.whole: _match(unit, bag)
             / (1 + _COMMONPLACE * max(reading.common[unit.whole] - 1, 0))
             for unit in reading.content
         }
-        share = _share(reading.content, known) * fade**place
+        share = _share(reading.content, known) * fade**position
         if best is None or share > best.share:
             best = Rival(topic_id=other.topic_id, share=share)
     return best
 
 
 def _cues(text: str) -> frozenset[str]:
-    """Find the wordings in a text; a reference counts only if the text itself explains none."""
+    """Find the wordings in a text.
+
+    A reference counts only if it stands before the content, or closes a text that has little.
+    """
     found = {name for name, cue in CUES.items() if cue.search(text)}
     plain = _DUMMY.sub(" ", text)
     reference = CUES["reference"].search(plain)
-    if reference is None or not _points_back(plain, reference):
+    if reference is not None:
+        before = len(units(plain[: reference.start()]))
+        closes = not plain[reference.end() :].strip(" ?.!。か")
+    if reference is None or (before and not (closes and before < _ENOUGH_TO_EXPLAIN)):
         found.discard("reference")
     return frozenset(found)
 
 
-def _points_back(text: str, reference: re.Match[str]) -> bool:
-    """Tell whether a reference stands before the content, or closes a text that has little."""
-    before = len(units(text[: reference.start()]))
-    closes = not text[reference.end() :].strip(" ?.!。か")
-    return not before or (closes and before < _ENOUGH_TO_EXPLAIN)
-
-
 def _form(text: str, cues: frozenset[str]) -> dict[str, float]:
-    """Give the features of a question's wording alone."""
+    """Return the features of a question's wording alone."""
     japanese = bool(_JAPANESE.search(text))
     length = math.log1p(len(text) / (1.0 if japanese else 2.5)) / 5
     return {
@@ -331,28 +330,16 @@ def _form(text: str, cues: frozenset[str]) -> dict[str, float]:
     }
 
 
-def _awaits(texts: Sequence[str]) -> bool:
-    """Tell whether the newest text is a short one that asks the user for something."""
-    newest = normal(texts[-1]) if texts else ""
-    return len(newest) < _TAIL and bool(_ASKS.search(newest))
-
-
-def _common(content: Iterable[Unit], others: Sequence[TopicMemory]) -> dict[str, int]:
-    """Count the earlier topics in which each unit occurs."""
-    bags = [_bag(other.texts) for other in others]
-    return {unit.whole: sum(unit.whole in bag for bag in bags) for unit in content}
-
-
 @lru_cache(maxsize=128)
 def _bag(texts: tuple[str, ...]) -> Mapping[str, float]:
-    """Give the vocabulary of a topic: 1 for what several of its texts say, less for the rest."""
+    """Return the vocabulary of a topic: 1 for terms of several of its texts, less for the rest."""
     counts = Counter(term for text in texts for term in vocabulary(text))
     several = min(_SEVERAL, len(texts))
     return {term: 1.0 if count >= several else _PASSING for term, count in counts.items()}
 
 
 def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
-    """Tell how well texts know a unit, from 0 to 1; the newest text that has it decides."""
+    """Return the weight of the newest text that has a unit, from 0 to 1."""
     best = 0.0
     for age, text in enumerate(reversed(texts)):
         weight = decay ** (age // 2)
@@ -363,24 +350,14 @@ def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
 
 
 def _match(unit: Unit, bag: Mapping[str, float]) -> float:
-    """Tell how much of a unit is in a bag: all of it, or a share of its 2-grams."""
+    """Return how much of a unit is in a bag: all of it, or a share of its 2-grams."""
     if unit.whole in bag:
         return bag[unit.whole]
     pairs = [part for part in unit.parts if len(part) == _PAIR]
     return sum(bag.get(part, 0.0) for part in pairs) / len(pairs) if pairs else 0.0
 
 
-def _share_of_one(content: Sequence[Unit], texts: tuple[str, ...]) -> float:
-    """Give the share of a content that one text knows, or 0 without a text."""
-    return _share(content, {unit.whole: _known(unit, texts, 1.0) for unit in content})
-
-
 def _share(content: Sequence[Unit], known: Mapping[str, float]) -> float:
-    """Give the known share of a content; half a word is added, as one word alone is little."""
+    """Return the known share of a content; half a word is added, as one word alone is little."""
     total = sum(unit.weight for unit in content)
     return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)
-
-
-def _sigmoid(log_odds: float) -> float:
-    """Give the probability of log-odds."""
-    return 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))

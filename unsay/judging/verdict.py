@@ -1,4 +1,4 @@
-"""Verdicts: what a judge is asked, and what is believed of its reply."""
+"""Verdicts: the request to a judge, and the verdict in its reply."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,16 @@ from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Exchange, PreVerdict, Verdict
+from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
 
 EARLIER_CHARS = 600
-"""How much of one earlier message a judge is shown, from its beginning."""
+"""Characters of one earlier message that a judge is sent, from its beginning."""
 
 JUDGED_CHARS = 12_000
-"""How much of the question and of the answer a judge is shown, half from either end."""
+"""Characters of the question and of the answer that a judge is sent, half from either end."""
+
+SUMMARIZED_CHARS = 48_000
+"""Characters of the summarized messages that a judge is sent; long messages lose their middle."""
 
 REPLY_SCHEMA = {
     "title": "verdict",
@@ -28,44 +31,58 @@ REPLY_SCHEMA = {
     "required": ["score", "reason"],
     "additionalProperties": False,
 }
-"""The reply as JSON schema, for judges that can answer in a structure."""
+"""The reply as JSON schema, for judges that support structured output."""
 
 
 def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
-    """The messages that ask a judge for a verdict on one exchange.
+    """Return the messages that ask a judge for a verdict on one exchange.
 
-    What is judged stands between fences; the judge sees the new exchange and a
-    short view of the earlier ones, never the whole record.
+    The judge gets the exchange and the beginnings of a few earlier ones, never the whole transcript.
     """
     earlier = "\n".join(
         f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
         for question, answer in exchange.earlier
     )
-    question = _middle_out(exchange.question)
-    answer = _middle_out(exchange.answer)
-    fence = Fence.around(earlier, question, answer)
-    parts = [
-        *([fence.mark("earlier", earlier)] if earlier else []),
-        fence.mark("question", question),
-        fence.mark("answer", answer),
-    ]
-    request = texts.judge_request.format(material="\n".join(parts))
-    return [SystemMessage(texts.judge_system), HumanMessage(request)]
+    question, answer = _judged(exchange.question), _judged(exchange.answer)
+    parts = {"earlier": earlier, "question": question, "answer": answer}
+    return _request(texts.judge_system, texts.judge_request, parts)
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
-    """The messages that ask a judge whether a retrieved document bears on a question."""
-    shown = (_middle_out(question), _middle_out(document))
-    fence = Fence.around(*shown)
-    parts = [fence.mark("question", shown[0]), fence.mark("document", shown[1])]
-    request = texts.document_request.format(material="\n".join(parts))
-    return [SystemMessage(texts.document_system), HumanMessage(request)]
+    """Return the messages that ask a judge whether a retrieved document is relevant."""
+    parts = {"question": _judged(question), "document": _judged(document)}
+    return _request(texts.document_system, texts.document_request, parts)
+
+
+def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
+    """Return the messages that ask a judge for a verdict on a summary of `messages`."""
+    lines = [line for message in messages for line in lines_of(message)]
+    chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
+    said = "\n".join(_without_middle(line, chars, " … ") for line in lines)
+    parts = {"conversation": said, "summary": summary}
+    return _request(texts.summary_judge_system, texts.summary_judge_request, parts)
+
+
+def _judged(text: str) -> str:
+    return _without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
+
+
+def _without_middle(text: str, chars: int, mark: str) -> str:
+    half = chars // 2
+    return text if len(text) <= chars else f"{text[:half]}{mark}{text[-half:]}"
+
+
+def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
+    """Fence each part as data; `earlier` is left out where there is nothing earlier."""
+    fence = Fence.around(*parts.values())
+    marked = [fence.mark(tag, text) for tag, text in parts.items() if text or tag != "earlier"]
+    return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
 
 
 def relevance(question: str, document: str) -> PreVerdict:
-    """Whether a document bears on a question, from the words that they share.
+    """Rate the relevance of a document by the words that it shares with a question.
 
-    Never decided: a document may answer in other words.
+    The verdict is never decided: a document may answer in other words.
     """
     asked = vocabulary(question)
     if not asked:
@@ -78,19 +95,12 @@ def relevance(question: str, document: str) -> PreVerdict:
     return PreVerdict(score=0.5 + share / 2, decided=False, reason=reason)
 
 
-def _middle_out(text: str) -> str:
-    if len(text) <= JUDGED_CHARS:
-        return text
-    half = JUDGED_CHARS // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} …]\n{text[-half:]}"
-
-
 def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
-    """The verdict in a judge's reply, unscored when there is no usable score.
+    """Return the verdict in a judge's reply, unscored if the reply has no usable score.
 
     Args:
         reply: A message, a number, a mapping, an object with a score, or text.
-        quality_threshold: A score under it fails.
+        quality_threshold: A score below it fails.
     """
     read = read_reply(reply)
     if read.score is None:
@@ -98,56 +108,20 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
     return scored(read.score, read.reason, quality_threshold=quality_threshold)
 
 
-def scored(score: float, reason: str, *, quality_threshold: float) -> Verdict:
-    """A model judge's verdict from a score between 0 and 1."""
-    return Verdict(
-        outcome="failed" if score < quality_threshold else "passed",
-        score=score,
-        reason=reason,
-        source="model",
-    )
+def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
+    """Return the verdict of the local checks, its reason in the conversation's language."""
+    reason = texts.rules.get(found.reason, found.reason)
+    return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
+
+
+def scored(
+    score: float, reason: str, *, quality_threshold: float, source: Judge = "model"
+) -> Verdict:
+    """Return a verdict that passes from `quality_threshold` on."""
+    outcome: Outcome = "failed" if score < quality_threshold else "passed"
+    return Verdict(outcome=outcome, score=score, reason=reason, source=source)
 
 
 def unscored(reason: str) -> Verdict:
-    """No verdict, which changes nothing, and why."""
+    """Return a verdict without a score, which changes nothing."""
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")
-
-
-def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """The pre-judge's finding as a verdict, its reason in the conversation's language."""
-    return Verdict(
-        outcome="failed" if found.score < quality_threshold else "passed",
-        score=found.score,
-        reason=texts.rules.get(found.reason, found.reason),
-        source="prejudge",
-    )
-
-
-MATERIAL_CHARS = 48_000
-"""How much of what was said a judge is shown; of longer messages the middles are left out."""
-
-
-def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
-    """The messages that ask a judge for a verdict on one summary.
-
-    All of both is fenced; `verdicts.verdict_of` reads the reply.
-
-    Args:
-        messages: For which the summary stands, oldest first; not changed.
-        summary: As views show it.
-        texts: Of the conversation's language.
-    """
-    lines = [line for each in messages for line in lines_of(each)]
-    chars = max(SHORTEST, MATERIAL_CHARS // max(len(lines), 1))
-    said = "\n".join(_summary_middle_out(line, chars) for line in lines)
-    fence = Fence.around(said, summary)
-    parts = [fence.mark("conversation", said), fence.mark("summary", summary)]
-    request = texts.summary_judge_request.format(material="\n".join(parts))
-    return [SystemMessage(texts.summary_judge_system), HumanMessage(request)]
-
-
-def _summary_middle_out(line: str, chars: int) -> str:
-    if len(line) <= chars:
-        return line
-    half = chars // 2
-    return f"{line[:half]} … {line[-half:]}"

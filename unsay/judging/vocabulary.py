@@ -97,69 +97,58 @@ class Unit:
     """The run's 2-3-grams; empty for a word and for a run of one or two characters."""
 
     weight: float
-    """How much it tells: 1 for a word, 0.5 for one of at most two letters, more for a compound."""
+    """1 for a word, 0.5 for one of at most two letters, more for a compound."""
 
 
 @lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
-    """Give a lower-case word without its commonest English ending."""
+    """Return a lower-case word without its commonest English ending."""
     if not word.isascii() or word.endswith(_KEEPS):
         return word
     for ending, instead in _SUFFIXES.items():
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            return _undoubled(word[: -len(ending)] + instead)
+            word = word[: -len(ending)] + instead
+            # `plann` becomes `plan`, but `call` stays.
+            doubled = len(word) > _SHORTEST_STEM and word[-1] == word[-2]
+            return word[:-1] if doubled and word[-1] not in "aeiouls" else word
     return word
-
-
-def _undoubled(word: str) -> str:
-    """Give `plann` as `plan`, but `call` as it is."""
-    doubled = len(word) > _SHORTEST_STEM and word[-1] == word[-2] and word[-1] not in "aeiouls"
-    return word[:-1] if doubled else word
 
 
 _STOP_STEMS = frozenset(map(stem, STOP_WORDS))
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Give the terms of a text in order, repeated as often as they occur.
+    """Return the terms of a text in order: stems of words, and runs with their 2-3-grams.
 
-    Args:
-        text: In any language; only its two ends count beyond `TEXT_LIMIT`.
-
-    Returns:
-        Stems of words, and runs of kanji and katakana with their 2-3-grams.
+    Terms are repeated as often as they occur; beyond `TEXT_LIMIT` only the two ends count.
     """
     return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
 
 
 @lru_cache(maxsize=256)
 def vocabulary(text: str) -> frozenset[str]:
-    """Give the distinct terms of a text; the newest few hundred texts are remembered."""
+    """Return the distinct terms of a text."""
     return frozenset(terms(text))
 
 
 @lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
-    """Give the words and runs of a text in order, without the ubiquitous ones."""
-    found = (_unit(match) for match in _TOKENS.finditer(normal(text)))
+    """Return the words and runs of a text in order, without the ubiquitous ones."""
+    found = []
+    for match in _TOKENS.finditer(normal(text)):
+        token = match.group()
+        if match.lastgroup == "word":
+            found.append(_word(token))
+        elif token not in STOP_RUNS and token.strip("ー"):
+            found.append(_run(token, katakana=match.lastgroup == "katakana"))
     return tuple(unit for unit in found if unit is not None)
 
 
 def normal(text: str) -> str:
-    """Give the two ends of a text in NFKC, lower case and with plain apostrophes."""
+    """Return the two ends of a text in NFKC, lower case and with plain apostrophes."""
     if len(text) > TEXT_LIMIT:
         text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
     return unicodedata.normalize("NFKC", text).lower().replace("’", "'")
-
-
-def _unit(match: re.Match[str]) -> Unit | None:
-    """Make a unit of a token, or nothing of a ubiquitous one."""
-    token = match.group()
-    if match.lastgroup == "word":
-        return _word(token)
-    if token in STOP_RUNS or not token.strip("ー"):
-        return None
-    return _run(token, katakana=match.lastgroup == "katakana")
 
 
 @lru_cache(maxsize=8_192)
@@ -258,16 +247,13 @@ def stops_short(answer: str, *, enough: int = CUT_WIDTH) -> bool:
     if not lines or width(answer) < DANGLING_WIDTH:
         return False
     last = lines[-1]
-    if last.count("**") % 2 or _UNFINISHED.search(last) or _unclosed_formula(answer):
+    formula = any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
+    if last.count("**") % 2 or _UNFINISHED.search(last) or formula:
         return True
     dangles = _DANGLING.search(last[-_TAIL:].lower()) is not None
     if not dangles and (_ends(last) or width(answer) < enough):
         return False
     return _others_end(last, lines[:-1], otherwise=dangles or len(sentences(last)) > 1)
-
-
-def _unclosed_formula(answer: str) -> bool:
-    return any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
