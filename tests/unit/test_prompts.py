@@ -31,11 +31,11 @@ RAW = {name for name in NAMES if name.endswith("_system")}
 
 
 def promised() -> dict[str, set[str]]:
-    """The placeholders that each field's sentence names."""
+    """The placeholders that each field's sentence names; one without a sentence has none."""
     body = ast.parse(inspect.getsource(Texts)).body[0].body  # type: ignore[attr-defined]
-    pairs = pairwise(body)
+    pairs = pairwise([*body, ast.Pass()])
     return {
-        field.target.id: set(re.findall(r"\{(\w+)\}", sentence.value.value))
+        field.target.id: set(re.findall(r"\{(\w+)\}", ast.unparse(sentence)))
         for field, sentence in pairs
         if isinstance(field, ast.AnnAssign)
     }

@@ -47,24 +47,21 @@ class Fence:
         </said>
         </recalled key="k">
         """
-        parts = [
-            f'<said by="{_name(by)}">\n{_TAGS.sub("&lt;", text)}\n</said>' for by, text in said
-        ]
+        parts = []
+        for by, text in said:
+            # A name must not end the tag that it is in.
+            name = " ".join(by.split()).replace('"', "'").replace("<", "(").replace(">", ")")
+            parts.append(f'<said by="{name}">\n{_TAGS.sub("&lt;", text)}\n</said>')
         return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
 
 
-def _name(text: str) -> str:
-    """A name that cannot end the tag that it stands in."""
-    return " ".join(text.split()).replace('"', "'").replace("<", "(").replace(">", ")")
-
-
 def texts(language: Language) -> Texts:
-    """The catalogue in one language."""
+    """Return the catalogue in one language."""
     return JAPANESE if language == "ja" else ENGLISH
 
 
 def readable(texts: Texts) -> Texts:
-    """The catalogue for a model that has the tool which reads results: they say how to get the rest."""
+    """Return the catalogue for a model with the tool that reads tool results."""
     return replace(
         texts,
         result_truncated=texts.result_truncated_here,

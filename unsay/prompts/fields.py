@@ -9,22 +9,22 @@ class Texts:
     """All texts in one language; braces are filled by `str.format`."""
 
     judge_system: str
-    """Tells a judge what to weigh, that fenced text is data, and how to reply."""
+    """Tells a judge what to grade, that fenced text is data, and how to reply."""
 
     judge_request: str
-    """Asks for the verdict; `{material}` is fenced."""
+    """`{material}` is fenced."""
 
     document_system: str
-    """Tells a judge to weigh whether a retrieved document helps to answer a question."""
+    """The same for a retrieved document: does it help to answer the question?"""
 
     document_request: str
-    """Asks for that verdict; `{material}` is fenced."""
+    """`{material}` is fenced."""
 
     summary_judge_system: str
-    """Tells a judge to weigh whether a summary tells what was said, and how to reply."""
+    """The same for a summary: is it true to the messages?"""
 
     summary_judge_request: str
-    """Asks for that verdict; `{material}` is fenced."""
+    """`{material}` is fenced."""
 
     document: str
     """Hands a retrieved document to the answering model; `{document}` is fenced."""
@@ -39,10 +39,8 @@ class Texts:
     """Ends a question, and hands over what this attempt is told beside it, as `{hints}`."""
 
     summary_system: str
-    """Tells a summarizer what to keep."""
-
     summary_request: str
-    """Asks for the summary; `{material}` is fenced."""
+    """`{material}` is fenced."""
 
     summary_heading: str
     """Stands over the folded topics' summaries in a view."""
@@ -90,21 +88,19 @@ class Texts:
     """One message of it; `{turn}`, `{speaker}`, `{words}`, `{why}`."""
 
     recalled_none: str
-    """Notice when nothing bears on the words; `{words}`."""
+    """Notice when nothing is relevant; `{words}`."""
 
     recall_reasons: Mapping[str, str]
-    """By `recall.Why`, in words; those of the question are `{words}`."""
+    """By `recall.Why`; `{words}` are those of the question."""
 
     local_summary: str
     """A summary made without a model; `{questions}` are the user's own."""
 
     title_system: str
-    """Asks a model for a thread's title."""
-
     retry: str
-    """Tells the next attempt why the last was taken back; `{attempt}`, `{reasons}`.
+    """Tells the next attempt why the last was rejected; `{attempt}`, `{reasons}`.
 
-    Its line with the attempt's number is read by `unsay.testing`.
+    `unsay.testing` reads its line with the number of the attempt.
     """
 
     retry_context: str
@@ -123,8 +119,6 @@ class Texts:
     """Notice after a redo; `{turns}`, `{removed}`, `{restored}`."""
 
     at_start: str
-    """Names the empty beginning of a thread."""
-
     at_checkpoint: str
     """Names a checkpoint; `{name}`."""
 
@@ -135,8 +129,6 @@ class Texts:
     """Notice after a checkpoint by order; `{name}`."""
 
     no_checkpoints: str
-    """Notice when there is none."""
-
     checkpoint_line: str
     """One line of the list; `{id}`, `{name}`, `{score}`, `{topic}`, `{turn}`."""
 
@@ -156,62 +148,44 @@ class Texts:
     """One line of what is forgotten; `{id}`, `{kind}`, `{words}`, `{reason}`."""
 
     no_forgotten: str
-    """Notice when nothing is forgotten."""
-
     pinned_mark: str
-    """Stands in the timeline behind a turn that is pinned."""
-
     forgotten_mark: str
-    """Stands in the timeline behind a turn that is forgotten."""
-
     no_turns: str
-    """Notice when nothing has been said."""
-
     tokens_window: str
     """Stands over who used the window at a call; `{used}`, `{window}`, `{share}`."""
 
     tokens_used: str
-    """The same where nobody knows how large the window is; `{used}`."""
+    """The same for a window of unknown size; `{used}`."""
 
     tokens_unknown: str
-    """In its place where no call tells who used the window."""
-
     tokens_spent: str
     """Stands over what was spent; `{total}`."""
 
     tokens_least: str
-    """The same where not all was looked at; `{total}`."""
+    """The same if only a part was counted; `{total}`."""
 
     tokens_flow: str
-    """Of one purpose; `{input}`, `{cached}`, `{output}`."""
+    """One purpose; `{input}`, `{cached}`, `{output}`."""
 
     tokens_cost: str
     """Follows where prices are known; `{cost}`."""
 
     tokens_budget: str
-    """Of a budget; `{used}`, `{limit}`, `{share}`."""
+    """One budget; `{used}`, `{limit}`, `{share}`."""
 
     tokens_names: Mapping[str, str]
-    """What a person calls the parts of a window, the purposes and the layers of budgets."""
+    """Names of the parts of a window, the purposes and the budgets."""
 
     refused: str
-    """Notice when an order cannot be carried out; `{reason}`."""
+    """Notice when a command cannot be carried out; `{reason}`."""
 
     declined: str
-    """Notice when a person said no to a call over a budget."""
-
     no_answer: str
-    """Notice when a person rejected every draft."""
-
     rules: Mapping[str, str]
-    """What the local rules say, by their English sentence; a sentence that is missing stays."""
+    """Reasons of the local checks by their English sentence; a missing one stays English."""
 
     opening: str
-    """The user's first words in a view that would else begin with the assistant."""
-
     interrupted_tool: str
-    """The result of a tool call that nothing answered."""
-
     ask_person: str
     """Describes the drafts to the person who decides; `{reasons}`."""
 
@@ -219,16 +193,16 @@ class Texts:
     """Asks a person whether a call may go over budgets; `{limits}`."""
 
     ask_undo: str
-    """Asks a person whether what a tool did is taken back; `{call}`."""
+    """Asks a person whether to undo what a tool did; `{call}`."""
 
     effects_undone: str
-    """Part of a notice: what tools did and was taken back; `{calls}`."""
+    """Part of a notice: tool calls that were undone; `{calls}`."""
 
     effects_left: str
-    """Part of a notice: what tools did and stands; `{calls}`."""
+    """Part of a notice: tool calls that were not undone; `{calls}`."""
 
     effects_unknown: str
-    """Part of a notice: what a crash interrupted while it was taken back; `{calls}`."""
+    """Part of a notice: tool calls whose undoing a crash interrupted; `{calls}`."""
 
     effects_returned: str
-    """Part of a notice: what stands on the record again, but not in the world; `{calls}`."""
+    """Part of a notice: calls in the transcript again, but still undone in the world; `{calls}`."""
