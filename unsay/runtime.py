@@ -1,4 +1,4 @@
-"""The live objects that nodes are given."""
+"""Runtime: the services of a compiled graph, and the scope of one step."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from unsay.context.strategy import Strategy
 from unsay.effects import Call
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import Stamp
-from unsay.history.branch import Change, cuts_namespace, pack
+from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.run import run_id_of
 from unsay.judging.verdict import REPLY_SCHEMA
@@ -32,12 +32,11 @@ from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
 from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.settings import Context, Settings, context_of
-from unsay.storage.items import get_item, put_item
 from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.types import Cut, Event, Language, Owed, Provider, TopicDetector
+from unsay.types import Event, Language, Owed, Provider, TopicDetector
 
 Happening = Callable[[Stamp], Sequence[Event]]
 """Makes the events of one thing that happened, once their place in the ledger is known."""
@@ -45,25 +44,25 @@ Happening = Callable[[Stamp], Sequence[Event]]
 
 @dataclass(slots=True)
 class Journal:
-    """What one step did, in order."""
+    """What one step did, in order, for the event log and the compensations."""
 
     happenings: list[Happening] = field(default_factory=list)
-    """What the ledger must tell of the record that the step began with."""
+    """Events about the transcript that the step began with."""
 
     afterwards: list[Happening] = field(default_factory=list)
-    """What it must tell once the step's own messages are on the record."""
+    """Events that follow those of the step's own messages."""
 
     returned: set[str] = field(default_factory=set)
-    """Ids of messages that the step put back: the ledger has their words."""
+    """Ids of messages that the step put back: the event log has them already."""
 
     changes: list[Change] = field(default_factory=list)
-    """What the step did to the record: calls of tools may have to be taken back for it."""
+    """Changes of the transcript, for which calls of tools may have to be taken back."""
 
     owed: list[Owed] = field(default_factory=list)
-    """The calls that the step took off the record or put back, once they are in their journal."""
+    """Calls to take back that are in the journal of compensations."""
 
     spent: dict[str, Tally] = field(default_factory=dict)
-    """By purpose what the step's calls beside the answer used."""
+    """By purpose, what model calls beside the answer used."""
 
 
 Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
@@ -83,11 +82,11 @@ QUIET = "nostream"
 
 
 class Sole(Protocol):
-    """What there is one of in a graph, such as the waiting line before its models."""
+    """A class with one instance in each graph, such as the queue before its models."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The one that the settings describe."""
+        """Make it from the graph's settings."""
         ...
 
 
@@ -99,10 +98,10 @@ class Services:
     """What one compiled graph works with; models are made when first needed."""
 
     settings: Settings
-    """From all sources; a run may override some of them."""
+    """A run may override some of them."""
 
     model_like: ModelLike | None
-    """As the caller gave it; `None` takes `settings.model`."""
+    """`None` takes `settings.model`."""
 
     judge_like: ModelLike | None
     """`None` takes `settings.judge_model`, else the answering model if it is a chat model."""
@@ -114,22 +113,19 @@ class Services:
     """`None` takes `settings.title_model`, else the first question's words."""
 
     detector: TopicDetector
-    """Follows the topics."""
 
     clock: Callable[[], datetime]
-    """Aware, in UTC."""
+    """Gives aware times in UTC."""
 
     tools: Sequence[BaseTool] = ()
-    """What the model may call while it answers."""
 
     tool_loop: Runnable[Any, Any] | None = None
     """The graph in which model and tools take turns; `None` without tools."""
 
     reminders: Sequence[Reminder] = ()
-    """What views are reminded of."""
 
     strategy: Strategy | None = None
-    """Decides what views leave out; `None` takes the one that the settings name."""
+    """`None` takes the one that the settings name."""
 
     embeddings: Embeddings | None = None
     """By which recall finds meaning; `None` goes by words alone."""
@@ -138,11 +134,11 @@ class Services:
     """What calls taught about the models, for example that the judge refuses structure."""
 
     shared: dict[type[Any], Any] = field(default_factory=dict, compare=False, repr=False)
-    """What nodes on higher floors share between their calls, by kind; see `sole`."""
+    """The instances that `sole` made, by class."""
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """What answers.
+        """The model, agent or graph that answers.
 
         Raises:
             MissingModelError: None was given and none is configured.
@@ -206,7 +202,7 @@ class Services:
 
     @cached_property
     def judge(self) -> Runnable[Any, Any] | None:
-        """What judges; `None` when only the pre-judge can."""
+        """The judge; `None` when only the local rules can judge."""
         chosen = self.judge_like or self.settings.judge_model
         if chosen is not None:
             return resolve_model(chosen, self.settings)
@@ -224,20 +220,21 @@ class Services:
 
     @cached_property
     def summarizer(self) -> Runnable[Any, Any] | None:
-        """What summarizes a topic that was left; `None` for the local summary."""
-        chosen = self.summarizer_like or self.settings.summarizer_model
-        return None if chosen is None else resolve_model(chosen, self.settings)
+        """The model that summarizes topics; `None` for the local summary."""
+        return self._resolved(self.summarizer_like or self.settings.summarizer_model)
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:
-        """What names threads; `None` for the first question's words."""
-        chosen = self.title_like or self.settings.title_model
+        """The model that names threads; `None` for the first question's words."""
+        return self._resolved(self.title_like or self.settings.title_model)
+
+    def _resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
         return None if chosen is None else resolve_model(chosen, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What one step may use: a node during a run, or an order from outside."""
+    """What one step may use: a node during a run, or an operation outside of one."""
 
     services: Services
     settings: Settings
@@ -248,32 +245,30 @@ class Scope:
     thread_id: str | None
     emit: Callable[[dict[str, Any]], None]
     run_id: str | None = None
-    """Of the run under way; `None` for an order from outside."""
+    """`None` for an operation outside of a run."""
 
     named: bool = False
     """Whether the host gave the run its id."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    """The host's words, kept with the run and its events."""
+    """The host's labels, kept with the run and its events."""
 
     parent_run_id: str | None = None
-    """The run that started this one."""
 
     journal: Journal = field(default_factory=Journal)
-    """What this step did, for the ledger; written when the step returns."""
+    """Written when the step returns."""
 
     in_graph: bool = False
     """Whether a node runs: it may stop and ask a person."""
 
     is_reader: bool = False
-    """Whether it belongs to one who does not hold the thread's lock, and so may write nothing."""
+    """Whether the thread's lock is not held, so that nothing may be written."""
 
     task_id: str = "task"
-    """The topic under way, on whose budget calls go."""
+    """The current topic, on whose budget calls go."""
 
     confirm: Callable[[Compensation], bool] | None = None
-    """Says for an order from outside whether a call may be taken back that a person must confirm;
-    `None` refuses the order."""
+    """Confirms calls to take back, outside of a run; `None` refuses those that need it."""
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
@@ -330,7 +325,7 @@ class Scope:
         return self.off_loop(lambda: getattr(self.services, part))
 
     def off_loop(self, work: Callable[[], Any]) -> Call:
-        """A call of our own that may read files, as making a model does."""
+        """A call of our own that may block, such as making a model, which reads files."""
         return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
     def ask(
@@ -347,13 +342,13 @@ class Scope:
         """A call of a model, judge, agent or graph.
 
         Args:
-            runnable: What is called.
-            value: What it is given.
+            runnable: Is called.
+            value: Its input.
             quiet: Whether its tokens must not reach the user.
             aside: Whether it is a call beside the answer, such as a judge's.
             timeout_seconds: After it a `TimeoutError`; `None` waits for ever.
             configurable: More for the call's configuration.
-            witness: Sees everything inside the call.
+            witness: Receives the callbacks of everything inside the call.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.
@@ -377,24 +372,12 @@ class Scope:
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """Whatever runs inside knows that this run started it."""
+        """Name this run as the parent of runs inside."""
         token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
         try:
             yield
         finally:
             PARENT_RUN.reset(token)
-
-    def keep_cut(self, cut: Cut) -> Call | None:
-        """A call that puts a cut into the store; `None` where there is no store."""
-        if self.store is None or self.thread_id is None:
-            return None
-        return put_item(self.store, cuts_namespace(self.thread_id), cut["id"], pack(cut))
-
-    def fetch_cut(self, cut_id: str) -> Call | None:
-        """A call that gets a cut's `Item` from the store; `None` where there is no store."""
-        if self.store is None or self.thread_id is None:
-            return None
-        return get_item(self.store, cuts_namespace(self.thread_id), cut_id)
 
 
 def with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:

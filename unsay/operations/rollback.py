@@ -13,6 +13,8 @@ from unsay.history.branch import (
     Label,
     Line,
     add_reference,
+    cuts_namespace,
+    pack,
     put_back,
     reference,
     take_back,
@@ -27,7 +29,7 @@ from unsay.operations.record_events import log_fold, log_move, log_unfold
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.items import thread_namespace
+from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, make_page
 from unsay.types import Cut, CutRef, Note, Offloaded, Operation, Undone, Unfolded
 
@@ -84,11 +86,11 @@ def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list
     cut = change.cut
     if not cut["messages"] and not cut["drafts"]:
         return list(refs)
-    call = scope.keep_cut(cut)
-    if call is not None:
-        yield call
+    if scope.address is not None:
+        store, thread_id = scope.address
+        yield put_item(store, cuts_namespace(thread_id), cut["id"], pack(cut))
         yield from forward(dict.fromkeys(answers_in(cut["messages"]), cut["id"]), scope)
-    return add_reference(refs, reference(cut, inline=call is None))
+    return add_reference(refs, reference(cut, inline=scope.address is None))
 
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
@@ -106,8 +108,10 @@ def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Step
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
     cuts: list[Cut] = []
     for name in ids:
-        call = None if name in inline else scope.fetch_cut(name)
-        item = None if call is None else (yield call)
+        item = None
+        if name not in inline and scope.address is not None:
+            store, thread_id = scope.address
+            item = yield get_item(store, cuts_namespace(thread_id), name)
         cut = inline.get(name) if item is None else unpack(item.value)
         if cut is None:
             raise ConflictError(
