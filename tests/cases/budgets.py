@@ -21,7 +21,6 @@ from unsay.budget.limits import (
     allotment,
     check,
     delay_ms,
-    is_active,
     pressure,
 )
 from unsay.effects import drive
@@ -96,7 +95,7 @@ def _state(found: Check, params: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "can_proceed": found.outcome != "refused",
         "require_approval": found.outcome == "ask",
-        "backpressure_active": is_active(found.usage, steps),
+        "backpressure_active": delay_ms(found.usage, steps) > 0,
         "delay_ms": delay_ms(found.usage, steps),
         "backpressure_delay_ms": delay_ms(found.usage, steps),
         "pressure_level": pressure(found.usage),

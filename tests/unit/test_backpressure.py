@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.limits import Pressure, Step, delay_ms, is_active, pressure
+from unsay.budget.limits import Pressure, Step, delay_ms, pressure
 from unsay.settings import BACKPRESSURE
 
 USAGES = st.floats(0, 3)
@@ -36,23 +36,22 @@ STEPS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 10_000)), max_size=6)
 def test_a_call_waits_the_longer_the_fuller_its_budget_is(usage: float, delay: int) -> None:
     """Each step holds from its share on."""
     assert delay == delay_ms(usage)
-    assert (delay > 0) == is_active(usage)
 
 
 @pytest.mark.parametrize(
-    ("steps", "usage", "delay", "active"),
+    ("steps", "usage", "delay"),
     [
-        pytest.param([], 1.0, 0, False, id="no steps"),
-        pytest.param([(0.5, 20)], 0.5, 20, True, id="an earlier step"),
-        pytest.param([(0.5, 20)], 0.49, 0, False, id="before it"),
-        pytest.param([(1.0, 9), (0.5, 3)], 0.6, 3, True, id="in another order"),
-        pytest.param([(0.5, 0)], 0.7, 0, True, id="a step that does not wait"),
-        pytest.param([(0.0, 7)], 0.0, 7, True, id="always"),
+        pytest.param([], 1.0, 0, id="no steps"),
+        pytest.param([(0.5, 20)], 0.5, 20, id="an earlier step"),
+        pytest.param([(0.5, 20)], 0.49, 0, id="before it"),
+        pytest.param([(1.0, 9), (0.5, 3)], 0.6, 3, id="in another order"),
+        pytest.param([(0.5, 0)], 0.7, 0, id="a step that does not wait"),
+        pytest.param([(0.0, 7)], 0.0, 7, id="always"),
     ],
 )
-def test_the_steps_can_be_others(steps: list[Step], usage: float, delay: int, active: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_the_steps_can_be_others(steps: list[Step], usage: float, delay: int) -> None:
     """Between a lowered first step and the next the first one's delay holds, not none."""
-    assert (delay, active) == (delay_ms(usage, steps), is_active(usage, steps))
+    assert delay == delay_ms(usage, steps)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +76,12 @@ def test_the_pressure_has_a_word(usage: float, level: Pressure) -> None:
 def test_a_fuller_budget_never_waits_less(low: float, more: float, steps: list[Step]) -> None:
     """Whatever the steps and their order."""
     assert delay_ms(low, steps) <= delay_ms(low + more, steps)
-    assert is_active(low, steps) <= is_active(low + more, steps)
 
 
 @given(usage=USAGES, steps=STEPS)
 def test_a_wait_is_one_of_the_steps(usage: float, steps: list[Step]) -> None:
     """And none is longer than the longest."""
     assert delay_ms(usage, steps) in {0, *(delay for _, delay in steps)}
-    assert 0 == delay_ms(usage) or is_active(usage)
 
 
 def test_the_steps_rise() -> None:

@@ -99,8 +99,11 @@ def account_of(book: Book, layer: Layer, place: Place) -> Account:
 
 def used_of(book: Book, layer: Layer, place: Place) -> Amount:
     """What a layer has spent, with what calls that are under way may come to."""
-    account = account_of(book, layer, place)
-    holds = [hold for hold in book["holds"] if _goes_to(hold, layer, place)]
+    account, holds = account_of(book, layer, place), book["holds"]
+    if layer != "session":
+        holds = [hold for hold in holds if hold["task_id"] == place.task_id]
+    if layer == "agent":
+        holds = [hold for hold in holds if hold["agent_id"] == place.agent_id]
     return Amount(
         tokens=account["tokens"] + sum(hold["tokens"] for hold in holds),
         micros=account["micros"] + sum(hold["micros"] for hold in holds),
@@ -122,8 +125,7 @@ def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
 def held(book: Book, key: str) -> Amount:
     """What a call that is under way may come to; nothing where there is none."""
     found = (each for each in book["holds"] if each["key"] == key)
-    each = next(found, None)
-    return Amount() if each is None else Amount(tokens=each["tokens"], micros=each["micros"])
+    return next((Amount(tokens=each["tokens"], micros=each["micros"]) for each in found), Amount())
 
 
 def release(book: Book, key: str) -> Book:
@@ -134,13 +136,9 @@ def release(book: Book, key: str) -> Book:
 def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
     """The book with what a call did come to, in the place of what was held for it.
 
-    Money that is spent is booked, whatever the limits say: they bind the next call.
-
-    Args:
-        book: Of the session; the call need not have been held.
-        amount: As the model reported it.
-        key: Of the call: a second booking under it changes nothing.
-        place: On whose account it goes; a held call goes where it was held.
+    Money that is spent is booked, whatever the limits say: they bind the next call. The call need not
+    have been held; a held call is booked where it was held, whatever the place. A second booking
+    under its key changes nothing.
     """
     if key in book["keys"]:
         return book
@@ -189,13 +187,6 @@ def _task(book: Book, place: Place) -> TaskAccount:
 def _agent(task: TaskAccount, place: Place) -> Account:
     found = next((each for each in task["agents"] if each["account_id"] == place.agent_id), None)
     return found or _account(place.agent_id)
-
-
-def _goes_to(held: Hold, layer: Layer, place: Place) -> bool:
-    if layer == "session":
-        return True
-    same_task = held["task_id"] == place.task_id
-    return same_task and (layer == "task" or held["agent_id"] == place.agent_id)
 
 
 def _grown(account: _A, amount: Amount) -> _A:

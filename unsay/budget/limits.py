@@ -1,8 +1,7 @@
 """What a session, a task and an agent may spend, and whether a call has room.
 
 Checking and booking are one step, so that of two calls that come at the same time the second
-finds what the first has taken; whoever keeps a book that several callers share makes that step
-undivided (`nodes.account`).
+finds what the first has taken; `unsay.llm.usage_account` makes that step atomic.
 
 Source:
     Zhang 2026, chapter 7.5 (three layers, three modes, a warning at 80 %).
@@ -42,7 +41,8 @@ PRIORITIES: Mapping[str, float] = MappingProxyType(
 """By how much an agent's priority widens its budget. Source: Shannon, budget manager."""
 
 
-_SETTING: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
+_UNITS: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
+"""By unit, how its settings end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,6 @@ class Limit:
     """The most that one layer may spend; `None` is no limit."""
 
     tokens: int | None = None
-    """Of all kinds."""
 
     micros: int | None = None
     """Cost in millionths of the prices' currency."""
@@ -68,7 +67,6 @@ class Limits:
     """What the three layers may spend, and what happens when one has spent it."""
 
     session: Limit = Limit()
-    """Of the whole conversation."""
 
     task: Limit = Limit()
     """Of each task; it starts anew with the next."""
@@ -93,16 +91,13 @@ class Gauge:
     """Where one limit of one layer stands once a call is made."""
 
     layer: Layer
-    """Whose."""
 
     unit: Unit
-    """What is limited."""
 
     used: int
     """Before the call, with what other calls hold."""
 
     asked: int
-    """By the call."""
 
     limit: int
     """With a person's extensions."""
@@ -156,7 +151,6 @@ class Reservation:
     """As it was where the call was not granted, or is in it already."""
 
     check: Check
-    """What was found."""
 
     known: bool = False
     """Whether the key was in the book already: nothing was booked a second time."""
@@ -182,14 +176,19 @@ def limits_of(settings: Settings) -> Limits:
 def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
     """Whether a call has room; nothing is booked.
 
-    Args:
-        book: Of the session.
-        limits: Of the run.
-        amount: The most that the call may come to: its prompt and the longest reply.
-        place: On whose account it goes.
+    `amount` is the most that the call may come to: its prompt and the longest reply.
     """
     gauges = tuple(
-        gauge for layer in LAYERS for gauge in _gauges(book, limits.of(layer), layer, amount, place)
+        Gauge(
+            layer=layer,
+            unit=unit,
+            used=getattr(used_of(book, layer, place), unit),
+            asked=getattr(amount, unit),
+            limit=most * account_of(book, layer, place)["times"],
+        )
+        for layer in LAYERS
+        for unit in _UNITS
+        if (most := getattr(limits.of(layer), unit)) is not None
     )
     over = any(gauge.is_exceeded for gauge in gauges)
     outcomes: dict[BudgetMode, Outcome] = {"hard": "refused", "ask": "ask", "soft": "granted"}
@@ -203,12 +202,8 @@ def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
 def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Place) -> Reservation:
     """Check a call and, if it is granted, hold what it may come to: one step.
 
-    Args:
-        book: Of the session.
-        limits: Of the run.
-        amount: As `check` wants it. A hard limit holds as far as no call comes to more than this.
-        key: Of the call, the same when it is made again after a crash: it is held once.
-        place: On whose account it goes.
+    A hard limit holds as far as no call comes to more than `amount`. A call with the same key, made
+    again after a crash, is held once.
     """
     if knows(book, key):
         found = check(release(book, key), limits, held(book, key), place=place)
@@ -224,12 +219,6 @@ def extend(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Book:
 
     A task's and an agent's extension end with the task. The call itself is not booked: it is
     reserved again, and then has room.
-
-    Args:
-        book: In which the call had no room.
-        limits: As it was checked with.
-        amount: As it was checked with.
-        place: As it was checked with.
     """
     times: dict[Layer, int] = {}
     for gauge in check(book, limits, amount, place=place).exceeded:
@@ -247,7 +236,7 @@ def demand(found: Check) -> None:
     """
     if found.outcome != "refused":
         return
-    names = sorted({f"{each.layer}_budget_{_SETTING[each.unit]}" for each in found.exceeded})
+    names = sorted({f"{each.layer}_budget_{_UNITS[each.unit]}" for each in found.exceeded})
     raise BudgetExceededError(
         f"The model was not asked: {'; '.join(map(str, found.exceeded))}. Raise "
         f"{' and '.join(names)}, set budget_mode to 'ask' or 'soft', or begin a new "
@@ -264,25 +253,6 @@ def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIE
     return int(tokens * table.get(priority, 1.0))
 
 
-def _gauges(book: Book, limit: Limit, layer: Layer, amount: Amount, place: Place) -> list[Gauge]:
-    used = used_of(book, layer, place)
-    units: tuple[tuple[Unit, int | None], ...] = (
-        ("tokens", limit.tokens),
-        ("micros", limit.micros),
-    )
-    return [
-        Gauge(
-            layer=layer,
-            unit=unit,
-            used=getattr(used, unit),
-            asked=getattr(amount, unit),
-            limit=most * account_of(book, layer, place)["times"],
-        )
-        for unit, most in units
-        if most is not None
-    ]
-
-
 Pressure = Literal["low", "medium", "high", "critical"]
 
 
@@ -295,23 +265,13 @@ _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high")
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """How long a call waits.
+    """How many milliseconds a call waits: the longest of the steps at or under the usage, else 0.
 
     Args:
-        usage: The share of the budget that is taken once the call is made; over 1 where it is
-            exceeded.
-        steps: In any order; each holds from its share on, that share included. Of those that
-            hold the longest counts.
-
-    Returns:
-        In milliseconds; 0 under the first step, and without steps.
+        usage: The share of the budget that is used once the call is made; over 1 where it is exceeded.
+        steps: In any order; each holds from its share on, that share included.
     """
     return max((delay for share, delay in steps if usage >= share), default=0)
-
-
-def is_active(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> bool:
-    """Whether any step holds, even one that does not wait."""
-    return any(usage >= share for share, _ in steps)
 
 
 def pressure(usage: float) -> Pressure:

@@ -14,7 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import Runnable
 
 from unsay.budget.accounts import LAYERS, Place
-from unsay.budget.limits import Check, Limits, delay_ms, limits_of
+from unsay.budget.limits import Check, Limits, delay_ms, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps
 from unsay.errors import BudgetDeclinedError
@@ -199,7 +199,8 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         scope.tell("budget_warning", text=told, usage=check.usage, limits=limits)
     delay = delay_ms(check.usage, scope.settings.backpressure)
     if delay:
-        scope.tell("backpressure", delay_ms=delay, usage=check.usage)
+        level = pressure(check.usage)
+        scope.tell("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
         yield pause(delay)
     try:
         reply = yield from _asked(request, models)
