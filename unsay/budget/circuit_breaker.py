@@ -17,7 +17,7 @@ class CircuitPolicy:
     """When a circuit opens and how it closes."""
 
     failures: int = 5
-    """This many failures in a row open it."""
+    """How many failures in a row open it."""
 
     reset_seconds: float = 60.0
     """After so long an open circuit lets probes through."""
@@ -43,7 +43,6 @@ class Circuit:
     """What is known of one model's failures; new ones are closed."""
 
     policy: CircuitPolicy
-    """Never changes."""
 
     failures: int = 0
     """In a row, while it is closed."""
@@ -78,7 +77,10 @@ class Circuit:
         state = self.state(now)
         if state == "closed":
             return Admission(circuit=self, admitted=True, period=self.period)
-        circuit = self._without_lost_probes(now)
+        circuit = self
+        lost = self.probed_at is not None and now - self.probed_at >= self.policy.reset_seconds
+        if lost and self.probes > self.answers:
+            circuit = replace(self, probes=self.answers, period=self.period + 1)
         if state == "open" or circuit.probes >= self.policy.probes:
             return Admission(circuit=circuit, admitted=False, period=circuit.period)
         probing = replace(circuit, probes=circuit.probes + 1, probed_at=now)
@@ -87,9 +89,7 @@ class Circuit:
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
         """The circuit after an answer: closed, or closer to it.
 
-        Args:
-            now: By the caller's clock.
-            period: As the call's admission said; `None` is the present one.
+        `period` is that of the call's admission; `None` is the present one.
         """
         if self._is_stale(period) or self.state(now) == "open":
             return self
@@ -121,22 +121,14 @@ class Circuit:
     def _is_stale(self, period: int | None) -> bool:
         return period is not None and period != self.period
 
-    def _without_lost_probes(self, now: float) -> "Circuit":
-        lost = self.probed_at is not None and now - self.probed_at >= self.policy.reset_seconds
-        if not lost or self.probes <= self.answers:
-            return self
-        return replace(self, probes=self.answers, period=self.period + 1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """What a circuit says to a call that wants to be made."""
 
     circuit: Circuit
-    """With the call in it."""
 
     admitted: bool
-    """Whether the call may be made."""
 
     period: int
     """Goes with the news of how the call went."""

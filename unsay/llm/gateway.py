@@ -1,7 +1,7 @@
-"""The way to the models: a bounded waiting line, a circuit for each model, and a fallback.
+"""The gateway to the models: a bounded queue, a circuit breaker for each model, and a fallback.
 
-A gate stands around single calls of models, never around an agent or a loop of tools: a call
-inside that came to the same gate would wait for the place that its own caller holds.
+Single calls of models pass through it, never an agent or a loop of tools: a call inside would wait
+for the place that its own caller holds.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from unsay.budget.circuit_breaker import Admission, Circuit, CircuitPolicy
+from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
 from unsay.budget.queue import Line
 from unsay.effects import Call, Steps
 from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, WaitingLineFullError
@@ -23,28 +23,18 @@ T = TypeVar("T")
 
 
 class FairSemaphore:
-    """Lets so many in at once, and the others in the order of their coming."""
+    """Lets a number of callers in at once, and the others in the order in which they came."""
 
     def __init__(self, line: Line, *, wait_seconds: float) -> None:
-        """Begin with an empty line.
-
-        Args:
-            line: Without anybody in it.
-            wait_seconds: How long one waits in line before it is refused.
-        """
-        self._line = line
+        """Begin with an empty line; `wait_seconds` is how long a caller waits in it."""
+        self.line = line
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
         self._tickets = count(1)
         self._turns: dict[int, Future[None]] = {}
 
-    @property
-    def line(self) -> Line:
-        """Who is inside and who waits."""
-        return self._line
-
     def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Wait in line, then make some steps inside.
+        """Wait in line, then run some steps inside.
 
         Raises:
             WaitingLineFullError: Too many wait, or the line did not move in time.
@@ -59,15 +49,16 @@ class FairSemaphore:
 
     def _join(self) -> tuple[int, Future[None]]:
         turn: Future[None] = Future()
+        # A running future cannot be cancelled: a task that gives up waiting must not end it.
         turn.set_running_or_notify_cancel()
         with self._mutex:
             ticket = next(self._tickets)
-            self._line = self._line.joined(ticket)
-            reception = self._line.reception(ticket)
+            self.line = self.line.joined(ticket)
+            reception = self.line.reception(ticket)
             if reception == "refused":
                 raise WaitingLineFullError(
-                    f"{self._line.places!r} calls stand before the models and "
-                    f"{self._line.most_waiting!r} wait: ask again later, or raise parallel_calls "
+                    f"{self.line.places!r} calls stand before the models and "
+                    f"{self.line.most_waiting!r} wait: ask again later, or raise parallel_calls "
                     "or waiting_calls"
                 )
             self._turns[ticket] = turn
@@ -77,10 +68,10 @@ class FairSemaphore:
 
     def _leave(self, ticket: int) -> None:
         with self._mutex:
-            before = self._line.inside
-            self._line = self._line.left(ticket)
+            before = self.line.inside
+            self.line = self.line.left(ticket)
             del self._turns[ticket]
-            for next_one in self._line.inside - before:
+            for next_one in self.line.inside - before:
                 self._turns[next_one].set_result(None)
 
     def _wait(self, turn: Future[None]) -> Steps[None]:
@@ -98,7 +89,7 @@ class FairSemaphore:
 
 
 News = Literal["succeeded", "failed", "withdrawn"]
-"""How a call went, as far as it tells of its model."""
+"""How a call went, as far as it says something about its model."""
 
 
 def pause(milliseconds: int) -> Call:
@@ -108,7 +99,7 @@ def pause(milliseconds: int) -> Call:
 
 
 class Gate:
-    """What stands before the models of one graph; threads and event loops may share it."""
+    """The queue and the circuit breakers of one graph; threads and event loops may share them."""
 
     def __init__(
         self,
@@ -118,10 +109,10 @@ class Gate:
         wait_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with an empty line and closed circuits.
+        """Begin with closed circuits.
 
         Args:
-            line: Without anybody in it.
+            line: Without callers.
             policy: Of each model's circuit.
             wait_seconds: How long a call waits in line before it is refused.
             clock: In seconds; it must not go back.
@@ -134,7 +125,7 @@ class Gate:
 
     @classmethod
     def of(cls, settings: Settings) -> "Gate":
-        """The gate that the settings describe."""
+        """The gateway that the settings describe."""
         return cls(
             Line(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
             CircuitPolicy(
@@ -147,7 +138,7 @@ class Gate:
 
     @property
     def line(self) -> Line:
-        """Who is inside and who waits."""
+        """The calls inside and the calls that wait."""
         return self._semaphore.line
 
     def circuit(self, model: str) -> Circuit:
@@ -174,15 +165,24 @@ class Gate:
     def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
         failure: Exception | None = None
         for model, call in calls.items():
-            admission = self._admit(model)
+            with self._mutex:
+                admission = self.circuit(model).admit(self._clock())
+                self._circuits[model] = admission.circuit
             if not admission.admitted:
                 continue
+            news: News = "withdrawn"
             try:
-                return (yield from self._watched(model, admission, call))
+                result = yield call
+                news = "succeeded"
+                return result
             except Exception as error:
-                if _news_of(error) != "failed":
+                news = _news_of(error)
+                if news != "failed":
                     raise
                 failure = error
+            finally:
+                # Also for a call that was cancelled: its probe's place is free again.
+                self._tell(model, admission.period, news)
         if failure is not None:
             raise failure
         raise CircuitOpenError(
@@ -190,22 +190,10 @@ class Gate:
             f"ask again in {self._policy.reset_seconds:g} s, or name a fallback_model"
         )
 
-    def _watched(self, model: str, admission: Admission, call: Call) -> Steps[Any]:
-        """Make a call, and let its model's circuit know how it went."""
-        news: News = "withdrawn"
-        try:
-            result = yield call
-            news = "succeeded"
-            return result
-        except Exception as error:
-            news = _news_of(error)
-            raise
-        finally:
-            self._tell(model, admission, news)
-
-    def _tell(self, model: str, admission: Admission, news: News) -> None:
+    def _tell(self, model: str, period: int, news: News) -> None:
+        """Let a model's circuit know how a call went."""
         with self._mutex:
-            circuit, now, period = self.circuit(model), self._clock(), admission.period
+            circuit, now = self.circuit(model), self._clock()
             if news == "withdrawn":
                 circuit = circuit.withdrawn(period=period)
             elif news == "failed":
@@ -213,12 +201,6 @@ class Gate:
             else:
                 circuit = circuit.succeeded(now, period=period)
             self._circuits[model] = circuit
-
-    def _admit(self, model: str) -> Admission:
-        with self._mutex:
-            admission = self.circuit(model).admit(self._clock())
-            self._circuits[model] = admission.circuit
-        return admission
 
 
 def _news_of(error: Exception) -> News:
