@@ -1,4 +1,4 @@
-.PHONY: help setup test lint types floors format demo ci
+.PHONY: help setup test lint types layers format demo ci
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -15,7 +15,7 @@ lint:  ## Check style
 types:  ## Check types
 	.venv/bin/mypy
 
-floors:  ## Check that imports go downwards only
+layers:  ## Check that imports go downwards only
 	.venv/bin/lint-imports
 
 format:  ## Format the code

@@ -1,4 +1,5 @@
 import re
+import runpy
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -47,6 +48,15 @@ def test_shell_examples_name_commands_that_exist(code: str) -> None:
     ).stdout
 
     assert commands <= set(re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE))
+
+
+def test_the_picture_of_the_layers_is_fresh() -> None:
+    """`docs/layers.svg` is what the import contract and the packages' docstrings give now."""
+    draw = runpy.run_path(str(ROOT / "docs" / "draw_layers.py"))["draw"]
+
+    assert draw() == (ROOT / "docs" / "layers.svg").read_text(encoding="utf-8"), (
+        "run python docs/draw_layers.py"
+    )
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:

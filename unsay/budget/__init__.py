@@ -1,1 +1,1 @@
-"""What a call may cost: token counting, budgets, backpressure, circuits."""
+"""Limits, usage accounts and the circuit breaker, as pure values."""

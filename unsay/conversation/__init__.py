@@ -1,1 +1,1 @@
-"""."""
+"""The public facade: verbs, results, timeline, tree and pictures."""

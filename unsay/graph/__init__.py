@@ -1,1 +1,1 @@
-"""The graph, its routing, and the conversation over it."""
+"""The five nodes as a LangGraph graph, for code and for servers."""

@@ -1,1 +1,1 @@
-"""What outlives a run: checkpoints, cuts, the ledger, runs, the catalogue, the database."""
+"""What is remembered of a thread: branches, checkpoints, runs, usage."""

@@ -1,1 +1,1 @@
-"""Verdicts on answers, with and without a model, and the topics of a thread."""
+"""Verdicts with and without a model, and topic detection."""

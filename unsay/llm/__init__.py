@@ -1,1 +1,1 @@
-"""."""
+"""The one door to a model: reserve, queue, break, fall back, settle."""

@@ -1,1 +1,1 @@
-"""."""
+"""Every verb once: rollback, undo, retry, pin, forget, recall."""

@@ -1,1 +1,1 @@
-"""What models are told, in English and Japanese side by side."""
+"""Every text for a model or a person, English and Japanese."""

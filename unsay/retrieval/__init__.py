@@ -1,1 +1,1 @@
-"""."""
+"""Ranking earlier messages against a question."""

@@ -1,1 +1,1 @@
-"""."""
+"""SQLite and Postgres under LangGraph's two interfaces."""

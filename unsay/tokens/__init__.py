@@ -1,1 +1,1 @@
-"""."""
+"""Counting tokens and pricing usage."""
