@@ -62,10 +62,7 @@ class Branch:
     """Messages of its own, drafts among them."""
 
     tokens: Tokens
-    """What those messages cost."""
-
     words: str
-    """Its first words, shortened."""
 
     def __str__(self) -> str:
         return (
@@ -79,11 +76,7 @@ class Side:
     """One of two lines that are compared."""
 
     name: str
-    """As it was asked for."""
-
     messages: int
-    """Of the whole line."""
-
     topics: tuple[str, ...]
     """Labels of topics that the other does not have."""
 
@@ -97,7 +90,6 @@ class Side:
     """Of its newest scored answer; `None` without any."""
 
     tokens: Tokens
-    """What the whole line cost."""
 
     def __str__(self) -> str:
         scores = f"mean {_score(self.mean_score)}, last {_score(self.last_score)}"
@@ -115,10 +107,7 @@ class Diff:
     """Messages at the beginning that both have."""
 
     a: Side
-    """The first line."""
-
     b: Side
-    """The second line."""
 
     def __str__(self) -> str:
         return f"common: {self.common} messages\n{self.a}\n{self.b}"

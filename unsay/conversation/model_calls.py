@@ -45,7 +45,6 @@ class TurnCall:
     """The beginning of what it returned; empty where that called tools only."""
 
     view: CallView
-    """What it was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +52,8 @@ class TurnCalls:
     """All model calls of a turn that are kept, in the order in which they were made."""
 
     turn: int
-    """Its number."""
-
     question: str
-    """The user's words."""
-
     calls: tuple[TurnCall, ...]
-    """At least one."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: places as lists."""

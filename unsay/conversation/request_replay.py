@@ -57,26 +57,16 @@ class Replay:
     """The turn's number when the request was made."""
 
     attempt: int
-    """From 1, within the turn."""
-
     run_id: str | None
-    """Of the run; `None` where no run was recorded."""
-
     exact: bool
     """Whether the request is what was sent; else it is planned anew from the record."""
 
     question: str
-    """The user's words."""
-
     messages: Sequence[BaseMessage]
-    """What the model was given."""
-
     payload: Mapping[str, Any]
     """The request's body as the provider got it, without how it was streamed."""
 
     recorded: Answered
-    """What came of it then."""
-
     again: Answered | None = None
     """What the other model makes of it; `None` when none was asked."""
 

@@ -45,7 +45,7 @@ class Reply:
     """What the user reads; for a decision, the best draft."""
 
     message_id: str | None
-    """Of the message on the record; `None` while a decision is due."""
+    """Of the message in the transcript; `None` while a decision is due."""
 
     score: float | None = None
     """From 0 to 1; `None` for unscored."""
@@ -54,19 +54,15 @@ class Reply:
     """`passed`, `failed` or `unscored`; `None` for notices."""
 
     reason: str = ""
-    """The judge's."""
-
     topic: str = ""
-    """Label of the topic."""
-
     flag: str | None = None
     """`low_quality` when the best draft was delivered although it failed."""
 
     rollbacks: int = 0
-    """How often the turn was taken back before this answer."""
+    """How many drafts were rejected before this answer."""
 
     checkpoint_id: str | None = None
-    """Of the checkpoint that the answer became; `None` when it became none."""
+    """`None` if the answer became no checkpoint."""
 
     request: Mapping[str, Any] | None = None
     """For a decision: LangChain's human-in-the-loop request."""
@@ -83,22 +79,20 @@ class Moved:
     """Where a rollback or an undo led."""
 
     turns: int
-    """Answered questions that the record has now."""
+    """Answered turns that the transcript has now."""
 
     removed: int
-    """Messages that were set aside."""
+    """Messages that were removed."""
 
     restored: int
-    """Messages that came back."""
+    """Messages that were restored."""
 
     at: str
-    """The place in words."""
-
     question: str
-    """The user's words that were taken back last, to be said again; empty when there were none."""
+    """The first question that was removed, to be asked again; empty if there is none."""
 
     report: Report = field(default_factory=Report)
-    """What became of the tool calls that left the record."""
+    """How the removed tool calls were compensated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,28 +100,15 @@ class Preview:
     """What a rollback would take off the record."""
 
     at: str
-    """The place that it would lead to, in words."""
+    """The place it would go back to, in words."""
 
     turns: int
-    """Answered questions that would go."""
-
     questions: tuple[str, ...]
-    """The user's words that would go, oldest first."""
-
     message_ids: tuple[str, ...]
-    """Of all messages that would go, oldest first."""
-
     checkpoints: tuple[Checkpoint, ...]
-    """Those that would go with them."""
-
     tool_calls: tuple[str, ...]
-    """Names of the tools that were called among them."""
-
     compensations: tuple[Compensation, ...]
-    """What would become of what those calls did."""
-
     tokens: Tokens
-    """What those messages cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +116,10 @@ class Event:
     """One thing that happens while a turn runs."""
 
     kind: EventKind
-    """What happened."""
-
     text: str = ""
     """For `token` a piece of the draft, for `notice` and `reply` the whole."""
 
     message_id: str | None = None
-    """Of the draft or message that it is about."""
-
     data: Mapping[str, Any] = field(default_factory=dict)
     """Everything else, as plain JSON."""
 

@@ -21,8 +21,6 @@ class TurnView:
     """One turn on the current branch."""
 
     number: int
-    """From 1."""
-
     question: str
     """The user's words; empty when an answer was put in without one."""
 
@@ -30,11 +28,7 @@ class TurnView:
     """The delivered words; `None` while the question waits."""
 
     message_id: str | None
-    """Of the answer, or of the waiting question."""
-
     question_id: str | None
-    """Of the question; `None` for an answer that was put in without one."""
-
     score: float | None
     """From 0 to 1; `None` for unscored."""
 
@@ -42,22 +36,16 @@ class TurnView:
     """`passed`, `failed` or `unscored`; `None` when nobody judged."""
 
     reason: str
-    """The judge's."""
-
     topic: str
-    """Label of its topic."""
-
     flag: str | None
     """`low_quality` for a delivered draft that failed, `by_person` for a person's own words."""
 
     rollbacks: int
-    """How often the turn was taken back before this answer."""
+    """How many drafts were rejected before this answer."""
 
     pinned: bool = False
-    """Whether its question or its answer is pinned."""
-
     forgotten: bool = False
-    """Whether a person had its question or its answer forgotten: views tell nothing of it."""
+    """Whether its question or its answer is forgotten: contexts leave it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +53,13 @@ class TopicView:
     """One topic of the thread."""
 
     label: str
-    """Taken from the question that opened it."""
-
     folded: bool
-    """Whether views leave its messages out."""
+    """Whether contexts leave its messages out."""
 
     summary: str | None
     """What stands for them; `None` while it is open."""
 
     forgotten: bool = False
-    """Whether a person had all of it forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,34 +67,20 @@ class Timeline:
     """All of a thread at one moment."""
 
     thread_id: str
-    """Whose."""
-
     turns: tuple[TurnView, ...]
-    """Of the current branch, oldest first."""
-
     checkpoints: tuple[Checkpoint, ...]
-    """Of the current branch."""
-
     cuts: tuple[CutRef, ...]
-    """What rollbacks took off, oldest first, without the messages."""
+    """The branches, oldest first, without their messages."""
 
     topics: tuple[TopicView, ...]
-    """In the order in which they came up."""
-
     current_topic: str
-    """Label of the topic under way."""
-
     quality_threshold: float
-    """Under it an answer fails."""
-
     checkpoint_threshold: float
-    """From it on an answer is a checkpoint."""
-
     pins: tuple[Pin, ...] = ()
-    """Messages that no view leaves out, the one pinned first first."""
+    """Oldest first."""
 
     forgotten: tuple[Forgotten, ...] = ()
-    """What a person had forgotten, oldest first; `restore` takes their ids."""
+    """Oldest first; `restore` takes their ids."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with `schema_version`."""

@@ -30,8 +30,6 @@ class Summary:
     """One summary, and what it stands for."""
 
     text: str
-    """As views show it."""
-
     why: str
     """The rule that left the messages out, such as `middle` or `topic`."""
 
@@ -53,8 +51,6 @@ class JudgedSummary:
     """A summary and its verdict."""
 
     summary: Summary
-    """What was judged."""
-
     verdict: Verdict
     """Unscored where the judge failed, or where no model judges."""
 

@@ -62,10 +62,7 @@ class Cuts:
     """What was cut in one place."""
 
     shown: tuple[CutRef, ...] = ()
-    """The newest, oldest first."""
-
     hidden: int = 0
-    """How many older ones are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +70,10 @@ class TurnRow:
     """A turn with what stands at it and hangs from it."""
 
     view: TurnView
-    """The turn itself."""
-
     marks: tuple[str, ...]
     """Names, or ids where there is none, of its checkpoints."""
 
     cuts: Cuts
-    """They hang from its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +81,9 @@ class Outline:
     """The rows of a tree, from the top."""
 
     at_start: Cuts
-    """They hang from the start of the conversation."""
-
     hidden_turns: int
-    """How many of the oldest turns are left out."""
-
     hidden_cuts: int
-    """How many cuts hang from these."""
-
     rows: tuple[TurnRow, ...]
-    """The newest turns, oldest first."""
-
     elsewhere: Cuts
     """They hang from messages that are not on the branch, or are nobody's turn."""
 

@@ -38,10 +38,7 @@ class Cause:
     """Why something is forgotten."""
 
     reason: str
-    """In a person's words; may be empty."""
-
     created_at: str
-    """ISO 8601, UTC."""
 
 
 def messages_entry(

@@ -41,25 +41,12 @@ class _Look:
     """What is looked for, where, and within which bounds."""
 
     question: str
-    """The words."""
-
     said: Recollected
-    """What is looked through."""
-
     shown: frozenset[str]
-    """Ids of what the view shows."""
-
     hidden: frozenset[str]
-    """Ids of what is not to be found."""
-
     bars: Bars
-    """What must be passed."""
-
     budget: int
-    """What quoting may cost, in tokens."""
-
     cost: TokenCounter
-    """What quoting some messages costs."""
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
         """What quoting some messages costs, as known from quoting each, and a little more."""

@@ -35,10 +35,7 @@ class Find:
     """Of the record; one that is sealed without its images and files."""
 
     turn: int
-    """Its number on the record, from 1."""
-
     reason: Recollection
-    """Why it was recalled."""
 
 
 def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
