@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
@@ -10,23 +11,21 @@ from unsay.context.topics import by_topic
 from unsay.conversation.thread import Talk, check_thread
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
-from unsay.events.event_types import fork as forked
-from unsay.history.branch import Label, Line, list_cuts, put_back, take_back
+from unsay.history.branch import Line, list_cuts, put_back, take_back
 from unsay.history.checkpoints import find_checkpoint
-from unsay.history.threads import ThreadEntry, entry_of, find_session, revise
+from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.commands import answered_turns
-from unsay.operations.compensation_plan import disown
-from unsay.operations.pin import unsealed_pins
+from unsay.operations import fork as operation
+from unsay.operations.fork import COMPARED, branch_until
 from unsay.operations.restore import CUT, find_cut
-from unsay.operations.rollback import OPERATIONS, line_of, settle, turns_left
-from unsay.operations.targets import landing_of, safe_base
+from unsay.operations.rollback import line_of, turns_left
+from unsay.operations.targets import safe_base
 from unsay.state import State
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
-from unsay.types import Cut, Operation
+from unsay.types import Cut
 
 LIVE = "live"
 """Name of the line that the talk goes on from."""
@@ -118,12 +117,7 @@ def _score(score: float | None) -> str:
 
 
 def compare(a: tuple[str, Line], b: tuple[str, Line]) -> Diff:
-    """How two lines differ.
-
-    Args:
-        a: Its name and the line.
-        b: The same of the other.
-    """
+    """Compare two branches, each given with its name."""
     first, second = (spoken(line.messages) for _, line in (a, b))
     pairs = zip(first, second, strict=False)
     unlike = (i for i, (one, other) in enumerate(pairs) if key_of(one) != key_of(other))
@@ -154,17 +148,6 @@ def labels_of(line: Line) -> list[str]:
     return [labels[topic] for topic in by_topic(line.messages, line.segments) if topic in labels]
 
 
-def first_words(messages: Sequence[AnyMessage]) -> str:
-    """The first question's words, without one the first message's."""
-    said = spoken(messages)
-    first = next((m for m in said if is_question(m)), said[0] if said else None)
-    return "" if first is None else preview(text_of(first), SHOWN_CHARS)
-
-
-COMPARED = Label(kind="person", reason="compared", created_at="")
-"""Of changes that are only looked at."""
-
-
 def fork(
     talk: Talk, at: str | None = None, *, turns: int | None = None, thread: str | None = None
 ) -> Steps[Talk]:
@@ -183,24 +166,10 @@ def fork(
     """
     name = str(uuid4()) if thread is None else check_thread(thread)
     state = yield from talk.reading(lambda reader: reader.whole())
-    line = _until(state, at, turns)
+    line = branch_until(state, at, turns)
     other = replace(talk, thread_id=name, writes=True)
     yield from other.alone(_begin(talk, other, state, line))
     return other
-
-
-def _until(state: State, at: str | None, turns: int | None) -> Line:
-    """The line up to a place; by default all that was answered."""
-    line, turn = line_of(state), state.get("turn")
-    if at is not None or turns is not None:
-        base = landing_of(line, at, turns)
-    elif turn is not None and not turn["done"] and turn["pending"]:
-        places = line.positions()
-        first = min((places[name] for name in turn["pending"] if name in places), default=0)
-        base = safe_base(line, line.id_at(first - 1))
-    else:
-        base = line.id_at(len(line.messages) - 1)
-    return take_back(line, base, label=COMPARED).line
 
 
 def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
@@ -211,18 +180,8 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
-    unchanged = put_back(line, line.id_at(len(line.messages) - 1), [], label=COMPARED)
-    update = settle(state, unchanged, [])
-    update["messages"] = list(line.messages)
-    update["operations"] = _steps_of(line)
-    update["pins"] = unsealed_pins(state.get("pins", []))
-    update["forgotten"] = list(state.get("forgotten", []))
     scope = other.scope()
-    yield from disown(line.messages, scope, talk.thread_id)
-    scope.journal.returned |= {m.id or "" for m in line.messages}
-    scope.journal.happenings.append(
-        lambda stamp: [forked(line.messages, line.checkpoints, source=talk.thread_id, stamp=stamp)]
-    )
+    update = yield from operation.fork(state, scope, line, talk.thread_id)
     yield from other.write(State(), scope, update)
     entry = yield from find_session(talk.database.store, talk.thread_id)
     yield from revise(
@@ -236,49 +195,49 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
     )
 
 
-def _steps_of(line: Line) -> list[Operation]:
-    """A step for each turn, so that the fork's own undo takes them back one by one."""
-    ends = [m.id for m in spoken(line.messages) if is_answer(m)]
-    bases = [line.id_at(_before_first(line)), *ends[:-1]] if ends else []
-    return [Operation(kind="turn", base=base, cuts=[]) for base in bases][-OPERATIONS:]
-
-
-def _before_first(line: Line) -> int:
-    """Index of the last of the system messages that lead."""
-    lead = (i for i, m in enumerate(line.messages) if m.type != "system")
-    return next(lead, len(line.messages)) - 1
-
-
 def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
     """List the current branch, the branches that were left, newest first, and the forks.
 
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    state = yield from talk.whole()
-    record = state["messages"]
+    record = (yield from talk.whole())["messages"]
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     entries = yield from scan(talk.database.store, THREADS, entry_of)
-    children = [each for each in entries if each.forked_from == talk.thread_id]
-    forks: tuple[Branch, ...] = ()
-    for entry in children:
-        forks = (*forks, (yield from _thread(talk, entry)))
-    live = Branch(
-        id=LIVE,
-        kind=LIVE,
-        base=None,
-        reason="",
-        created_at="",
-        turns=turns_left(record),
-        messages=len(spoken(record)),
-        tokens=tokens_of(record),
-        words=first_words(record),
+    found = [_branch(record, id=LIVE, kind=LIVE), *_abandoned(record, cuts)]
+    for entry in entries:
+        if entry.forked_from == talk.thread_id:
+            other = (yield from _state(talk, entry.thread_id)).get("messages", [])
+            places = [index for index, m in enumerate(other) if m.id == entry.forked_at]
+            fork_branch = _branch(
+                other[places[0] + 1 :] if places else other,
+                id=entry.thread_id,
+                kind="thread",
+                base=entry.forked_at,
+                reason=entry.title,
+                created_at=entry.created_at,
+            )
+            found.append(fork_branch)
+    return tuple(found)
+
+
+def _branch(
+    messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
+) -> Branch:
+    """A branch of these messages."""
+    said = [*spoken(messages), *drafts]
+    first = next((m for m in said if is_question(m)), said[0] if said else None)
+    return Branch(
+        **{"base": None, "reason": "", "created_at": "", **named},
+        turns=turns_left(messages),
+        messages=len(said),
+        tokens=tokens_of([*messages, *drafts]),
+        words="" if first is None else preview(text_of(first), SHOWN_CHARS),
     )
-    return (live, *_abandoned(record, cuts), *forks)
 
 
 def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Branch]:
-    """The cuts that hold what is not on the record, each line once, the newest first."""
+    """The branches that hold what is not in the transcript, each once, the newest first."""
     standing = {key_of(message) for message in record}
     seen: set[tuple[object, ...]] = set()
     for cut in reversed(cuts):
@@ -287,35 +246,15 @@ def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Br
         if cut["kind"] == "order" or standing.issuperset(keys) or keys in seen:
             continue
         seen.add(keys)
-        yield Branch(
+        yield _branch(
+            cut["messages"],
+            cut["drafts"],
             id=cut["id"],
             kind=cut["kind"],
             base=cut["base"],
             reason=cut["reason"],
             created_at=cut["created_at"],
-            turns=len(answered_turns(cut["messages"])),
-            messages=len(said),
-            tokens=tokens_of(said),
-            words=first_words(said),
         )
-
-
-def _thread(talk: Talk, entry: ThreadEntry) -> Steps[Branch]:
-    """A thread that began as a copy of this one, by what it has said since."""
-    record = (yield from _state(talk, entry.thread_id)).get("messages", [])
-    places = [index for index, m in enumerate(record) if m.id == entry.forked_at]
-    own = record[places[0] + 1 :] if places else record
-    return Branch(
-        id=entry.thread_id,
-        kind="thread",
-        base=entry.forked_at,
-        reason=entry.title,
-        created_at=entry.created_at,
-        turns=turns_left(own),
-        messages=len(spoken(own)),
-        tokens=tokens_of(own),
-        words=first_words(own),
-    )
 
 
 def _state(talk: Talk, thread_id: str) -> Steps[State]:

@@ -1,7 +1,7 @@
 """A thread as a person sees it: its turns, checkpoints and what was cut."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -10,7 +10,7 @@ from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import text_of
-from unsay.types import Checkpoint, CutRef, Forgotten, Pin, Topic
+from unsay.types import Checkpoint, CutRef, Forgotten, Pin
 
 SCHEMA_VERSION = 1
 """Of every JSON object that the command line prints."""
@@ -87,121 +87,79 @@ class Timeline:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
-def turn_views(messages: Sequence[AnyMessage], topics: Mapping[str | None, str]) -> list[TurnView]:
-    """The turns of a record, a waiting question last.
-
-    Args:
-        messages: The record.
-        topics: Label of the topic of each message id.
-    """
+def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
+    """The turns of a transcript, a waiting question last."""
+    messages, entries = state.get("messages", []), state.get("forgotten", [])
+    labels = {each["id"]: each["label"] for each in state.get("topics", [])}
+    grouped = by_topic(messages, state.get("segments", []))
+    topics = {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
+    forgotten = forgotten_ids(messages, state.get("segments", []), entries)
+    pinned = {each["message_id"] for each in state.get("pins", [])}
     views: list[TurnView] = []
     waiting: AnyMessage | None = None
+
+    def add(question: AnyMessage | None, answer: AnyMessage | None) -> None:
+        mark = mark_of(answer) if answer is not None else {}
+        last = answer if answer is not None else question
+        message_id = last.id if last is not None else None
+        question_id = None if question is None else question.id
+        ids = {question_id, message_id} - {None}
+        view = TurnView(
+            number=len(views) + 1,
+            question="" if question is None else text_of(question),
+            answer=None if answer is None else text_of(answer),
+            message_id=message_id,
+            question_id=question_id,
+            score=mark.get("score"),
+            outcome=mark.get("outcome"),
+            reason=mark.get("reason", ""),
+            topic=topics.get(message_id, ""),
+            flag=mark.get("flag"),
+            rollbacks=mark.get("rollbacks", 0),
+            pinned=not pinned.isdisjoint(ids),
+            forgotten=not forgotten.isdisjoint(ids),
+        )
+        views.append(view)
+
     for message in spoken(messages):
         if is_question(message):
             waiting = message
         elif is_answer(message):
-            views.append(_view(len(views) + 1, waiting, message, topics))
+            add(waiting, message)
             waiting = None
     if waiting is not None:
-        views.append(_view(len(views) + 1, waiting, None, topics))
+        add(waiting, None)
     return views
-
-
-def _view(
-    number: int,
-    question: AnyMessage | None,
-    answer: AnyMessage | None,
-    topics: Mapping[str | None, str],
-) -> TurnView:
-    mark = mark_of(answer) if answer is not None else {}
-    last = answer if answer is not None else question
-    message_id = last.id if last is not None else None
-    return TurnView(
-        number=number,
-        question="" if question is None else text_of(question),
-        answer=None if answer is None else text_of(answer),
-        message_id=message_id,
-        question_id=None if question is None else question.id,
-        score=mark.get("score"),
-        outcome=mark.get("outcome"),
-        reason=mark.get("reason", ""),
-        topic=topics.get(message_id, ""),
-        flag=mark.get("flag"),
-        rollbacks=mark.get("rollbacks", 0),
-    )
-
-
-def topic_labels(state: Mapping[str, Any]) -> dict[str | None, str]:
-    """Label of the topic of each message."""
-    labels = {each["id"]: each["label"] for each in state.get("topics", [])}
-    grouped = by_topic(state.get("messages", []), state.get("segments", []))
-    return {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
-
-
-def kept_views(views: Sequence[TurnView], state: Mapping[str, Any]) -> list[TurnView]:
-    """The turns, with what is pinned and what is forgotten of them."""
-    entries = state.get("forgotten", [])
-    gone = forgotten_ids(state.get("messages", []), state.get("segments", []), entries)
-    pins = {each["message_id"] for each in state.get("pins", [])}
-    if not gone and not pins:
-        return list(views)
-    return [
-        replace(
-            each,
-            pinned=not pins.isdisjoint({each.question_id, each.message_id}),
-            forgotten=not gone.isdisjoint({each.question_id or "", each.message_id or ""}),
-        )
-        for each in views
-    ]
-
-
-def topic_views(
-    topics: Sequence[Topic],
-    present: set[str],
-    current: str | None,
-    forgotten: Collection[str] = (),
-) -> list[TopicView]:
-    """The topics that the current branch has."""
-    return [
-        TopicView(
-            label=each["label"],
-            folded=each["id"] != current,
-            summary=each["summary"] if each["id"] != current else None,
-            forgotten=each["id"] in forgotten,
-        )
-        for each in topics
-        if each["id"] in present
-    ]
 
 
 def timeline_of(
     thread_id: str, state: Mapping[str, Any], thresholds: tuple[float, float]
 ) -> Timeline:
-    """The timeline of a state.
-
-    Args:
-        thread_id: Whose state it is.
-        state: As LangGraph returns it.
-        thresholds: Quality and checkpoint threshold.
-    """
-    segments = state.get("segments", [])
+    """Return the timeline of a state, for these quality and checkpoint thresholds."""
+    segments, forgotten = state.get("segments", []), state.get("forgotten", [])
+    present = {each["topic_id"] for each in segments}
+    current = segments[-1]["topic_id"] if segments else None
+    hidden = forgotten_topics(forgotten)
+    topics = [
+        TopicView(
+            label=each["label"],
+            folded=each["id"] != current,
+            summary=each["summary"] if each["id"] != current else None,
+            forgotten=each["id"] in hidden,
+        )
+        for each in state.get("topics", [])
+        if each["id"] in present
+    ]
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("cuts", [])]
     return Timeline(
         thread_id=thread_id,
-        turns=tuple(kept_views(turn_views(state.get("messages", []), topic_labels(state)), state)),
+        turns=tuple(_turn_views(state)),
         checkpoints=tuple(state.get("checkpoints", [])),
         cuts=tuple(refs),  # type: ignore[arg-type]
-        topics=tuple(
-            topic_views(
-                state.get("topics", []),
-                {each["topic_id"] for each in segments},
-                segments[-1]["topic_id"] if segments else None,
-                forgotten_topics(state.get("forgotten", [])),
-            )
-        ),
+        topics=tuple(topics),
         current_topic=state.get("current_topic", ""),
         quality_threshold=thresholds[0],
         checkpoint_threshold=thresholds[1],
         pins=tuple(state.get("pins", [])),
-        forgotten=tuple(state.get("forgotten", [])),
+        forgotten=tuple(forgotten),
     )

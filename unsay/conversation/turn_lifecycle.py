@@ -76,10 +76,26 @@ def open_turn(
 
 
 def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[Opening]:
-    """New words, written down before the graph is run."""
+    """New words, stored as pending input before the graph is run, until the turn has ended.
+
+    They also give a new thread its title, so that it is listed even if its first turn never ends.
+
+    Raises:
+        SessionEndedError: The thread was ended.
+    """
     found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
-    said = [*found, message]
-    yield from _announce(talk, said)
+    said: list[AnyMessage] = [*found, message]
+    store = talk.database.store
+    listed = yield from find_session(store, talk.thread_id)
+    refuse_ended(listed)
+    title = listed.title if listed else ""
+    yield from revise(
+        store,
+        talk.thread_id,
+        now=talk.scope().now(),
+        title=title or preview(text_of(message), TITLE_CHARS),
+        journal=freeze_messages(said),
+    )
     return Opening(value={"messages": said})
 
 
@@ -103,27 +119,6 @@ def rests(talk: Talk) -> Steps[bool]:
     return not (yield from read_journal(talk.database.store, talk.thread_id))
 
 
-def _announce(talk: Talk, said: Sequence[AnyMessage]) -> Steps[None]:
-    """Write down what is about to be said: in the journal, until the turn has ended.
-
-    It names a thread that has no name, so that it can be found even if its first turn never ends.
-
-    Raises:
-        SessionEndedError: The thread was ended.
-    """
-    store = talk.database.store
-    listed = yield from find_session(store, talk.thread_id)
-    refuse_ended(listed)
-    title = listed.title if listed else ""
-    yield from revise(
-        store,
-        talk.thread_id,
-        now=talk.scope().now(),
-        title=title or preview(text_of(said[-1]), TITLE_CHARS),
-        journal=freeze_messages(said),
-    )
-
-
 def is_opened(state: Mapping[str, Any]) -> bool:
     """Whether the state's turn is that of the question at the end of the record."""
     turn = state.get("turn")
@@ -133,17 +128,14 @@ def is_opened(state: Mapping[str, Any]) -> bool:
     return bool(turn["question_id"] == asked.id)
 
 
-def _was_answered(state: Mapping[str, Any]) -> bool:
-    """Whether a host wrote an answer behind the question of a turn that had stopped."""
-    messages, turn = state.get("messages", []), state.get("turn")
-    return bool(messages and turn and not turn["done"] and is_answer(messages[-1]))
-
-
 def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
     """Whether what is said is what waits: the same turn, or without its id the same words."""
-    if not snapshot.next or snapshot.interrupts or _was_answered(snapshot.values):
+    if not snapshot.next or snapshot.interrupts:
         return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
+    turn = snapshot.values.get("turn")
+    if messages and turn and not turn["done"] and is_answer(messages[-1]):
+        return False  # a host wrote an answer behind the question of the stopped turn
     asked = next((m for m in reversed(messages) if is_question(m)), None)
     if stored is not None:
         return asked is not None and asked.id == stored.name
@@ -226,14 +218,7 @@ def ended_turn(
     interrupts: tuple[Any, ...],
     turn_id: str | None = None,
 ) -> Steps[Reply]:
-    """The reply that a state holds; the thread is listed with it.
-
-    Args:
-        talk: The thread.
-        state: As the turn left it.
-        interrupts: That are due.
-        turn_id: As the caller gave it; `None` takes the question's.
-    """
+    """Return the reply that a state holds, and list the thread with it."""
     yield from talk.list_thread(state)
     reply = reply_of(state, interrupts)
     return replace(reply, turn_id=turn_id or reply.turn_id)
