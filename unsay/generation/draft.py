@@ -177,7 +177,19 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         reply = reply["messages"]
     if isinstance(reply, str | BaseMessage):
         reply, sent = [AIMessage(reply) if isinstance(reply, str) else reply], ()
-    found = [_whole(message) for message in _converted(reply)]
+    expected = (
+        "an agent must return a message, text, a list of messages, or a mapping with 'messages'"
+    )
+    if not isinstance(reply, Sequence):
+        raise ModelReplyError(
+            f"The model returned {type(reply).__name__}, not a message: {expected}"
+        )
+    try:
+        found = [_whole(message) for message in convert_to_messages(list(reply))]
+    except (NotImplementedError, ValueError) as error:
+        raise ModelReplyError(
+            f"The model returned something else than messages: {expected}"
+        ) from error
     said = [m for m in found if m.type in ("ai", "tool")]
     longer = len(found) > len(sent)
     new = [m for m in said if m.id not in sent or m.id is None or (longer and m is found[-1])]
@@ -187,22 +199,6 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         names = ", ".join(repr(call["name"]) for call in new[-1].tool_calls)
         raise ModelReplyError(f"The model calls {names} without being given such a tool")
     return new
-
-
-def _converted(reply: Any) -> list[BaseMessage]:
-    expected = (
-        "an agent must return a message, text, a list of messages, or a mapping with 'messages'"
-    )
-    if not isinstance(reply, Sequence):
-        raise ModelReplyError(
-            f"The model returned {type(reply).__name__}, not a message: {expected}"
-        )
-    try:
-        return convert_to_messages(list(reply))
-    except (NotImplementedError, ValueError) as error:
-        raise ModelReplyError(
-            f"The model returned something else than messages: {expected}"
-        ) from error
 
 
 def _whole(message: BaseMessage) -> Any:

@@ -35,8 +35,8 @@ class Witness(BaseCallbackHandler):
     they put around the view.
     """
 
+    # In place: an event loop would otherwise take it to another thread.
     run_inline = True
-    """Called in place: an event loop would otherwise take it to another thread."""
 
     def __init__(self) -> None:
         self.view: Sequence[BaseMessage] = ()
@@ -107,29 +107,15 @@ def shown_payload(
         return {}
 
 
-def keep_failed_draft(
-    state: State, scope: Scope, witness: Witness, draft: str, verdict: Verdict
+def keep_failed(
+    state: State,
+    scope: Scope,
+    witness: Witness,
+    why: Verdict | Exception,
+    *,
+    answer: str = "",
 ) -> Steps[None]:
-    """Keep the request that led to a draft which a judge failed."""
-    yield from _keep(
-        state, scope, witness, answer=draft, score=verdict.score, reason=verdict.reason, error=None
-    )
-
-
-def keep_failed_call(state: State, scope: Scope, witness: Witness, error: Exception) -> Steps[None]:
-    """Keep the request that the model failed on."""
-    yield from _keep(
-        state,
-        scope,
-        witness,
-        answer="",
-        score=None,
-        reason=str(error)[:REASON_CHARS],
-        error=type(error).__name__,
-    )
-
-
-def _keep(state: State, scope: Scope, witness: Witness, **outcome: Any) -> Steps[None]:
+    """Keep the request of an attempt that a judge failed, or on which the model failed."""
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]
@@ -144,6 +130,9 @@ def _keep(state: State, scope: Scope, witness: Witness, **outcome: Any) -> Steps
         messages=witness.sent,
         payload=shown_payload(model, witness.sent, witness.params),
         question="" if question is None else text_of(question),
-        **outcome,
+        answer=answer,
+        score=why.score if isinstance(why, Verdict) else None,
+        reason=why.reason if isinstance(why, Verdict) else str(why)[:REASON_CHARS],
+        error=None if isinstance(why, Verdict) else type(why).__name__,
     )
     yield from keep_request(scope.store, scope.thread_id, kept)

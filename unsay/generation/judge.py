@@ -38,6 +38,10 @@ from unsay.types import Exchange, Turn, Verdict
 _NO_STRUCTURE = "the judge's server refuses structured output"
 
 
+_REFUSALS = (400, 404, 422)
+"""Status codes of a server that cannot answer in a structure; plain words may do."""
+
+
 EARLIER_PAIRS = 3
 """How many earlier exchanges a judge is shown."""
 
@@ -94,7 +98,10 @@ def judge_exchange(
     """
     settings = scope.settings
     if not exchange.answer.strip():
-        return _verdict_without_words(answer)
+        if has_other_content(answer):
+            return unscored("the answer is not text")
+        nothing = "the model returned nothing"
+        return Verdict(outcome="failed", score=0.0, reason=nothing, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
     found, words = prejudge(exchange), exchange.question or exchange.answer
@@ -126,14 +133,6 @@ def judge_summary(
     words = next((text for each in messages if (text := text_of(each)).strip()), summary)
     request = partial(summary_request, messages, summary)
     return (yield from _ask_judge(request, words, scope, key=key))
-
-
-def _verdict_without_words(answer: AnyMessage) -> Verdict:
-    if has_other_content(answer):
-        return unscored("the answer is not text")
-    return Verdict(
-        outcome="failed", score=0.0, reason="the model returned nothing", source="prejudge"
-    )
 
 
 def _texts(words: str, settings: Settings) -> Texts:
@@ -178,21 +177,13 @@ def _reply(
         try:
             found = yield from ask_model(replace(plain, model=structured, key=key))
         except Exception as error:  # raised again unless the server only refuses the structure
-            if not _refuses_structure(error):
+            status = getattr(error, "status_code", None)
+            if not isinstance(error, NotImplementedError) and status not in _REFUSALS:
                 raise
             scope.services.learned.add(_NO_STRUCTURE)
         else:
             return found["raw"] if found["parsed"] is None else found["parsed"]
     return (yield from ask_model(plain))
-
-
-def _refuses_structure(error: Exception) -> bool:
-    """Whether a server says that it cannot answer in a structure, so that plain words may do."""
-    return isinstance(error, NotImplementedError) or getattr(error, "status_code", None) in (
-        400,
-        404,
-        422,
-    )
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:

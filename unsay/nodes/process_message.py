@@ -14,7 +14,7 @@ from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
 from unsay.generation.context_builder import Carried, Sight, sight_of
 from unsay.generation.draft import ask, at_end, fresh, messages_of
-from unsay.generation.failed_calls import keep_failed_call, keep_failed_draft
+from unsay.generation.failed_calls import keep_failed
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
 from unsay.history.compensations import Report
@@ -72,7 +72,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
     scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
     if verdict.outcome == "failed":
-        yield from keep_failed_draft(state, scope, sight.witness, text_of(draft[-1]), verdict)
+        yield from keep_failed(state, scope, sight.witness, verdict, answer=text_of(draft[-1]))
         update = yield from _take_back(state, scope, draft, verdict)
     else:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
@@ -132,7 +132,7 @@ def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
     except (GraphBubbleUp, BudgetExceededError):
         raise
     except Exception as error:  # any client may raise anything; what has no name goes on as it is
-        yield from keep_failed_call(state, scope, witness, error)
+        yield from keep_failed(state, scope, witness, error)
         explained = explain(error)
         if explained is None or explained is error:
             raise
