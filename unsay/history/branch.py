@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 from unsay.effects import Steps
 from unsay.errors import ConflictError
 from unsay.storage.items import freeze_messages, thaw_messages, thread_namespace
-from unsay.storage.pagination import scan
+from unsay.storage.pagination import read_items
 from unsay.types import Checkpoint, Cut, CutKind, CutRef, Segment, Topic
 
 
@@ -64,8 +64,6 @@ class Change:
     """What becomes of a line, as a state update and as the line itself."""
 
     line: Line
-    """The line afterwards."""
-
     writes: list[Any]
     """What to write to `messages` to get there."""
 
@@ -87,14 +85,10 @@ class Label:
     """Why a cut is made, and what goes with it."""
 
     kind: CutKind
-    """Who or what made it."""
-
     reason: str
     """In words: a judge's reason, or the order."""
 
     created_at: str
-    """ISO 8601, UTC."""
-
     drafts: tuple[AnyMessage, ...] = ()
     """A rejected draft that never was on the record and is kept with the cut."""
 
@@ -306,7 +300,5 @@ def unpack(value: dict[str, Any]) -> Cut:
 def list_cuts(store: BaseStore, thread_id: str) -> Steps[list[Cut]]:
     """All cuts of a thread that a store keeps, the oldest first."""
     place = cuts_namespace(thread_id)
-    found = yield from scan(
-        store, place, lambda item: unpack(item.value) if tuple(item.namespace) == place else None
-    )
+    found = yield from read_items(store, place, lambda item: unpack(item.value))
     return sorted(found, key=lambda cut: (cut["created_at"], cut["id"]))

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
+from langgraph.store.base import BaseStore
 
 from unsay.effects import Call, Steps
-from unsay.storage.items import freeze, thaw, thread_namespace
-from unsay.storage.pagination import scan
+from unsay.storage.items import freeze, get_items, put_items, thaw, thread_namespace
+from unsay.storage.pagination import read_items
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
 
@@ -31,14 +31,8 @@ class Compensation:
     """Of the call in its thread, for good: some servers give two calls the same id."""
 
     tool_call_id: str
-    """As the model gave it."""
-
     message_id: str
-    """Of the message that made the call."""
-
     tool: str
-    """Its name."""
-
     args: Mapping[str, Any]
     """Of the call, the tool's defaults included."""
 
@@ -46,8 +40,6 @@ class Compensation:
     """What the call gave, in words; `None` where no result is known."""
 
     description: str
-    """The call in words."""
-
     confirm: bool = False
     """Whether a person is asked before it is taken back."""
 
@@ -60,14 +52,8 @@ class Entry:
     """A compensation as the journal has it."""
 
     compensation: Compensation
-    """Whose call."""
-
     status: Status
-    """How far it is."""
-
     error: str = ""
-    """Why it failed or was skipped."""
-
     turn_id: str = ""
     """The question that was being answered when a call was made; empty for later entries."""
 
@@ -81,8 +67,6 @@ class Outcome:
     """What became of one call."""
 
     compensation: Compensation
-    """Whose call."""
-
     result: Result
     """`undone`; `failed` or `skipped`, which left it as it is; `unknown` after a crash; `returned` to
     the record although it was undone before, and not made again."""
@@ -96,7 +80,6 @@ class Report:
     """What became of the calls that a change took off the record, the newest first."""
 
     outcomes: tuple[Outcome, ...] = ()
-    """One a call."""
 
     @property
     def undone(self) -> tuple[Outcome, ...]:
@@ -120,34 +103,20 @@ def compensations_namespace(thread_id: str) -> tuple[str, ...]:
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
     """A call that writes entries, all at once."""
-    place = compensations_namespace(thread_id)
-    puts = [
-        PutOp(namespace=place, key=each.compensation.key, value=pack(each), index=False, ttl=None)
-        for each in entries
-    ]
-    return Call(blocking=lambda: store.batch(puts), awaitable=lambda: store.abatch(puts))
+    values = {each.compensation.key: pack(each) for each in entries}
+    return put_items(store, compensations_namespace(thread_id), values)
 
 
 def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
     """The entries that there are, by their keys."""
-    place = compensations_namespace(thread_id)
-    gets = [GetOp(namespace=place, key=key, refresh_ttl=False) for key in keys]
-    if not gets:
-        return {}
-    items: list[Item | None] = yield Call(
-        blocking=lambda: store.batch(gets), awaitable=lambda: store.abatch(gets)
-    )
-    return {item.key: unpack(item.value) for item in items if item is not None}
+    found = yield from get_items(store, compensations_namespace(thread_id), keys)
+    return {key: unpack(value) for key, value in found.items()}
 
 
 def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
     """The thread's whole journal."""
     place = compensations_namespace(thread_id)
-    return (yield from scan(store, place, lambda item: _entry_in(place, item)))
-
-
-def _entry_in(place: tuple[str, ...], item: SearchItem) -> Entry | None:
-    return unpack(item.value) if tuple(item.namespace) == place else None
+    return (yield from read_items(store, place, lambda item: unpack(item.value)))
 
 
 def pack(entry: Entry) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Steps
 from unsay.storage.items import drop_items, freeze, put_item, thaw, thread_namespace
-from unsay.storage.pagination import scan
+from unsay.storage.pagination import read_items
 
 MOST_KEPT = 8
 """How many failed requests a thread keeps, the newest."""
@@ -20,20 +20,10 @@ class KeptRequest:
     """One attempt's last request to the model, and how the attempt ended."""
 
     run_id: str
-    """Of the run that made it."""
-
     turn_id: str
-    """Id of the question."""
-
     turn: int
-    """The turn's number when it was made."""
-
     attempt: int
-    """From 1, within the turn."""
-
     at: str
-    """ISO 8601, UTC."""
-
     messages: Sequence[BaseMessage]
     """As the model was given them."""
 
@@ -41,8 +31,6 @@ class KeptRequest:
     """As the provider was sent them: the request's body, without how it was streamed."""
 
     question: str
-    """The user's words."""
-
     answer: str
     """The draft's words; empty when the model gave none."""
 
@@ -71,11 +59,7 @@ def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[N
         "payload": value.pop("payload"),
     }
     yield put_item(store, place, key, {**value, "sent": freeze(sent, dense=True)})
-    ages = yield from scan(
-        store,
-        place,
-        lambda item: (item.value["at"], item.key) if item.namespace == place else None,
-    )
+    ages = yield from read_items(store, place, lambda item: (item.value["at"], item.key))
     oldest = [name for _, name in sorted(ages)][:-MOST_KEPT]
     if oldest:
         yield drop_items(store, place, oldest)
@@ -83,10 +67,7 @@ def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[N
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
     """The failed requests that a thread keeps, oldest first."""
-    place = requests_namespace(thread_id)
-    kept = yield from scan(
-        store, place, lambda item: _thawed(item) if item.namespace == place else None
-    )
+    kept = yield from read_items(store, requests_namespace(thread_id), _thawed)
     return sorted(kept, key=lambda each: (each.at, each.attempt))
 
 

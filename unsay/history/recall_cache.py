@@ -26,8 +26,6 @@ class Leaf:
     """What is remembered of a page of a record."""
 
     before: Offloaded | None
-    """Where the record's older part ends."""
-
     messages: tuple[AnyMessage, ...]
     """What was spoken there, without what recall never shows."""
 
@@ -40,8 +38,6 @@ class Memory:
     """What is remembered of a thread; every addition gives a new one."""
 
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
-    """By the page's id."""
-
     index: RecallIndex = field(default_factory=RecallIndex)
     """Of what was looked through last."""
 

@@ -53,19 +53,14 @@ class Suspension:
     """JSON: what whoever lets the run go on needs to know."""
 
     at: str
-    """ISO 8601, UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One invocation of the graph in a thread."""
+    """One invocation of the graph in a thread; times are ISO 8601, UTC."""
 
     run_id: str
-    """Of one run in its thread, for good."""
-
     thread_id: str
-    """The session that it belongs to."""
-
     turn_id: str | None = None
     """The question's message id; `None` when the run answers none."""
 
@@ -73,26 +68,14 @@ class Run:
     """The run that started this one, in this thread or another; `None` for none."""
 
     status: RunStatus = "running"
-    """Where it stands."""
-
     phase: RunPhase = "prompted"
     """What it is at; always one that fits the status."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    """The caller's own words for finding it again."""
-
     started_at: str
-    """ISO 8601, UTC; when it was opened."""
-
     updated_at: str
-    """ISO 8601, UTC; of the last change."""
-
     ended_at: str | None = None
-    """ISO 8601, UTC; `None` until it completed, failed or was canceled."""
-
     error: str | None = None
-    """Why it failed or was canceled, at most 2,000 characters; `None` otherwise."""
-
     suspension: Suspension | None = None
     """What it waits for; `None` unless it is paused."""
 

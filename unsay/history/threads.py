@@ -33,32 +33,20 @@ SessionStatus = Literal["active", "ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadEntry:
-    """One thread of a database."""
+    """One thread of a database; times are ISO 8601, UTC."""
 
     thread_id: str
-    """As the caller chose it, or made by us."""
-
     title: str
-    """At most 50 characters."""
-
     turns: int
     """Answered questions on the current branch."""
 
     created_at: str
-    """ISO 8601, UTC."""
-
     updated_at: str
-    """ISO 8601, UTC; of the last turn or order."""
-
     status: SessionStatus = "active"
     """`ended` for good: it can be read, and no new run may start in it."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    """The caller's own words for finding it again."""
-
     ended_at: str | None = None
-    """ISO 8601, UTC; `None` while the session is active."""
-
     forked_from: str | None = None
     """Id of the thread that it began as a copy of; `None` for one that began empty."""
 

@@ -22,11 +22,7 @@ class Tokens:
     """What models read and wrote, as they counted it themselves."""
 
     input: int = 0
-    """Tokens of the prompts."""
-
     output: int = 0
-    """Tokens of the answers."""
-
     total: int = 0
     """Both, as the provider adds them up."""
 
@@ -59,20 +55,12 @@ class Spent:
     """What a conversation cost; each message counts once, wherever it stands now."""
 
     live: Tokens
-    """Of the answers on the record."""
-
     abandoned: Tokens
     """Of the drafts and answers that were taken back and have not returned."""
 
     judging: Tokens = Tokens()
-    """Of the judge's verdicts."""
-
     summaries: Tokens = Tokens()
-    """Of the summaries of what views leave out."""
-
     titles: Tokens = Tokens()
-    """Of the thread's title."""
-
     is_whole: bool = True
     """Whether all was looked at; else it is the least that was spent."""
 

@@ -9,11 +9,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import AnyMessage
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, Item
 
-from unsay.effects import Call, Steps
+from unsay.effects import Steps
 from unsay.messages.annotations import is_answer, is_notice, is_question, mark_of
-from unsay.storage.items import get_item, thread_namespace
+from unsay.storage.items import get_item, get_items, put_items, thread_namespace
 
 BUCKETS = 64
 """Items that share a thread's places. A place takes some 50 bytes in one, 250 as an item of its own;
@@ -42,9 +42,10 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
         found.setdefault(_bucket(digest), {})[digest] = place
     if not found:
         return
-    known: list[Item | None] = yield _getting(store, thread_id, list(found))
-    old = {item.key: item.value for item in known if item is not None}
-    yield _putting(store, thread_id, {key: {**old.get(key, {}), **found[key]} for key in found})
+    namespace = turns_namespace(thread_id)
+    old = yield from get_items(store, namespace, list(found))
+    values = {key: {**old.get(key, {}), **found[key]} for key in found}
+    yield put_items(store, namespace, values)
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
@@ -80,18 +81,3 @@ def _digest(turn_id: str) -> str:
 
 def _bucket(digest: str) -> str:
     return f"{int(digest[:4], 16) % BUCKETS:02}"
-
-
-def _getting(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Call:
-    place = turns_namespace(thread_id)
-    gets = [GetOp(namespace=place, key=key, refresh_ttl=False) for key in keys]
-    return Call(blocking=lambda: store.batch(gets), awaitable=lambda: store.abatch(gets))
-
-
-def _putting(store: BaseStore, thread_id: str, values: Mapping[str, dict[str, str]]) -> Call:
-    place = turns_namespace(thread_id)
-    puts = [
-        PutOp(namespace=place, key=key, value=value, index=False, ttl=None)
-        for key, value in values.items()
-    ]
-    return Call(blocking=lambda: store.batch(puts), awaitable=lambda: store.abatch(puts))

@@ -75,11 +75,7 @@ class Database:
     """Of the file, `:memory:`, or a URL without its secrets."""
 
     saver: BaseCheckpointSaver[Any]
-    """Keeps the threads' states."""
-
     store: BaseStore
-    """Keeps cuts and the catalogue."""
-
     leases: Leases = field(default_factory=NoLeases)
     """Keep other processes from writing to a thread at the same time."""
 

@@ -41,10 +41,7 @@ class Appended:
     """The outcome of adding an event."""
 
     head: Head
-    """The end of the event log now."""
-
     inserted: bool
-    """Whether it was new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
-from unsay.effects import Call
+from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError
 
 
@@ -50,6 +50,18 @@ def put_items(
 def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
     """A call that gives an `Item`, `None` where there is none."""
     return Call(blocking=lambda: store.get(place, key), awaitable=lambda: store.aget(place, key))
+
+
+def get_items(
+    store: BaseStore, place: tuple[str, ...], keys: Sequence[str]
+) -> Steps[dict[str, dict[str, Any]]]:
+    """Read the values of the items that there are, by their keys."""
+    if not keys:
+        return {}
+    ops = [GetOp(namespace=place, key=key, refresh_ttl=False) for key in keys]
+    call = Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
+    found: list[Item | None] = yield call
+    return {item.key: item.value for item in found if item is not None}
 
 
 def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) -> Call:

@@ -314,7 +314,6 @@ class FileLeases:
         return _where(before[0]) if before else ""
 
     def _before(self, thread: str, lease: FileLease) -> list[tuple[int, str, float]]:
-        """Those in the queue before a lease whose turn is not over."""
         rows = self._rows(thread)
         return [each for each in rows if each[0] < (lease.token or 0) and not self._is_over(each)]
 

@@ -30,7 +30,7 @@ from unsay.storage.items import (
     thaw,
     unpacked,
 )
-from unsay.storage.pagination import scan
+from unsay.storage.pagination import read_items
 
 BODY = ".words"
 """Ends the key of an item that holds nothing but a page's body."""
@@ -48,8 +48,6 @@ class Page:
 
     id: str
     before: str | None
-    """Id of the page before; `None` for the first."""
-
     facts: Mapping[str, Any]
     """Plain JSON: what a reader needs to know without the body."""
 
@@ -57,7 +55,6 @@ class Page:
     """Packed values; `None` where the body has an item of its own and was not read."""
 
     digest: str
-    """Of the body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +64,8 @@ class Chain:
     store: BaseStore
     place: tuple[str, ...]
     name: str
-    """For error messages."""
-
     error: type[StorageError] = DatabaseCorruptError
     hint: str = ""
-    """Ends the error message."""
-
     apart: bool = False
     """Whether bodies have items of their own, so that large ones are read only when needed."""
 
@@ -145,11 +138,7 @@ class Chain:
         """
         if page_id is None:
             return []
-        listed = yield from scan(
-            self.store,
-            self.place,
-            lambda item: self._pages(item) if item.namespace == self.place else None,
-        )
+        listed = yield from read_items(self.store, self.place, self._pages)
         found = {page.id: page for pages in listed for page in pages}
         chain: list[Page] = []
         while page_id is not None:

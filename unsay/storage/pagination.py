@@ -29,8 +29,6 @@ class Slice(Generic[T]):
     """One page of a list."""
 
     lines: tuple[T, ...]
-    """In the list's order."""
-
     cursor: str | None
     """Gives the next page; `None` when this is the last."""
 
@@ -49,10 +47,7 @@ class Window:
     """The first moment that no longer counts; `None` has no bound."""
 
     after: _Place | None
-    """Where the page before ended; `None` for the first page."""
-
     limit: int
-    """Lines on the page."""
 
     def holds(self, moment: datetime) -> bool:
         """Whether something that began then lies within the bounds."""
@@ -143,6 +138,17 @@ def scan(
         front = yield _search(store, place, 0, equal)
         found |= {_id(item): read(item) for item in front}
     return [line for line in found.values() if line is not None]
+
+
+def read_items(
+    store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
+) -> Steps[list[T]]:
+    """Everything in one namespace, without those under it, that `read` makes something of."""
+
+    def read_own(item: SearchItem) -> T | None:
+        return read(item) if tuple(item.namespace) == place else None
+
+    return (yield from scan(store, place, read_own))
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:

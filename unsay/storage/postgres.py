@@ -71,14 +71,8 @@ class Server:
     """The way to a database: its connections, and its name for messages."""
 
     path: str
-    """The URL without its secrets."""
-
     pool: ConnectionPool[Connection]
-    """Lends each connection to one call at a time."""
-
     leases: PostgresLeases
-    """Say who may write."""
-
     due: threading.local = field(default_factory=threading.local)
     """What the write that is under way in this thread has to show."""
 
@@ -241,7 +235,6 @@ class PostgresDatabase(Database):
     """An open Postgres database: a checkpointer and a store on one pool."""
 
     server: Server
-    """The way there."""
 
     def close(self) -> None:
         """Close all connections."""

@@ -23,14 +23,10 @@ class OffloadedSegment:
     """A stretch of a transcript that is no longer in the state."""
 
     id: str
-    """Of its page."""
-
     before: Offloaded | None
     """Where the older part of the transcript ends; `None` where this is its beginning."""
 
     turns: int
-    """How many answered turns it has."""
-
     messages: tuple[AnyMessage, ...]
     """Oldest first, at least one."""
 

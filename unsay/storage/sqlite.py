@@ -50,10 +50,7 @@ class FileDatabase(Database):
     """An open file: a checkpointer, a store and leases on a connection each."""
 
     saver: FileSaver
-    """Keeps the threads' states."""
-
     store: FileStore
-    """Keeps cuts and the catalogue."""
 
     def close(self) -> None:
         """Close the connections; nothing is pending on them."""

@@ -17,7 +17,6 @@ class FileStore(SqliteStore):
     """LangGraph's SQLite store, usable from an event loop as well; our items have checksums."""
 
     conn: Connection
-    """Of this store alone."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """What some operations find, or nothing of them.
