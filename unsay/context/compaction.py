@@ -17,10 +17,8 @@ from unsay.messages.truncation import cut
 SUMMARY_CHARS = 8_000
 """Longest summary of one span that is kept, in characters."""
 
-
 MAX_SPANS = 12
 """How many spans a fold tells apart; the two oldest run together past that."""
-
 
 MAX_KEPT = 256
 """How many messages inside one span may stay word for word."""
@@ -171,7 +169,6 @@ def with_span(
 
 
 def _goes_on(span: Span, why: str, summary: str | None) -> bool:
-    """Whether a span without words of its own may grow by what is left out next."""
     wordless = summary is None and span["summary"] is None
     return wordless and why == span["why"]
 
@@ -185,7 +182,6 @@ def _span(
     why: str,
     summary: str | None,
 ) -> Span:
-    """One span over old ones and chosen messages; what is shown in between stays."""
     places = {message.id: index for index, message in enumerate(messages)}
     ends = [i for each in joined for i in (places.get(each["first"], 0), places[each["through"]])]
     first, last = min([*chosen, *ends]), max([*chosen, *ends])

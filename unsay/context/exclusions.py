@@ -22,7 +22,6 @@ class Stretches:
     """Which stretch of some messages belongs to which topic."""
 
     segments: Sequence[Segment]
-    """In order."""
 
     unfolded: Sequence[Unfolded]
     """Topics that are shown although the talk is elsewhere."""
@@ -199,7 +198,6 @@ def _untold(
 def _span(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
-    """A span over what is left of its messages; `None` where nothing is, or its summary tells."""
     if span["through"] not in ids:
         return span
     first = ids.index(span["first"]) if span["first"] in ids else 0

@@ -27,13 +27,10 @@ from unsay.messages.truncation import REASON, cut, is_omission
 READABLE_CHARS = 64
 """Up to this length places are written as ranges; past it, as bits where those are shorter."""
 
-
 MOST = 10_000_000
 """More places than any record has: who writes of more was not `write_places`."""
 
-
 _RANGES = re.compile(r"(\d+(-\d+)?)(,\d+(-\d+)?)*", re.ASCII)
-
 
 _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
 
@@ -82,7 +79,6 @@ def read_places(text: str) -> tuple[int, ...]:
 
 
 def _runs(places: Collection[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of each unbroken row."""
     first = last = None
     for place in sorted(places):
         if first is None or last is None:
@@ -96,7 +92,6 @@ def _runs(places: Collection[int]) -> Iterator[tuple[int, int]]:
 
 
 def _bits(places: Collection[int]) -> str:
-    """The first place, and a bit for it and each one after it, the lowest first, packed."""
     first = min(places)
     number = sum(1 << (place - first) for place in set(places))
     data = zlib.compress(number.to_bytes((number.bit_length() + 7) // 8, "little"), 9, -15)
@@ -119,22 +114,17 @@ def _of_bits(first: int, data: str) -> tuple[int, ...]:
 
 M = TypeVar("M", bound=BaseMessage)
 
-
 NOTE = "manifest"
 """What a manifest is called among the notes of a mark."""
-
 
 RECALLED = "recalled"
 """Kind of a view's message that quotes what was recalled, and the rule of what it quotes."""
 
-
 BESIDE = ("summarized", RECALLED, "pinned")
 """Rules that say more of messages which were sent, or stand under another rule, as well."""
 
-
 SEALED = "sealed"
 """Rule of messages that the state let go of, and that no view needed."""
-
 
 MODEL_CHARS = 64
 """Longest name of a model that is kept."""
@@ -178,7 +168,6 @@ class Asked:
     """By which rules; of two that name one message the first counts."""
 
     pins: Collection[str] = frozenset()
-    """Ids of pinned messages."""
 
     recalled: Collection[str] = frozenset()
     """Ids of the messages that the view quotes."""
@@ -195,16 +184,13 @@ class Occasion:
     """Which call it was."""
 
     question_id: str | None
-    """Of the question under way."""
 
     attempt: int
-    """Of the turn, from 1."""
 
     call: int
     """Of the attempt, from 1; a call that follows upon tools has the next number."""
 
     model: str
-    """Who was asked, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +207,6 @@ class Room:
     """Of it, summaries that stand in the system message."""
 
     reply: int = 0
-    """The most that the answer might take."""
 
     window: int = 0
     """Of the model; 0 where nobody knows it."""
@@ -292,13 +277,11 @@ def digest_of(ids: Collection[str] | Iterator[str]) -> str:
 
 
 def _places(asked: Asked) -> dict[str, int]:
-    """The place of each message that can be named."""
     own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
     return {**asked.sealed_places, **own}
 
 
 def _rules(asked: Asked) -> dict[str, list[int]]:
-    """The places that were sent, and those of each rule."""
     fates, places = _fates(asked), _places(asked)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():

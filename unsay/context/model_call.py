@@ -17,7 +17,6 @@ class Rule:
     """`sent`, `truncated`, `topic`, a strategy's own, and so on."""
 
     places: tuple[int, ...]
-    """On the record as it was, from 1."""
 
     message_ids: tuple[str, ...]
     """At those places; empty where the record has changed since."""
@@ -28,22 +27,17 @@ class CallView:
     """One model call: what it was sent, by which rules, at what cost."""
 
     message_id: str | None
-    """Of what it returned."""
 
     attempt: int
-    """Of the turn, from 1."""
 
     call: int
-    """Of the attempt, from 1."""
 
     model: str
-    """Who was asked."""
 
     fits: bool
     """Whether the record still has what was meant, so that messages can be named."""
 
     sent: Rule
-    """What was sent word for word."""
 
     rules: tuple[Rule, ...]
     """What became of the rest; those of `BESIDE` come on top, and stand last."""
@@ -58,7 +52,6 @@ class CallView:
     """In tokens; 0 where nobody knew it."""
 
     usage: Usage | None
-    """As the model reported it; `None` where it did not."""
 
     @property
     def prompt(self) -> int:
@@ -109,7 +102,6 @@ def read_manifest(
 
 
 def _order(named: tuple[str, tuple[int, ...]]) -> tuple[bool, tuple[int, ...]]:
-    """Rules by the first message they name; those that come on top are last."""
     return named[0] in BESIDE, named[1]
 
 

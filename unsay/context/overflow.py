@@ -16,13 +16,11 @@ Source:
     strands-agents harness-sdk, `_context_manager` (overflow retry cap).
 """
 
-
 OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
 """Codes by which servers of the OpenAI protocol say that the prompt is too long.
 
 Source: OpenAI API reference, error codes.
 """
-
 
 OVERFLOW_WORDS = (
     "maximum context length",
@@ -59,7 +57,6 @@ Source:
     0xBakeer/inference-atlas#186, openclaw/openclaw#20539.
 """
 
-
 THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per min", "please wait")
 """Words of a refusal that passes by itself, whatever else it says of tokens.
 
@@ -73,10 +70,8 @@ class Answered:
     """A model's reply, and the plan of the view that it replied to."""
 
     reply: Any
-    """As the call gave it."""
 
     plan: Plan
-    """Its fold goes into the state."""
 
 
 def is_context_overflow(error: BaseException) -> bool:

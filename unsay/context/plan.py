@@ -19,10 +19,8 @@ from unsay.types import Segment, Unfolded
 TokenCounter = Callable[[Sequence[AnyMessage]], int]
 """Tokens of a sequence of messages, not of each; costs are not additive."""
 
-
 Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
 """Asks a summarizer: a request, and the strategy's own model or `None` for the graph's."""
-
 
 WINDOW_TOKENS = 200_000
 """Assumed where nobody knows the model's window.
@@ -40,10 +38,8 @@ class Omission:
     """The rule's name; `cleared` and `truncated` are those of tool results, `topic` of topics."""
 
     message_ids: tuple[str, ...]
-    """Of the record, oldest first."""
 
     summary: str | None = None
-    """What stands in their place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +47,6 @@ class Plan:
     """A view, what was left out of it and why, and where the next plan begins."""
 
     after: "Situation"
-    """The situation that it leads to, for whoever plans next."""
 
     problems: tuple[Exception, ...] = ()
     """What could not be done, and changed nothing."""
@@ -80,10 +75,8 @@ class Situation:
     """What belongs to the conversation, oldest first, and what the draft under way has so far."""
 
     count: TokenCounter
-    """Of the chat model."""
 
     texts: Texts = field(repr=False)
-    """Of the conversation's language."""
 
     fold: Fold = field(default_factory=Fold)
     """As the plan before left it; empty for a new conversation."""
@@ -113,13 +106,11 @@ class Situation:
     """Which model call of the turn is planned, from 1; `None` at the turn's end."""
 
     overflows: int = 0
-    """How often the call under way was too long."""
 
     minutes: float | None = None
     """Of the caller's clock, for what may not happen too often; `None` for no clock."""
 
     segments: Sequence[Segment] = ()
-    """Which stretch belongs to which topic."""
 
     unfolded: Sequence[Unfolded] = ()
     """Topics that are shown as well while the talk stays where it is."""
@@ -276,7 +267,6 @@ class Situation:
         return Plan(after=replace(self, fold=fold))
 
     def _firm(self) -> set[int]:
-        """Indices of what no strategy may leave out; what a tool has just found is among them."""
         running = self.pending or running_question(self.messages)
         if self.messages and self.messages[-1].type == "tool":
             running |= {self.messages[-1].id or ""}

@@ -19,9 +19,7 @@ from unsay.prompts.fields import Texts
 
 Tier = Literal["safety", "guidance"]
 
-
 Attach = Literal["run_start", "user_turn"]
-
 
 _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
 
@@ -216,7 +214,6 @@ def _is_due(reminder: Reminder, before: Showing, turn: int, run_id: str) -> bool
 
 
 def _stays(reminder: Reminder, before: Showing, turn: int) -> bool:
-    """Whether a view of the same run goes on showing what its turn began with."""
     return reminder.attach == "run_start" and before["turn"] == turn
 
 

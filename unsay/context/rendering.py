@@ -74,7 +74,6 @@ def _with_results(
     pins: Collection[str],
     texts: Texts,
 ) -> list[AnyMessage]:
-    """The messages, their tool results shortened as far as the fold says."""
     places = {message.id: index for index, message in enumerate(messages)}
     cleared, truncated = (
         -1 if name is None else places.get(name, -1)
@@ -90,7 +89,6 @@ def _with_results(
 
 
 def _opened(view: list[AnyMessage], texts: Texts) -> list[AnyMessage]:
-    """The view, begun by the user where the assistant would begin it."""
     start = next((i for i, m in enumerate(view) if m.type != "system" or is_summary(m)), None)
     if start is None or view[start].type == "human" or is_summary(view[start]):
         return view

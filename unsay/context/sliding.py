@@ -48,7 +48,6 @@ def shorten_results(now: Situation) -> Plan:
 
 
 def _whole(now: Situation, results: Sequence[ToolMessage]) -> list[ToolMessage]:
-    """Those of the results that the view shows as the record has them."""
     gone = now.shortened_ids
     return [each for each in results if each.id not in gone]
 
@@ -56,14 +55,12 @@ def _whole(now: Situation, results: Sequence[ToolMessage]) -> list[ToolMessage]:
 WHY = "window"
 """The rule's name."""
 
-
 SMALLEST_TRIM = 2
 """How many messages go on an overflow of a view that fits the window.
 
 Source:
     strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
 """
-
 
 _STUCK = "Unable to trim conversation context: all that is shown must stay"
 
@@ -86,7 +83,6 @@ class SlidingWindow:
     """Whether an overflow first shortens tool results, the oldest first."""
 
     per_turn: PerTurn = False
-    """At the end of a turn, before every call, or before every Nth."""
 
     pin_first: int = 0
     """So many of the first messages are never left out."""
@@ -122,12 +118,10 @@ class SlidingWindow:
         return now.keep(ContextOverflowError(_STUCK)) if plan.after is now else plan
 
     def _body(self, now: Situation) -> list[AnyMessage]:
-        """What counts in the window."""
         held = now.held(self.pin_first)
         return [each for each in now.shown if each.type != "system" and each.id not in held]
 
     def _trimmed(self, now: Situation, body: Sequence[AnyMessage], surplus: int) -> Plan:
-        """Without at least so many of the oldest; nothing happens where that cannot be."""
         if surplus <= 0:
             return now.keep()
         if self.window_size == 0:

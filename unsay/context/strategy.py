@@ -188,7 +188,6 @@ class Null:
     """
 
     per_turn: PerTurn = False
-    """Of no consequence here."""
 
     def plan(self, now: Situation) -> Plan:
         """The view as it is."""
@@ -211,7 +210,6 @@ class Composed:
     """
 
     strategies: tuple[Strategy, ...]
-    """In the order in which they are asked, each at its own rhythm."""
 
     def __post_init__(self) -> None:
         for each in self.strategies:

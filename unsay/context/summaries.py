@@ -33,22 +33,17 @@ A summary of summaries loses what they had; one message of `summary_tokens` for
 each fold would grow without bound.
 """
 
-
 SUMMARY_TOKENS = 400
 """How long a summary is asked to be. Source: seed 004, chapter 7.4 (max_tokens)."""
-
 
 MATERIAL_SHARE = 0.6
 """How much of the window a summarizer's request may fill; longer messages lose their middles."""
 
-
 SHORTEST = 200
 """Characters of one message that a summarizer is always shown."""
 
-
 LOCAL_CHARS = 1_500
 """Longest summary made without a model, in characters."""
-
 
 SLACK = 2
 """So many times as long as it was asked to be a summary may be; the rest of it is cut off."""
@@ -65,7 +60,6 @@ class Summarizer:
     """Tells the model what to keep; `None` takes the catalogue's words."""
 
     tokens: int = SUMMARY_TOKENS
-    """How long a summary should be at most."""
 
 
 def fold_summarized(
@@ -262,7 +256,6 @@ def _line(part: Part) -> str | None:
 
 
 def _clipped(line: str, chars: int | None) -> str:
-    """The line, its middle left out where it is longer."""
     if chars is None or len(line) <= chars:
         return line
     half = chars // 2

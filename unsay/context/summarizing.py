@@ -41,7 +41,6 @@ class Summarizing:
     """Tells the summarizer what to keep; `None` takes the catalogue's words."""
 
     summary_tokens: int = SUMMARY_TOKENS
-    """How long a summary should be at most."""
 
     measure: Literal["messages", "tokens"] = "messages"
     """What `summary_ratio` is a share of: the number of messages, or their tokens."""
@@ -50,7 +49,6 @@ class Summarizing:
     """How full the window is when it begins; `None` waits for an overflow."""
 
     per_turn: PerTurn = True
-    """At the end of a turn, before every call, or before every Nth."""
 
     pin_first: int = 0
     """So many of the first messages are never left out."""
@@ -171,13 +169,10 @@ class ByTurns:
     """Beside the newest turn, as many older ones stay as have this together at most."""
 
     summary_tokens: int = SUMMARY_TOKENS
-    """How long each summary should be at most."""
 
     summarizer: Any = None
-    """The model that summarizes; `None` is the graph's."""
 
     per_turn: PerTurn = True
-    """At the end of a turn, before every call, or before every Nth."""
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
@@ -256,5 +251,4 @@ class ByTurns:
 
 
 def _said(now: Situation) -> list[AnyMessage]:
-    """What is shown, without instructions."""
     return [each for each in now.shown if each.type != "system"]

@@ -137,10 +137,8 @@ def _tell_once(asked: Proactive) -> None:
 WHY = "middle"
 """The rule's name."""
 
-
 GAIN = 0.25
 """Share of the room between trigger and target that a fold must win, or it waits for more."""
-
 
 _STUCK = "Nothing lies between what must be shown"
 
@@ -174,7 +172,6 @@ class ThreeStage:
     """Share of the window that is left then."""
 
     summary_tokens: int = SUMMARY_TOKENS
-    """How long each summary should be at most."""
 
     summarizer: Any = None
     """The model that summarizes; `None` is the graph's."""
@@ -183,10 +180,8 @@ class ThreeStage:
     """How often at most; `None` needs no limit, as folds last until the window fills again."""
 
     per_turn: PerTurn = True
-    """At the end of a turn, before every call, or before every Nth."""
 
     ratios: Ratios = field(init=False)
-    """The two shares, brought into their limits."""
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
@@ -245,7 +240,6 @@ class ThreeStage:
         return list(said[first:last])
 
     def _tight(self, now: Situation, goal: int) -> Plan:
-        """With large tool results truncated, where folding alone was not enough."""
         return (
             truncate_large(now, goal) if self.ratios.reached(now.tokens, now.window) else now.keep()
         )
@@ -275,7 +269,6 @@ class ThreeStage:
         return list(said[first:end])
 
     def _less(self, now: Situation) -> list[AnyMessage]:
-        """What goes after an overflow: at least something, and more with each."""
         times = max(now.overflows, 1) - 1
         if now.window_tokens is not None:
             goal = self.ratios.goal(min(now.window_tokens, now.tokens)) >> times

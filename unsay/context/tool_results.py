@@ -13,14 +13,12 @@ from unsay.prompts.fields import Texts
 
 Shortened = Literal["truncated", "cleared"]
 
-
 KEEP_CHARS = 200
 """How much of a truncated result is shown at either end.
 
 Source:
     strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
 """
-
 
 FRESH_RESULTS = 5
 """How many of the newest results are never cleared.
@@ -93,7 +91,6 @@ def _marked(message: ToolMessage, content: str, how: Shortened) -> ToolMessage:
 
 
 def _is_short(message: ToolMessage, chars: int) -> bool:
-    """Whether it was shortened before, or is too short for that."""
     if shortened(message):
         return True
     return isinstance(message.content, str) and len(message.content) <= chars
@@ -145,5 +142,4 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
 
 
 def _end(text: str, chars: int) -> str:
-    """The end of a text, no visible character in half."""
     return text[len(cut(text, max(len(text) - chars, 0))) :]

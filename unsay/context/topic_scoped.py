@@ -20,7 +20,6 @@ class TopicScoped:
     """
 
     within: Strategy = field(default_factory=ThreeStage)
-    """Plans the topic's own messages."""
 
     def __post_init__(self) -> None:
         check_strategy(self.within)

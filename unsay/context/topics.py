@@ -12,19 +12,15 @@ from unsay.types import Segment, Topic, TopicMemory
 MEMORY_TEXTS = 12
 """How many of a topic's newest texts a detector is shown."""
 
-
 MEMORY_TOPICS = 8
 """How many topics a detector is shown, the most recent ones."""
-
 
 TOPICS = 24
 """How many topics a thread tells apart at most."""
 
-
 TOPICS_KEPT = 16
 """So many are left then: dropping one at a time would change each view's head. Source: own
 measurement."""
-
 
 TEXT_CHARS = 2_000
 """How much of one text a detector is shown, from its beginning."""

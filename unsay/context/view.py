@@ -21,7 +21,6 @@ class Hints:
     """What one attempt is told beside the conversation; it never enters the record."""
 
     attempt: int = 1
-    """1 for a turn's first draft."""
 
     rejections: tuple[str, ...] = ()
     """Why this turn's earlier drafts were taken back, oldest first."""
@@ -105,7 +104,6 @@ def _with_summaries(
 
 
 def _start_of_question(view: Sequence[AnyMessage]) -> int:
-    """Where the newest question begins, with its documents; the end where there is none."""
     place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
     while 0 < place < len(view) and is_document(view[place - 1]):
         place -= 1

@@ -15,13 +15,10 @@ from unsay.retrieval.selection import Recalled
 RECALLED_ID = "unsay-recalled"
 """Id of the message in a view that holds what was recalled."""
 
-
 _TAG = "recalled"
-
 
 LACKING = "lacking"
 """Note on a message that is held for recall alone: how many characters of its middle it lacks."""
-
 
 RESULT_CHARS = 1_000
 """How much of a recalled tool result is shown at either end."""
@@ -78,7 +75,6 @@ def _quotes(messages: Sequence[AnyMessage], texts: Texts) -> Iterator[tuple[str,
 
 
 def _is_plain(message: AnyMessage) -> bool:
-    """Whether a message is nothing but words."""
     spoken = isinstance(message, HumanMessage) or (
         isinstance(message, AIMessage) and not message.tool_calls
     )

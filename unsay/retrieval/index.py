@@ -16,9 +16,7 @@ from unsay.retrieval.terms import terms_of
 COUNT_BITS = 8
 """Bits of a posting that hold how often the message has the term."""
 
-
 COUNT_MASK = (1 << COUNT_BITS) - 1
-
 
 SPARE = 1_024
 """A table is written anew once more messages than this and those of the index come before it."""
@@ -166,7 +164,6 @@ class RecallIndex:
         return found < len(postings) and postings[found] >> COUNT_BITS == number
 
     def _range(self, postings: Sequence[int]) -> slice:
-        """Return where the postings of this index's messages stand among those of a term."""
         first = bisect_left(postings, self.start << COUNT_BITS)
         end = (self.start + len(self)) << COUNT_BITS
         return slice(first, bisect_left(postings, end, lo=first))

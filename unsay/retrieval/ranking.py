@@ -19,10 +19,8 @@ from unsay.retrieval.terms import Query, query_of, terms
 SATURATION = 1.2
 """BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3."""
 
-
 LENGTH_SHARE = 0.6
 """BM25's b: how far a long message must have a term more often. Source: own measurement."""
-
 
 KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
 """What a message gets of the scores of the two before it, of its own, and of the two after it.
@@ -31,26 +29,20 @@ Source: own measurement; half of the one before and a quarter of the one after i
 usual rule, and with two people speaking in turn the one before last is the same speaker.
 """
 
-
 SURROUNDINGS = 8
 """So many messages to either side are the surroundings, whose mean score a message gets as well."""
-
 
 SPEAKER_SHARE = 0.35
 """What a message gets for its speaker, as a share of what a word is worth that one message has."""
 
-
 SUBSTANCE_SHARE = 0.17
 """What a message of mean substance gets for it, as such a share; greetings get next to nothing."""
-
 
 KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
 """What stands for a speaker who has no name."""
 
-
 NEAR = len(KERNEL) // 2
 """So many messages to either side of one that has a word are its turn."""
-
 
 COMMON_SHARE = 0.25
 """Words of the question that more of the messages have are passed over where it has a rarer one.
@@ -58,33 +50,25 @@ COMMON_SHARE = 0.25
 Source: own measurement; they tell next to nothing and cost most.
 """
 
-
 MOST_READ = 5_000
 """So many entries of an index one question reads at most, the rarest words first: what a turn costs
 does not grow with a pasted file, nor with a long talk of few words."""
 
-
 STRONGEST = 256
 """So many messages at most are held to have enough words of the question, the best."""
-
 
 SPARSE = 4
 """Up to this part of the messages each is looked at by itself, for more of them all are at once."""
 
-
 _CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
 """Of a term without spaces: Han, katakana or hangul throughout; hiragana tells of grammar."""
 
-
 _ROUNDING = 1e-9
-
 
 _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
 """Single characters that tell as little as an English stop word."""
 
-
 _FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
-
 
 _SECOND_PERSON = re.compile(
     r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"

@@ -20,10 +20,8 @@ Why = Literal["words", "meaning", "nearby", "step", "asked"]
 such a message, or its speaker was asked about; it is one with a message that was recalled; a person
 asked for it, which only `nodes.recalling` says."""
 
-
 FAR_NEARER = 2.0
 """Where there is a bar or a gain, a message must lie so many deviations nearer than the mean."""
-
 
 PATIENCE = 32
 """After so many messages in a row that find no room, no more are tried."""
@@ -37,7 +35,6 @@ class Recollection:
     """Of the record; what the message says where it has no id."""
 
     why: Why
-    """The strongest reason."""
 
     words: tuple[str, ...]
     """The words of the question that led to it, as they were asked."""
@@ -57,7 +54,6 @@ class Recalled:
     """One for each message, in the same order."""
 
     tokens: int = 0
-    """Of the messages together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,8 @@ up us ve very was wasn we were weren what when where which who whom whose why wi
 wouldn you your yours
 """
 
-
 STOP_WORDS = frozenset(_STOP.split())
 """Words that any two messages share; they are not indexed."""
-
 
 _IRREGULAR = """
 become became; begin began begun; bend bent; bite bit bitten; bleed bled; blow blew blown;
@@ -50,14 +48,12 @@ write wrote written; child children; foot feet; life lives; man men; mouse mice;
 tooth teeth; wife wives; woman women; good better best; bad worse worst
 """
 
-
 IRREGULAR = {
     form: base
     for base, *forms in (line.split() for line in _IRREGULAR.split(";"))
     for form in forms
 }
 """Forms that no ending explains, with the word that they are forms of."""
-
 
 _KIN = """
 pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse
@@ -125,7 +121,6 @@ charity: donate raise fund
 religion: church god pray faith
 """
 
-
 _ANSWERS = """
 when: yesterday today tonight tomorrow last next week weekend month year ago monday tuesday
 when: wednesday thursday friday saturday sunday january february march april june july august
@@ -153,14 +148,11 @@ def _grouped(pairs: Iterator[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
 KIN = _grouped(pair for one in _pairs(_KIN) for pair in (one, one[::-1]))
 """Words that often stand in an answer for a word of its question, and the other way round."""
 
-
 ANSWERS = _grouped(_pairs(_ANSWERS))
 """Words that often stand in the answer to a question with such a word in it."""
 
-
 TEXT_LIMIT = 40_000
 """Characters of a message that are indexed, half from either end: a pasted file costs little."""
-
 
 KIN_WEIGHT = 0.2
 """What a word that goes with a word of the question counts; the word itself counts 1.
@@ -168,37 +160,26 @@ KIN_WEIGHT = 0.2
 Source: own measurement.
 """
 
-
 ANSWER_WEIGHT = 0.1
 """What a word counts that often answers such a question."""
 
-
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
-
 
 _TOKENS = re.compile(rf"[{_RUNNING}]+|[^\W_{_RUNNING}]+(?:_+[^\W_{_RUNNING}]+)*")
 
-
 _IS_RUNNING = re.compile(rf"[{_RUNNING}]")
-
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
-
 _LONE = re.compile(rf"(?<![{_HAN}])[{_HAN}](?![{_HAN}])")
-
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
 
-
 _CONTRACTED = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
-
 
 _SHORTEST = 3
 
-
 _INFLECTIONS = ("ing", "ed")
-
 
 _DERIVATIONS = re.compile(
     r"(?:ational|ization|fulness|[ai]tion|ment|ness|[ae]nce?|[ai]bl|ful|ist|er|or|li|ion|al|i[vc])$"

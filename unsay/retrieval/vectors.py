@@ -17,18 +17,14 @@ from unsay.retrieval.index import RecallIndex, key_of
 BATCH = 128
 """How many messages are embedded by one call."""
 
-
 EMBEDDED_CHARS = 8_000
 """How much of a message is embedded, from its beginning; models read no more at once."""
-
 
 RANK_OFFSET = 60
 """How little the first ranks outdo those behind them. Source: Cormack, Clarke and Buettcher 2009."""
 
-
 NEIGHBOURS = {-1: 0.5, 1: 0.25}
 """What a message gets of the similarity of its neighbours. Source: own measurement."""
-
 
 Vector = Sequence[float]
 
@@ -38,7 +34,6 @@ class Vectors:
     """Where a question and messages lie."""
 
     question: Vector
-    """Of the question."""
 
     messages: Mapping[str, Vector]
     """By the message's key in the index, which is its id; those that are missing count nothing."""
