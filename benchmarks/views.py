@@ -6,13 +6,20 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AnyMessage
 from replays import Turn
 
-from unsay.context.compaction import Fold
+from unsay.context.compaction import Fold, summary_message
 from unsay.context.plan import Plan, Situation, TokenCounter
-from unsay.context.rendering import summary_message
 from unsay.context.strategy import Strategy, planned
 from unsay.context.summaries import local_summary
-from unsay.context.topics import Told, by_topic, current_topic_id, limited, memories, told
-from unsay.context.view import Hints, head_of, lay_out, opened_topics, sendable
+from unsay.context.topics import (
+    Told,
+    by_topic,
+    current_topic_id,
+    limited,
+    memories,
+    opened_topics,
+    told,
+)
+from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import drive
 from unsay.generation.draft import FULLEST, ROOM
 from unsay.judging.topic_detector import LexicalDetector

@@ -19,8 +19,7 @@ from tests.cases.strategy_kit import (
     seen_of,
     situation_of,
 )
-from unsay.context.compaction import Fold, removed
-from unsay.context.rendering import render
+from unsay.context.compaction import Fold, removed, render
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null, is_due, reduced
 from unsay.context.summaries import Summarizer, summarized

@@ -10,9 +10,8 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Seen
 from tests.cases.world import NotBoundError
-from unsay.context.compaction import removed
+from unsay.context.compaction import is_summary, removed
 from unsay.context.plan import Plan, Situation
-from unsay.context.rendering import is_summary
 from unsay.context.strategy import Strategy, planned, reduced, tried
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError

@@ -20,9 +20,8 @@ from tests.cases.strategy_kit import (
 )
 from tests.cases.world import NotBoundError
 from unsay.context.compaction import Fold
-from unsay.context.overflow import ask_with
 from unsay.context.plan import Plan, Situation
-from unsay.context.strategy import Composed, Null, Strategy, planned
+from unsay.context.strategy import Composed, Null, Strategy, ask_with, planned
 from unsay.context.summarizing import ByTurns
 from unsay.context.three_stage import Proactive, Rate, Ratios
 from unsay.effects import Call, Steps, drive

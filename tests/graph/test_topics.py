@@ -1,7 +1,7 @@
 import pytest
 
 from tests.graph.kit import config, make, said, say
-from unsay.context.rendering import summary_message
+from unsay.context.compaction import summary_message
 from unsay.prompts.catalog import texts
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.types import Language

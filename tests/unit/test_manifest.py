@@ -10,14 +10,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from tests.transcripts import valid_transcripts
 from tests.unit.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, situation, talk
-from unsay.context.compaction import with_partners
+from unsay.context.compaction import in_place, summary_message, with_partners
 from unsay.context.manifest import (
     BESIDE,
     RECALLED,
     SEALED,
     Asked,
     Manifest,
-    Occasion,
     Room,
     manifest_in,
     manifest_of,
@@ -26,7 +25,6 @@ from unsay.context.manifest import (
 )
 from unsay.context.model_call import CallView, read_manifest
 from unsay.context.plan import Omission, Plan, Situation
-from unsay.context.rendering import in_place, summary_message
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Strategy, planned
 from unsay.context.summarizing import Summarizing
@@ -39,7 +37,7 @@ from unsay.messages.annotations import DOCUMENT, notice, with_mark
 from unsay.tokens.pricing import Usage
 from unsay.types import Segment
 
-OCCASION = Occasion(question_id="q", attempt=1, call=1, model="a-model")
+OCCASION: dict[str, Any] = {"question_id": "q", "attempt": 1, "call": 1, "model": "a-model"}
 ROOM = Room(prompt=1_000, tools=100, reply=50, window=8_000)
 
 STRATEGIES: dict[str, Strategy] = {
@@ -67,17 +65,17 @@ def _asked(now: Situation, plan: Plan, record: Sequence[AnyMessage] = (), **more
         sent=_sent(view),
         left_out=plan.left_out,
         pins=now.pins,
-        **more,
+        **(OCCASION | more),
     )
 
 
 def _shown(record: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> Asked:
     """A call that is sent any view of a record."""
-    return Asked(record=record, view=view, sent=_sent(view), **more)
+    return Asked(record=record, view=view, sent=_sent(view), **(OCCASION | more))
 
 
 def _manifest(asked: Asked, room: Room = ROOM) -> Manifest:
-    return manifest_of(asked, OCCASION, room, count)
+    return manifest_of(asked, room, count)
 
 
 def _read(
@@ -192,10 +190,18 @@ def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None
         segments=segments if isinstance(strategy, TopicScoped) else (),
     )
     plan = drive(planned(strategy, now))
-    asked = _asked(now, plan, before=100_000, recalled={f"a{each:035}" for each in range(7, 27, 2)})
+    asked = _asked(
+        now,
+        plan,
+        before=100_000,
+        recalled={f"a{each:035}" for each in range(7, 27, 2)},
+        question_id="q" * 36,
+        attempt=2,
+        call=12,
+        model="gpt-4.1-mini-2025-04-14",
+    )
     room = Room(prompt=90_000, tools=12_000, reply=16_000, window=200_000)
-    occasion = Occasion(question_id="q" * 36, attempt=2, call=12, model="gpt-4.1-mini-2025-04-14")
-    manifest = manifest_of(asked, occasion, room, count)
+    manifest = manifest_of(asked, room, count)
     assert len(plan.messages) >= shown
     assert len(json.dumps(manifest, separators=(",", ":"))) < 400
 

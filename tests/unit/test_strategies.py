@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, situation, talk
+from unsay.context.compaction import SUMMARY_ID
 from unsay.context.plan import Omission, Plan, Situation
-from unsay.context.rendering import SUMMARY_ID
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import (
     Composed,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, situation, talk
-from unsay.context.rendering import SUMMARY_ID
+from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import planned, reduced
 from unsay.context.summarizing import ByTurns
 from unsay.effects import drive

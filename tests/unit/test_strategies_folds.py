@@ -7,9 +7,18 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.unit.strategy_kit import TEXTS, ids, situation, talk
-from unsay.context.compaction import MAX_KEPT, MAX_SPANS, removed, summaries_of, without_spans
+from unsay.context.compaction import (
+    MAX_KEPT,
+    MAX_SPANS,
+    SUMMARY_ID,
+    in_place,
+    is_summary,
+    removed,
+    render,
+    summaries_of,
+    without_spans,
+)
 from unsay.context.plan import Omission, Plan, Situation, running_question
-from unsay.context.rendering import SUMMARY_ID, in_place, is_summary, render
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import DOCUMENT
 from unsay.messages.conformance import OPENING_ID

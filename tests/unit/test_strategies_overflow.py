@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, situation, talk
-from unsay.context.overflow import MAX_RETRIES, Answered, ask_with, is_context_overflow
+from unsay.context.compaction import SUMMARY_ID
+from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, Situation
-from unsay.context.rendering import SUMMARY_ID
-from unsay.context.strategy import Null, Strategy
+from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 from unsay.effects import Call, Steps, adrive, drive
@@ -124,14 +124,6 @@ def test_other_failures_are_raised_at_once() -> None:
         asked(model)
 
     assert 1 == len(model.sent)
-
-
-def test_an_own_rule_may_tell_overflows() -> None:
-    """For a provider that nobody knows."""
-    model = Model(KeyError("voll"), "hello")
-
-    assert "hello" == asked(model, is_overflow=lambda error: "voll" in str(error)).reply
-    assert 2 == len(model.sent)
 
 
 async def test_overflows_are_dealt_with_on_an_event_loop() -> None:

@@ -19,9 +19,8 @@ from tests.unit.strategy_kit import (
     ids,
     situation,
 )
-from unsay.context.compaction import Fold, with_partners
+from unsay.context.compaction import SUMMARY_ID, Fold, in_place, render, with_partners
 from unsay.context.plan import Plan, Situation, running_question
-from unsay.context.rendering import SUMMARY_ID, in_place, render
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, reduced, tried
 from unsay.context.summarizing import ByTurns, Summarizing

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.unit.strategy_kit import TEXTS, Summarizer, count, ids, situation, talk
 from unsay.context import summaries
-from unsay.context.rendering import SUMMARY_ID
+from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import planned, reduced
 from unsay.context.summaries import (
     LOCAL_CHARS,

@@ -11,8 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from tests.unit.strategy_kit import Summarizer, count, ids, situation, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.compaction import Fold
-from unsay.context.rendering import SUMMARY_ID
+from unsay.context.compaction import SUMMARY_ID, Fold
 from unsay.context.strategy import planned, reduced
 from unsay.context.three_stage import Proactive, Rate, Ratios, ThreeStage, clamped
 from unsay.context.tool_results import shortened

@@ -12,7 +12,7 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
-from unsay.context.rendering import in_place, summary_message
+from unsay.context.compaction import in_place, summary_message
 from unsay.context.view import Hints, lay_out, sendable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT

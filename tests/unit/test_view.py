@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from unsay.context.compaction import SUMMARY_ID
 from unsay.context.exclusions import anchored
 from unsay.context.plan import Situation
-from unsay.context.rendering import SUMMARY_ID
 from unsay.context.strategy import Null
 from unsay.context.topic_scoped import TopicScoped
-from unsay.context.topics import by_topic, told
-from unsay.context.view import Hints, head_of, lay_out, opened_topics
+from unsay.context.topics import by_topic, opened_topics, told
+from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken
 from unsay.messages.conformance import OPENING_ID

@@ -16,8 +16,8 @@ from zlib import crc32
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
+from unsay.context.compaction import is_summary
 from unsay.context.plan import Omission, TokenCounter
-from unsay.context.rendering import is_summary
 from unsay.context.tool_results import shortened
 from unsay.errors import InputError
 from unsay.messages.annotations import mark_of, spoken, with_mark
@@ -164,6 +164,14 @@ class Asked:
     sent: Sequence[AnyMessage]
     """What the provider got of it."""
 
+    question_id: str | None
+    attempt: int
+    call: int
+    """Of the attempt, from 1; a call that follows upon tools has the next number."""
+
+    model: str
+    """By name."""
+
     left_out: Sequence[Omission] = ()
     """By which rules; of two that name one message the first counts."""
 
@@ -177,20 +185,6 @@ class Asked:
 
     sealed_places: Mapping[str, int] = field(default_factory=dict)
     """Places, from 1, of sealed messages that the view shows or quotes, by id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
-    """Which call it was."""
-
-    question_id: str | None
-
-    attempt: int
-
-    call: int
-    """Of the attempt, from 1; a call that follows upon tools has the next number."""
-
-    model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +206,11 @@ class Room:
     """Of the model; 0 where nobody knows it."""
 
 
-def manifest_of(asked: Asked, occasion: Occasion, room: Room, count: TokenCounter) -> Manifest:
+def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
     """The manifest of a call.
 
     Args:
         asked: What was sent, and of what.
-        occasion: Which call it was.
         room: As it was counted before the call.
         count: Of the chat model; it is used for the small parts alone.
     """
@@ -230,11 +223,11 @@ def manifest_of(asked: Asked, occasion: Occasion, room: Room, count: TokenCounte
         by_rule={rule: write_places(places) for rule, places in rules.items() if places},
         parts=parts_of(asked.view, room, count),
         window=room.window,
-        question=digest_of([occasion.question_id or ""]),
+        question=digest_of([asked.question_id or ""]),
         digest=digest_of(by_place[place] for place in sorted(told)),
-        attempt=occasion.attempt,
-        call=occasion.call,
-        model=cut(occasion.model, MODEL_CHARS),
+        attempt=asked.attempt,
+        call=asked.call,
+        model=cut(asked.model, MODEL_CHARS),
     )
     return {**manifest, "unplaced": unplaced} if unplaced else manifest
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, Span, hidden, standing, with_partners, with_span
-from unsay.context.rendering import render
+from unsay.context.compaction import Fold, Span, hidden, render, standing, with_partners, with_span
 from unsay.context.tool_results import Shortened, shortened
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError

@@ -9,9 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, Situation
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
+
+MAX_RETRIES = 3
+"""How often one call is made again with a smaller view.
+
+Source:
+    strands-agents harness-sdk, `_context_manager` (overflow retry cap).
+"""
 
 PerTurn = bool | int
 """When to plan: `False` at the end of a turn, `True` before every model call as well, N before
@@ -177,6 +185,61 @@ def _check_shown(now: Situation, plan: Plan) -> None:
             f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
             "plans by now.leave_out(…), which keeps what must stay"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A model's reply, and the plan of the view that it replied to."""
+
+    reply: Any
+
+    plan: Plan
+
+
+def ask_with(
+    strategy: Strategy,
+    now: Situation,
+    send: Callable[[Plan], Steps[Any]],
+    *,
+    has_extras: Callable[[], bool] = lambda: False,
+    retries: int = MAX_RETRIES,
+) -> Steps[Answered]:
+    """Plan a view and ask the model; where it is too long, reduce it and ask again.
+
+    Args:
+        strategy: Any.
+        now: Before the call.
+        send: Asks the model with a plan's view.
+        has_extras: Whether what was sent last had more than its plan's view, which is not sent
+            after an overflow: then that alone is left out first.
+        retries: How often it is tried again; each time only with a smaller view.
+
+    Raises:
+        ContextOverflowError: It was too long every time, or could not be made smaller.
+        SummarizationError: It could not be made smaller for want of a summary.
+        Exception: Whatever else the call raises.
+    """
+    plan = yield from planned(strategy, now)
+    for overflows in range(1, retries + 2):
+        try:
+            reply = yield from send(plan)
+        except Exception as error:  # any client may raise anything; what is no overflow goes on
+            if not is_context_overflow(error):
+                raise
+            if overflows > retries:
+                raise ContextOverflowError(
+                    f"The view was too long {overflows} times, although it was made smaller "
+                    f"{retries} times ({error}). Unpin something, ask for less at once, or use a "
+                    "model with a larger window."
+                ) from error
+            after = replace(plan.after, overflows=overflows)
+            if has_extras():
+                plan = replace(plan, after=after)
+            else:
+                plan = yield from reduced(strategy, after)
+        else:
+            return Answered(reply=reply, plan=plan)
+    raise AssertionError("the last failure was raised")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold
+from unsay.context.compaction import Fold, summary_message
 from unsay.context.plan import WINDOW_TOKENS, Plan, Situation
-from unsay.context.rendering import summary_message
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.strategy import PerTurn, check_per_turn
 from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_locally, fold_summarized

@@ -6,8 +6,7 @@ from unsay.context.compaction import with_partners
 from unsay.context.plan import Plan, Situation
 from unsay.context.strategy import PerTurn, Strategy, check_strategy, planned, tried
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topics import by_topic, current_topic_id, standing
-from unsay.context.view import opened_topics
+from unsay.context.topics import by_topic, current_topic_id, opened_topics, standing
 from unsay.effects import Steps
 
 

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
-from unsay.types import Segment, Topic, TopicMemory
+from unsay.types import Segment, Topic, TopicMemory, Unfolded
 
 MEMORY_TEXTS = 12
 """How many of a topic's newest texts a detector is shown."""
@@ -29,6 +29,17 @@ TEXT_CHARS = 2_000
 def current_topic_id(segments: Sequence[Segment]) -> str | None:
     """The topic under way; `None` before the first question."""
     return segments[-1]["topic_id"] if segments else None
+
+
+def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
+    """The topics that are shown word for word: the current one, and those that were unfolded."""
+    if not segments:
+        return set()
+    here = segments[-1]
+    return {
+        here["topic_id"],
+        *(each["topic_id"] for each in unfolded if each["at"] == here["start"]),
+    }
 
 
 def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
+from unsay.context.compaction import fenced, in_place, summary_message
 from unsay.context.reminders import at_question
-from unsay.context.rendering import fenced, in_place, summary_message
 from unsay.messages.annotations import is_document, is_question
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import present
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Offloaded, Provider, Segment, Unfolded
+from unsay.types import Offloaded, Provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,17 +162,6 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
     return document.model_copy(update={"content": content})
-
-
-def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
-    """The topics that are shown word for word: the current one, and those that were unfolded."""
-    if not segments:
-        return set()
-    here = segments[-1]
-    return {
-        here["topic_id"],
-        *(each["topic_id"] for each in unfolded if each["at"] == here["start"]),
-    }
 
 
 def _hints(hints: Hints, texts: Texts) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
 
-from unsay.context.compaction import Fold
+from unsay.context.compaction import Fold, summary_message
 from unsay.context.exclusions import (
     anchored,
     cleared_ids,
@@ -21,14 +21,13 @@ from unsay.context.exclusions import (
 from unsay.context.manifest import Manifest
 from unsay.context.plan import Omission, Plan, Situation
 from unsay.context.reminders import Reminder, inject
-from unsay.context.rendering import summary_message
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, rhythm_of
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
-from unsay.context.topics import Told, told
-from unsay.context.view import Hints, head_of, lay_out, opened_topics, sendable
+from unsay.context.topics import Told, opened_topics, told
+from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps
 from unsay.generation.failed_calls import Witness
 from unsay.llm.call import ModelRequest, ask_model

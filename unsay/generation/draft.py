@@ -14,19 +14,17 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 
-from unsay.context.compaction import Fold
-from unsay.context.manifest import Asked, Manifest, Occasion, Room, manifest_of
-from unsay.context.overflow import ask_with
+from unsay.context.compaction import Fold, summary_message
+from unsay.context.manifest import Asked, Manifest, Room, manifest_of
 from unsay.context.plan import Plan, Situation
-from unsay.context.rendering import summary_message
-from unsay.context.strategy import planned
+from unsay.context.strategy import ask_with, planned
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.context_builder import Carried, Sending, Sight, plans_at_end, strategy_of
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
-from unsay.retrieval.excerpts import recalled_message
+from unsay.retrieval.excerpts import quoting
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
@@ -80,7 +78,7 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
                 budget_tokens=_room(plan.after, scope.settings),
                 count=plan.after.count,
             )
-            quoted = recalled_message(found, sight.texts) if found.messages else None
+            quoted = quoting(found.messages, sight.texts) if found.messages else None
             ids = [message.id or "" for message in found.messages]
         sendings.append(sight.laid_out(plan, quoted, ids))
         sent = sendings[-1].sent
@@ -130,8 +128,6 @@ def _manifest(
         recalled=sending.quoted_ids,
         before=sight.offloaded,
         sealed_places=sight.earlier,
-    )
-    occasion = Occasion(
         question_id=sight.state["turn"]["question_id"],
         attempt=sight.attempt,
         call=plan.after.call or 1,
@@ -145,7 +141,7 @@ def _manifest(
         reply=longest_reply(sight.model, "answer"),
         window=plan.after.window_tokens or 0,
     )
-    return manifest_of(asked, occasion, room, counter.count)
+    return manifest_of(asked, room, counter.count)
 
 
 def at_end(sight: Sight, draft: Sequence[AnyMessage], carried: Carried) -> Steps[Fold]:

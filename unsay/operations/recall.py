@@ -84,7 +84,7 @@ def recalled(
         scope: Of the run.
         shown: Ids of the messages that the view shows whole.
         question: The words that are asked.
-        budget_tokens: What `recalled_message` of it may cost.
+        budget_tokens: What `excerpts.quoting` it may cost.
         count: Of the chat model.
         forgotten: Ids of messages that a person wants left out.
 

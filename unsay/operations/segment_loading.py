@@ -7,8 +7,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from unsay.context.exclusions import told_topics
-from unsay.context.topics import standing
-from unsay.context.view import opened_topics
+from unsay.context.topics import opened_topics, standing
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.run import run_named_after

@@ -1,7 +1,7 @@
 """Recalled messages as a view shows them: quotes in the user's name, just before the question."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -10,12 +10,9 @@ from unsay.messages.annotations import is_document, mark_of, with_mark
 from unsay.messages.content import calls_of, text_of
 from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
-from unsay.retrieval.selection import Recalled
 
 RECALLED_ID = "unsay-recalled"
-"""Id of the message in a view that holds what was recalled."""
-
-_TAG = "recalled"
+"""Id of the message in a context that holds what was recalled."""
 
 LACKING = "lacking"
 """Note on a message that is held for recall alone: how many characters of its middle it lacks."""
@@ -23,26 +20,18 @@ LACKING = "lacking"
 RESULT_CHARS = 1_000
 """How much of a recalled tool result is shown at either end."""
 
-
-def recalled_message(recalled: Recalled, texts: Texts) -> HumanMessage:
-    """The message that holds what was recalled, fenced as data: it stands before the question.
-
-    Args:
-        recalled: With at least one message.
-        texts: Of the conversation's language.
-    """
-    return quoting(recalled.messages, texts)
+_TAG = "recalled"
 
 
 def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
-    """A message that quotes others; see `recalled_message`."""
+    """Return a message that quotes others, fenced as data, to stand before the question."""
     content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
     return with_mark(HumanMessage(content, id=RECALLED_ID), kind="recalled")
 
 
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """Messages word for word, fenced as data."""
-    said = list(_quotes(messages, texts))
+    """Return messages word for word, fenced as data."""
+    said = [(speaker(message), _words(message, texts)) for message in messages]
     return Fence.around(*(words for _, words in said)).quotes(_TAG, said)
 
 
@@ -61,25 +50,18 @@ def speaker(message: AnyMessage) -> str:
     return f"{role} {message.name}" if message.name else role
 
 
-def _quotes(messages: Sequence[AnyMessage], texts: Texts) -> Iterator[tuple[str, str]]:
-    for message in messages:
-        if _is_plain(message):
-            yield speaker(message), text_of(message)
-            continue
-        short = message
-        if isinstance(message, ToolMessage):
-            lacking = mark_of(message).get(LACKING, 0)
-            short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
-        calls = (f"[{call.name} {_json(call.args)}]" for call in calls_of(message))
-        yield speaker(message), "\n".join(filter(None, (words_of(short, texts), *calls)))
-
-
-def _is_plain(message: AnyMessage) -> bool:
-    spoken = isinstance(message, HumanMessage) or (
-        isinstance(message, AIMessage) and not message.tool_calls
+def _words(message: AnyMessage, texts: Texts) -> str:
+    if isinstance(message.content, str) and (
+        isinstance(message, HumanMessage)
+        or (isinstance(message, AIMessage) and not message.tool_calls)
+    ):
+        return text_of(message)
+    short = message
+    if isinstance(message, ToolMessage):
+        lacking = mark_of(message).get(LACKING, 0)
+        short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
+    calls = (
+        f"[{call.name} {json.dumps(call.args, ensure_ascii=False, default=repr)}]"
+        for call in calls_of(message)
     )
-    return spoken and isinstance(message.content, str)
-
-
-def _json(args: object) -> str:
-    return json.dumps(args, ensure_ascii=False, default=repr)
+    return "\n".join(filter(None, (words_of(short, texts), *calls)))
