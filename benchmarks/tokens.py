@@ -28,10 +28,11 @@ from typing import Any, get_args
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 from report import Figure, Figures, run
+from seed_estimate import seed_estimate
 from vocabularies import Encoder, encoders
 
 from unsay.messages.content import text_of
-from unsay.tokens.counter import TokenCounter, seed_estimate
+from unsay.tokens.counter import TokenCounter
 from unsay.tokens.estimate import estimate
 from unsay.tokens.weights import Vocabulary
 

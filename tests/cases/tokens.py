@@ -7,9 +7,10 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.utils import convert_to_messages
 
+from benchmarks.seed_estimate import seed_estimate
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.tokens.counter import TokenCounter, seed_estimate
+from unsay.tokens.counter import TokenCounter
 
 SEED_FORMULA = "(sum(chars//4)+5*n)*1.1"
 

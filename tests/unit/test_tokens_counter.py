@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
+from benchmarks.seed_estimate import seed_estimate
 from unsay.tokens.counter import (
     CALL_TOKENS,
     MEMORY_TOKENS,
@@ -15,7 +16,6 @@ from unsay.tokens.counter import (
     TOOL_TOKENS,
     Calibration,
     TokenCounter,
-    seed_estimate,
 )
 
 WORDS = "the quick brown fox jumps over a lazy dog and runs away from all of them "

@@ -1,9 +1,8 @@
-"""Counting the tokens of what a model is sent.
+"""Count the tokens of what a model is sent.
 
-What the model itself reported comes first: of a view that begins as the last one
-did, only what was added is counted. What is counted is counted by an encoder
-where one is given, else estimated, and both are corrected by how far the model's
-own reports were from them.
+The model's own report comes first: of a context that begins like the last reported one, only what
+was added is counted, by an encoder where one is given, else by an estimate. Both are corrected by
+how far the model's earlier reports were from them.
 """
 
 import json
@@ -22,46 +21,61 @@ from unsay.tokens.media import media_tokens
 from unsay.tokens.weights import Vocabulary
 from unsay.types import Provider
 
+Encoder = Callable[[str], int]
+"""The number of tokens of a text, by the model's own vocabulary."""
+
 Tool = BaseTool | Mapping[str, Any]
 """A tool, or its schema in any provider's form."""
 
+MESSAGE_TOKENS = 4
+"""Of a message, besides its words. Source: OpenAI's cookbook on counting tokens, 3 and the role."""
+
+REPLY_TOKENS = 3
+"""With which the reply begins. Source: OpenAI's cookbook on counting tokens."""
+
+CALL_TOKENS = 8
+"""Of a tool call, besides its name and arguments. Source: own estimate."""
+
+TOOL_TOKENS = 7
+"""Of a tool, besides its schema. Source: OpenAI's cookbook on counting tokens, for gpt-4o."""
+
+PRIOR_TOKENS = 100
+"""The count is believed as if this many tokens had been reported as counted. Source: own measurement."""
+
+MEMORY_TOKENS = 8_000
+"""How much evidence is kept, so that a correction follows a conversation that changes its language.
+Source: own measurement."""
+
+_WHOLE_SHARE = 0.25
+"""How much the report of a whole prompt teaches, beside one of what was added to the last: it may
+hold what nobody counted, such as a provider's own instructions for tools. Source: own choice."""
+
+_PLAUSIBLE = (0.2, 5.0)
+"""A report that is a smaller or larger share of the count teaches nothing."""
+
+_LONGEST_KNOWN = 10_000
+"""Characters of the longest text whose estimate is cached: a context is counted many times."""
 
 _WORDS = ("text", "thinking", "reasoning", "refusal")
 """Keys whose text a model reads."""
 
-
 _HOLDERS = ("content", "reasoning_content", "summary", "source")
 """Keys under which a block holds words, or other blocks."""
 
-
 _CALLS = frozenset({"tool_use", "tool_call", "function_call", "tool_call_chunk"})
-"""Blocks that say again what stands among a message's tool calls."""
-
+"""Blocks that repeat a message's tool calls."""
 
 _HIDDEN = frozenset({"redacted_thinking", "reasoning", "thinking"})
 """Blocks of which only open words are read."""
 
-
 _MEDIA = frozenset(
-    {
-        "image",
-        "image_url",
-        "input_image",
-        "file",
-        "input_file",
-        "document",
-        "media",
-        "audio",
-        "input_audio",
-        "video",
-        "video_url",
-    }
-)
+    {"image", "image_url", "input_image", "file", "input_file", "document", "media"}
+) | {"audio", "input_audio", "video", "video_url"}
 """Blocks that hold a picture, a recording or a file."""
 
 
 def words_of(message: BaseMessage) -> Iterator[str]:
-    """All texts of a message that a model reads: said, thought, called, returned."""
+    """Yield all texts of a message that a model reads: said, thought, called, returned."""
     if message.name:
         yield message.name
     for block in _blocks(message.content):
@@ -74,38 +88,27 @@ def words_of(message: BaseMessage) -> Iterator[str]:
 
 
 def media_of(message: BaseMessage) -> Iterator[Mapping[str, Any]]:
-    """The blocks of a message that hold no words, those inside results included."""
+    """Yield the blocks of a message that hold no words, those inside results included."""
     yield from _media(message.content)
 
 
-def calls_in(message: BaseMessage) -> int:
-    """How many tools a message calls."""
-    return len(message.tool_calls) if isinstance(message, AIMessage) else 0
-
-
 def schema_of(tool: Tool) -> str:
-    """What a model is told of a tool, as the JSON that it stands in."""
+    """Return the JSON that describes a tool to a model."""
     if isinstance(tool, BaseTool):
         return _json(convert_to_openai_tool(tool)["function"])
     return _json(tool.get("function", tool))
 
 
 def digest_of(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
-    """A number that is another for other messages, almost surely."""
-    digest = 0
-    for tool in tools:
-        digest = _added(schema_of(tool), digest)
+    """Return a checksum of a prompt."""
+    texts = [schema_of(tool) for tool in tools]
     for message in messages:
-        digest = _added(f"\0{message.type}", digest)
-        for text in words_of(message):
-            digest = _added(f"\0{text}", digest)
-        for block in media_of(message):
-            digest = _added(f"\0{block!r}", digest)
+        texts += [f"\0{message.type}", *(f"\0{text}" for text in words_of(message))]
+        texts += [f"\0{block!r}" for block in media_of(message)]
+    digest = 0
+    for text in texts:
+        digest = crc32(text.encode("utf-8", "surrogatepass"), digest)
     return digest
-
-
-def _added(text: str, digest: int) -> int:
-    return crc32(text.encode("utf-8", "surrogatepass"), digest)
 
 
 def _blocks(content: Any) -> Iterator[Any]:
@@ -148,50 +151,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-Encoder = Callable[[str], int]
-"""The number of tokens of a text, by the model's own vocabulary."""
-
-
-MESSAGE_TOKENS = 4
-"""Of a message, besides its words. Source: OpenAI's cookbook on counting tokens, 3 and the role."""
-
-
-REPLY_TOKENS = 3
-"""With which the reply begins. Source: OpenAI's cookbook on counting tokens."""
-
-
-CALL_TOKENS = 8
-"""Of a tool call, besides its name and arguments. Source: own estimate."""
-
-
-TOOL_TOKENS = 7
-"""Of a tool, besides its schema. Source: OpenAI's cookbook on counting tokens, for gpt-4o."""
-
-
-PRIOR_TOKENS = 100
-"""With how many tokens of evidence the count begins to be believed as it is. Source: own measurement."""
-
-
-MEMORY_TOKENS = 8_000
-"""How much evidence is kept, so that a correction follows a talk that changes its language.
-Source: own measurement."""
-
-
-WHOLE_SHARE = 0.25
-"""How much the report of a whole prompt teaches, beside one of what was added to the last: it may
-hold what nobody counted, such as a provider's own instructions for tools. Source: own choice."""
-
-
-PLAUSIBLE = (0.2, 5.0)
-"""Shares of the count between which a report says something of the count."""
-
-
-LONGEST_KNOWN = 10_000
-"""Characters of the longest text whose estimate is remembered: a view is counted again and again."""
-
-
 class Anchor(TypedDict):
-    """A prompt whose cost its model reported."""
+    """A prompt whose cost the model reported."""
 
     messages: int
     digest: int
@@ -199,9 +160,9 @@ class Anchor(TypedDict):
 
 
 class Calibration(TypedDict):
-    """How far reports were from counts; plain values, of one size however long the talk.
+    """How far reports were from counts.
 
-    `counted` and `reported` are sums, the newest weighing most.
+    `counted` and `reported` are sums in which the newest prompts weigh most.
     """
 
     counted: float
@@ -210,7 +171,7 @@ class Calibration(TypedDict):
 
 
 def uncalibrated() -> Calibration:
-    """What is known before the first report."""
+    """Return what is known before the first report."""
     return Calibration(counted=0.0, reported=0.0)
 
 
@@ -222,44 +183,39 @@ class _Parts:
     """Of framing and pictures, by published rules."""
 
     words: float
-    """Of all texts, as counted; the model's reports correct it."""
+    """Of all texts; the model's reports correct it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Counts what a model is sent, and learns from what it reports."""
+    """Counts the tokens of what a model is sent, and learns from what it reports."""
 
     encode: Encoder | None = None
     """Counts a text exactly; `None` where the model's vocabulary is not at hand."""
 
     vocabulary: Vocabulary = "o200k"
-    """Whose cuts are estimated where `encode` is `None`."""
+    """Estimated where `encode` is `None`."""
 
     provider: Provider = "openai"
     """Whose rules for pictures and files hold."""
 
     calibration: Calibration = field(default_factory=uncalibrated)
-    """What the model's reports have taught so far."""
 
     @property
     def ratio(self) -> float:
-        """By what a count is multiplied, from what was reported."""
+        """The factor by which reports correct a count."""
         known = self.calibration
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 
     def text(self, text: str) -> int:
-        """The tokens of a text; 0 for none, else at least 1."""
+        """Return the tokens of a text; 0 for none, else at least 1."""
         return max(1, round(self._words(text) * self.ratio)) if text else 0
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """The tokens of a prompt.
+        """Return the tokens of a prompt.
 
-        Costs are not additive: a sequence has a beginning of its own, and the report on an
-        earlier prompt that it goes on from.
-
-        Args:
-            messages: Oldest first, as they are sent.
-            tools: That the model is offered.
+        Costs are not additive: a sequence has framing of its own, and may begin with a prompt
+        whose cost was reported.
         """
         anchor = self._anchor(messages, tools)
         if anchor:
@@ -267,15 +223,14 @@ class TokenCounter:
         return self._added(messages, tools) + REPLY_TOKENS if messages or tools else 0
 
     def project(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """The tokens of the next prompt, where nothing was left out of it since the last answer.
+        """Return the tokens of the next prompt, where nothing was left out since the last answer.
 
-        The last answer's own report says what all up to it cost, system prompt and tools
-        included; only what follows is counted.
+        The last answer's own report says what all up to it cost, system prompt and tools included;
+        only what follows is counted.
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
-            if isinstance(message, AIMessage) and message.usage_metadata:
-                used = message.usage_metadata
+            if isinstance(message, AIMessage) and (used := message.usage_metadata):
                 spent = used["input_tokens"] + used["output_tokens"]
                 return spent + self._added(messages[place + 1 :])
         return self.count(messages, tools)
@@ -286,12 +241,9 @@ class TokenCounter:
         usage: Mapping[str, Any] | None,
         tools: Sequence[Tool] = (),
     ) -> "TokenCounter":
-        """A counter that has learned what a prompt cost.
+        """Return a counter that has learned what a prompt cost.
 
-        Args:
-            sent: The messages as they were sent.
-            usage: The answer's `usage_metadata`; `None`, and one without a prompt, teach nothing.
-            tools: That the model was offered.
+        An answer's `usage_metadata` teaches nothing where it is `None` or reports no prompt.
         """
         reported = (usage or {}).get("input_tokens")
         if not isinstance(reported, int) or reported <= 0:
@@ -301,14 +253,14 @@ class TokenCounter:
             new, share = self._parts(sent[anchor["messages"] :]), 1.0
             told = reported - anchor["tokens"] - new.fixed
         else:
-            new, share = self._parts(sent, tools), WHOLE_SHARE
+            new, share = self._parts(sent, tools), _WHOLE_SHARE
             told = reported - REPLY_TOKENS - new.fixed
         learned = _learned(self.calibration, counted=new.words, reported=told, share=share)
         here = Anchor(messages=len(sent), digest=digest_of(sent, tools), tokens=reported)
         return replace(self, calibration={**learned, "anchor": here})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
-        """The last prompt that was reported, where these messages go on from it."""
+        """The last reported prompt, where these messages continue it."""
         anchor = self.calibration.get("anchor")
         if anchor is None or not 0 < anchor["messages"] <= len(messages):
             return None
@@ -320,8 +272,8 @@ class TokenCounter:
         parts = self._parts(messages, tools)
         return round(parts.fixed + parts.words * self.ratio)
 
-    def _parts(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> "_Parts":
-        calls = sum(calls_in(message) for message in messages)
+    def _parts(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> _Parts:
+        calls = sum(len(m.tool_calls) for m in messages if isinstance(m, AIMessage))
         framing = MESSAGE_TOKENS * len(messages) + CALL_TOKENS * calls + TOOL_TOKENS * len(tools)
         media = (media_tokens(block, self.provider) for m in messages for block in media_of(m))
         texts = [text for message in messages for text in words_of(message)]
@@ -333,7 +285,7 @@ class TokenCounter:
     def _words(self, text: str) -> float:
         if self.encode is not None:
             return self.encode(text)
-        if len(text) > LONGEST_KNOWN:
+        if len(text) > _LONGEST_KNOWN:
             return estimate(text, self.vocabulary)
         return _known(text, self.vocabulary)
 
@@ -344,8 +296,8 @@ def _known(text: str, vocabulary: Vocabulary) -> float:
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:
-    """What is known after one more report; one that is no plausible count teaches nothing."""
-    if not PLAUSIBLE[0] * counted <= reported <= PLAUSIBLE[1] * counted:
+    """What is known after one more report; an implausible one teaches nothing."""
+    if not _PLAUSIBLE[0] * counted <= reported <= _PLAUSIBLE[1] * counted:
         return known
     new = min(counted * share, MEMORY_TOKENS)
     kept = 1 - new / MEMORY_TOKENS
@@ -353,13 +305,3 @@ def _learned(known: Calibration, *, counted: float, reported: float, share: floa
     return Calibration(
         counted=known["counted"] * kept + new, reported=known["reported"] * kept + told
     )
-
-
-def seed_estimate(messages: Sequence[BaseMessage]) -> int:
-    """What the rule of thumb would say, to compare with: about half the truth in Japanese.
-
-    Source:
-        Zhang 2026, chapter 7 (a token is four characters, five a message, a tenth on top).
-    """
-    characters = sum(sum(map(len, words_of(message))) // 4 for message in messages)
-    return int((characters + 5 * len(messages)) * 1.1)

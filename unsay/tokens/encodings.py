@@ -1,6 +1,7 @@
-"""The vocabularies of models, where they lie on this disk already; nothing is ever fetched."""
+"""The vocabularies of models, where they are on this disk already; nothing is ever downloaded."""
 
 import os
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,7 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     ),
 }
-"""What tiktoken calls a vocabulary, its file's name in the cache, and the file's digest.
+"""Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
 
 Source:
     tiktoken's `openai_public.py`; the name is made of the file's address, as in its `load.py`.
@@ -29,12 +30,9 @@ Source:
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
-    """What counts texts by a vocabulary; `None` where it does not lie on this disk whole.
+    """Return what counts texts by a vocabulary; `None` where its file is missing or broken.
 
     It takes half a second of processor time: call it once, and not on an event loop.
-
-    Args:
-        vocabulary: Of the answering model.
     """
     known = _KNOWN.get(vocabulary)
     if known is None or not _is_whole(known[1], known[2]):
@@ -48,7 +46,7 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
 
 
 def _is_whole(file: str, digest: str) -> bool:
-    """Whether tiktoken would find the file and keep it; a broken one it would fetch anew.
+    """Whether tiktoken would use the cached file; it would download a broken one again.
 
     Source:
         tiktoken's `load.py`: where it caches, and that an empty name of the folder is no cache.
@@ -80,15 +78,13 @@ Source:
 
 
 def vocabulary_of(model: str | None) -> Vocabulary:
-    """The vocabulary of a model; of one that nobody knows, the newest of OpenAI's.
+    """Return the vocabulary of a model; the newest of OpenAI's for an unknown one.
 
     >>> vocabulary_of("openai/gpt-4-turbo"), vocabulary_of("gpt-5-mini"), vocabulary_of(None)
     ('cl100k', 'o200k', 'o200k')
     """
-    name = (model or "").lower()
-    for sign in "/:":
-        name = name.replace(sign, " ")
-    words = [*name.split(), *(part for word in name.split() for part in word.split(".")[1:])]
+    names = re.split(r"[/:\s]+", (model or "").lower())
+    words = [*names, *(part for name in names for part in name.split(".")[1:])]
     found = (
         vocabulary
         for start, vocabulary in VOCABULARIES.items()

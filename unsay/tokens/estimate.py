@@ -1,20 +1,16 @@
-"""How many tokens a text has, where no vocabulary is at hand.
+"""Estimate how many tokens a text has, where no vocabulary is at hand.
 
-A tokenizer cuts a text into tokens; where it cuts is decided almost wholly by the
-few characters around. So each place of a text has a chance of a cut, and the
-chances add up to the tokens. They are looked up by what stands before: first
-every character becomes one of sixteen kinds, twice, once for what it does to
-those after it and once for what those before do to it. Then two neighbours
-become one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and
-so on: in four steps a place has sixteen characters behind it and a number from 0
-to 255, which names its chance.
+A tokenizer cuts a text into tokens; the few characters around a place decide almost wholly whether
+it cuts there. So each place has a chance of a cut, and the chances add up to the tokens. The
+characters before a place select its chance: first every character becomes one of sixteen kinds,
+twice, once for its effect on those after it and once for the effect of those before. Then two
+neighbours become one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and so on:
+after four steps, sixteen characters are a number from 0 to 255, which selects the chance.
 
-All of it is done for a whole text at once, by the tables of `bytes.translate` and
-by shifting the text as one long number, since a loop over characters would take a
-hundred times as long.
-
-Characters outside ASCII are looked at in a text of their own, with the spaces and
-signs between them, because there are too many of them for one byte each.
+All of it is done for a whole text at once, with `bytes.translate` and by shifting the text as one
+long number, since a loop over characters would take a hundred times as long. Characters outside
+ASCII are estimated in a text of their own, with the spaces and signs between them, because there
+are too many of them for one byte each.
 """
 
 import re
@@ -28,45 +24,33 @@ from unsay.tokens.weights import PACKED, Vocabulary
 REACH = (1, 2, 4, 8)
 """How far apart stand what each step joins, in characters."""
 
-
 WIDE = 1 << 16
 """Code points that have a kind of their own; those above, such as emoji, share one."""
 
-
 CHUNK = 1 << 16
 """Characters that are looked at together, so that they stay in the processor's cache."""
-
 
 LONG_SHARE = 0.45
 """Tokens of a character in a word of 64 and more, at least. Source: own measurement, 0.37 to 0.6 for
 keys and sequences."""
 
-
 FEW_LETTERS = 3
 """A long word of no more different letters than these has at least `FEW_SHARE`."""
-
 
 FEW_SHARE = 0.25
 """Source: Zhang 2026, chapter 7, a token for four characters."""
 
-
 _LETTERS = bytes(code for code in range(128) if chr(code).isalnum())
-
 
 _UNBROKEN = bytes(code < 128 and chr(code).isalnum() for code in range(256))
 
-
 _LONG = b"\x01" * 64
-
 
 _LONG_WORD = re.compile(rb"\x01{64,}")
 
-
 _HIGH = bytes(code & 0xF0 for code in range(256))
 
-
 _BOTH = bytes(range(256))
-
 
 _LOW = bytes(code & 0x0F for code in range(256))
 
@@ -76,7 +60,6 @@ class Step:
     """Tables that join what stands some characters apart."""
 
     reach: int
-    """How far apart, in characters."""
 
     before: bytes
     """For each number, the kind that it is for what comes later, in the high four bits."""
@@ -115,11 +98,7 @@ class Fitted:
 
 
 def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
-    """About how many tokens a text has.
-
-    Args:
-        text: Any.
-        vocabulary: Of which tokenizer.
+    """Return about how many tokens a text has.
 
     Source:
         Fitted by `benchmarks/fit_tokens.py` to that tokenizer's own cuts; how well it does on
@@ -132,7 +111,7 @@ def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
 
 
 def narrowed(text: str) -> str:
-    """A text whose long runs of spaces are short, since any run of them is one token."""
+    """Return the text with short runs of spaces, since any run of them is one token."""
     while "        " in text:
         text = text.replace("        ", "    ")
     return text

@@ -1,4 +1,4 @@
-"""What pictures and files cost, by their providers' published rules, from their first bytes."""
+"""The tokens of pictures and files, by the providers' published rules, from their first bytes."""
 
 import re
 from base64 import b64decode
@@ -12,40 +12,30 @@ from unsay.types import Provider
 PAGE_TOKENS = 2_250
 """A page of a PDF. Source: Anthropic's PDF support, 1,500 to 3,000 tokens a page."""
 
-
 PAGE_BYTES = 50_000
-"""What a page takes of a PDF whose pages cannot be counted. Source: own estimate."""
-
+"""Of a page of a PDF whose pages cannot be counted. Source: own estimate."""
 
 SECOND_TOKENS = {"audio": 32, "video": 300}
 """Source: Gemini's token guide (audio 32, video about 300 a second)."""
 
-
 SECOND_BYTES = {"audio": 16_000, "video": 250_000}
 """128 kbit of sound, 2 Mbit of film; used where a recording's length is not known."""
 
-
 UNKNOWN_SECONDS = 30
-"""How long a recording is taken to be that is only named."""
-
+"""Assumed length of a recording whose data is not given."""
 
 _HEAD = 64 * 1024
-"""How much of a picture is looked at for its size, in bytes."""
-
+"""Bytes of a picture that are searched for its size."""
 
 _LOOKED_THROUGH = 2**20
-"""How much of a file is looked through for its pages, in bytes."""
-
+"""Bytes of a file that are searched for its pages."""
 
 _DATA_URL = re.compile(r"^data:[^,]{0,200},", re.IGNORECASE)
 
-
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
-
 
 _CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})
 """Keys under which blocks carry a file's bytes as text."""
-
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG's markers of a frame's start."""
@@ -53,26 +43,21 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """A picture's."""
+    """A picture's size in pixels, from 1."""
 
     width: int
-    """In pixels, from 1."""
-
     height: int
-    """In pixels, from 1."""
 
 
 def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
-    """What a content block that holds no words costs.
-
-    Args:
-        block: In any of the forms that LangChain and the providers have.
-        provider: Whose rule holds.
-    """
-    kind = _kind(block)
+    """Return the tokens of a content block without words, in any form of LangChain or a provider."""
+    known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
+    kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
     payload = next(_payloads(block), b"")
     if kind == "image":
-        return image_tokens(size_of(_decoded(payload, _HEAD)), provider, low=_is_low(block))
+        inner = block.get("image_url")
+        low = (inner if isinstance(inner, Mapping) else block).get("detail") == "low"
+        return image_tokens(size_of(_decoded(payload, _HEAD)), provider, low=low)
     length = len(payload) if isinstance(payload, bytes) else len(payload.rstrip("=")) * 3 // 4
     if kind in SECOND_TOKENS:
         seconds = ceil(length / SECOND_BYTES[kind]) if length else UNKNOWN_SECONDS
@@ -82,12 +67,9 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
 
 
 def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) -> int:
-    """What a picture costs.
+    """Return the tokens of a picture.
 
-    Args:
-        size: `None` where it is not known, as behind a link: a picture of 1,024 squared is taken.
-        provider: Whose rule holds.
-        low: Whether OpenAI was asked for its low detail.
+    Without a size, as behind a link, one of 1,024 squared is assumed. `low` is OpenAI's low detail.
 
     Source:
         OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
@@ -97,7 +79,9 @@ def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) ->
     """
     size = size or Size(width=1024, height=1024)
     if provider == "openai":
-        return 85 if low else 85 + 170 * _tiles(_for_openai(size), 512)
+        shrink = min(2048 / max(size.width, size.height), 768 / min(size.width, size.height), 1.0)
+        fitted = Size(width=ceil(size.width * shrink), height=ceil(size.height * shrink))
+        return 85 if low else 85 + 170 * _tiles(fitted, 512)
     if provider == "gemini":
         return 258 * _tiles(size, 768)
     shrink = min(1.0, 1568 / max(size.width, size.height))
@@ -105,18 +89,12 @@ def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) ->
     return max(1, ceil(pixels / 750))
 
 
-def _for_openai(size: Size) -> Size:
-    within = min(1.0, 2048 / max(size.width, size.height))
-    shrink = min(within, 768 / min(size.width, size.height))
-    return Size(width=ceil(size.width * shrink), height=ceil(size.height * shrink))
-
-
 def _tiles(size: Size, side: int) -> int:
     return ceil(size.width / side) * ceil(size.height / side)
 
 
 def size_of(head: bytes) -> Size | None:
-    """A picture's size from its first bytes; `None` where they do not say.
+    """Return a picture's size from its first bytes; `None` where they do not say.
 
     Source:
         The formats' own: PNG's IHDR, GIF's screen, JPEG's start of frame, WebP's VP8, VP8L, VP8X.
@@ -157,20 +135,8 @@ def _webp(head: bytes) -> tuple[int, int]:
     )
 
 
-def _kind(block: Mapping[str, Any]) -> str:
-    """`image`, `audio`, `video`, or `file`."""
-    known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
-    return next((kind for kind in ("image", "audio", "video") if kind in known), "file")
-
-
-def _is_low(block: Mapping[str, Any]) -> bool:
-    inner = block.get("image_url")
-    holder = inner if isinstance(inner, Mapping) else block
-    return holder.get("detail") == "low"
-
-
 def _payloads(value: Any) -> Iterator[str | bytes]:
-    """What a block carries, however deep, as bytes or as the text that stands for them."""
+    """What a block carries at any depth, as bytes or as base64 text."""
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, Mapping):

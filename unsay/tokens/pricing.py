@@ -11,17 +11,16 @@ from unsay.errors import ConfigurationError, InputError
 MICROS = 1_000_000
 """Parts of the prices' currency in which costs are booked: whole numbers add up exactly."""
 
-
 _VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|@\w+)$")
 """What providers put behind a model's name. Source: OpenAI, Anthropic and Vertex AI model lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one call; each is in one kind only."""
+    """Tokens of one call; each is counted in one kind only."""
 
     input: int = 0
-    """Of the prompt, as far as no cache had or kept them."""
+    """Of the prompt, without the cached ones."""
 
     output: int = 0
     """Of the reply, thinking included."""
@@ -33,12 +32,11 @@ class Usage:
     """Of the prompt, written to the provider's cache."""
 
     def __post_init__(self) -> None:
-        for name in ("input", "output", "cache_read", "cache_creation"):
-            _check_count(name, getattr(self, name))
+        _check_counts(self, "input", "output", "cache_read", "cache_creation")
 
     @property
     def tokens(self) -> int:
-        """All of them: cached tokens count towards a budget as others do.
+        """All of them: cached tokens count towards a budget like others.
 
         Source: Shannon, budget manager (the quota counts the cache's kinds).
         """
@@ -50,11 +48,7 @@ class Prices:
     """What a million tokens of one model cost, in any one currency."""
 
     input: float
-    """Of the prompt."""
-
     output: float
-    """Of the reply."""
-
     cache_read: float | None = None
     """Of the prompt from the cache; `None` is the prompt's price."""
 
@@ -67,21 +61,17 @@ class Amount:
     """What a call takes from a budget."""
 
     tokens: int = 0
-    """Of all kinds."""
-
     micros: int = 0
     """Cost in millionths of the prices' currency; 0 where no price is known."""
 
     def __post_init__(self) -> None:
-        _check_count("tokens", self.tokens)
-        _check_count("micros", self.micros)
+        _check_counts(self, "tokens", "micros")
 
 
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
-    """What a message's `usage_metadata` says, its kinds told apart.
+    """Return what a message's `usage_metadata` says, by kinds of token.
 
-    Args:
-        metadata: LangChain's, whose `input_tokens` hold the cached ones too. `None` is nothing.
+    LangChain's `input_tokens` include the cached ones.
 
     Source:
         langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
@@ -108,7 +98,7 @@ def usage_of(metadata: Mapping[str, object] | None) -> Usage:
 
 
 def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
-    """What a call takes from the budgets; its cost is rounded up to a whole millionth."""
+    """Return what a call takes from the budgets; its cost is rounded up to a whole millionth."""
     if prices is None:
         return Amount(tokens=usage.tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
@@ -126,18 +116,15 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """The prices of a model.
+    """Return the prices of a model, with or without a date or version behind its name.
 
     Args:
-        model: As its provider calls it, perhaps with a date or version behind the name.
+        model: The provider's name of it.
         table: `Settings.prices`.
-        needed: Whether a budget of cost stands, which an unknown price would make void.
-
-    Returns:
-        `None` where the table has none and none is needed.
+        needed: Whether there is a cost budget, which an unknown price would make void.
 
     Raises:
-        ConfigurationError: One is needed and missing.
+        ConfigurationError: A needed price is missing; one that is not needed is `None`.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
@@ -153,13 +140,15 @@ def prices_for(
 
 
 def _count(value: object) -> int:
-    """A count as a provider gave it; whatever is no count is none."""
+    """A provider's count; 0 for anything else."""
     return max(0, value) if isinstance(value, int) else 0
 
 
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} {value!r} cannot be counted: give a whole number from 0")
+def _check_counts(holder: object, *names: str) -> None:
+    for name in names:
+        value = getattr(holder, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise InputError(f"{name} {value!r} cannot be counted: give a whole number from 0")
 
 
 class Tally(TypedDict):
@@ -172,7 +161,7 @@ class Tally(TypedDict):
 
 
 def tally_of(usage: Usage, amount: Amount) -> Tally:
-    """What one call used."""
+    """Return what one call used."""
     return Tally(
         input=amount.tokens - usage.output,
         output=usage.output,
@@ -182,18 +171,14 @@ def tally_of(usage: Usage, amount: Amount) -> Tally:
 
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Both together, purpose by purpose."""
-    none = Tally(input=0, output=0, total=0, micros=0)
-    return {
-        purpose: _sum(one.get(purpose, none), other.get(purpose, none))
-        for purpose in {**one, **other}
-    }
-
-
-def _sum(one: Tally, other: Tally) -> Tally:
-    return Tally(
-        input=one["input"] + other["input"],
-        output=one["output"] + other["output"],
-        total=one["total"] + other["total"],
-        micros=one["micros"] + other["micros"],
-    )
+    """Return the sums of both, purpose by purpose."""
+    sums: dict[str, Tally] = {}
+    for purpose, tally in (*one.items(), *other.items()):
+        known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
+        sums[purpose] = Tally(
+            input=known["input"] + tally["input"],
+            output=known["output"] + tally["output"],
+            total=known["total"] + tally["total"],
+            micros=known["micros"] + tally["micros"],
+        )
+    return sums
