@@ -13,8 +13,7 @@ from unsay.judging.signals import RULES, Signal, is_empty, overlap
 from unsay.judging.vocabulary import normal, sentences, stops_short, width
 from unsay.types import Exchange, PreVerdict
 
-BEST = 0.95
-"""From 0 to 1: what surface features can earn at most; they cannot tell truth."""
+BEST = 0.95  # the most that surface features can earn, from 0 to 1; they cannot tell truth
 
 _OPEN = re.compile(
     r"\b(?:explain|describe|tell me (?:about|more|how|why)|teach|why|how (?:do|does|did|can|could|should|would|to)|write"
@@ -39,11 +38,10 @@ _GREETS = re.compile(
     r"\A\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks?|thank you|bye|goodbye|ok(?:ay)?|great|cool"
     r"|nice|こんにち|こんばん|おはよう|ありがと|どうも|さよなら|さようなら|了解|わかりました|なるほど|よろしく)"
 )
+# By what the question wants, two sentences, one, or a word: the width of an answer that is complete,
+# and the completeness, from 0 to 1, of the shortest; a short one is right where no more was asked.
 _FULL_WIDTH = {"open": 110, "defined": 80, "short": 18}
-"""Width of an answer that is complete, by what the question wants: two sentences, one, or a word."""
-
 _LEAST = {"open": 0.45, "defined": 0.55, "short": 0.97}
-"""Completeness, from 0 to 1, of the shortest answer; a short one is right where no more was asked."""
 
 _CANNOT = re.compile(
     r"\b(?:can't|cannot|unable|don't have (?:access|the ability|real))\b|できません|できない|わかりません|分かりません"
@@ -72,23 +70,17 @@ _GRADES = re.compile(
     r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
     r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
 )
+# Share that each earlier exchange costs, and how many of them cost anything.
+# Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22).
 _TOLL = 0.02
-"""Share that each earlier exchange costs. Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22)."""
-
 _MOST_TOLLS = 4
-"""How many earlier exchanges cost anything."""
 
 
 def prejudge(exchange: Exchange) -> PreVerdict:
-    """Tell what the surface of an exchange shows, in English or Japanese.
+    """Return a verdict on the surface of an exchange in English or Japanese.
 
-    Args:
-        exchange: Read as data; a text in it that asks for a score gets none.
-
-    Returns:
-        A verdict with `decided` only for failures that are obvious; they
-        score under 0.5, an empty answer 0.0. Else the score is a heuristic
-        quality that may stand in where no judge is configured.
+    Only obvious failures are `decided`; they score under 0.5, an empty answer 0.0. Else the score
+    is a heuristic quality that may be used where no judge is configured.
     """
     heard, demand = _without_demands(exchange)
     found = [signal for rule in RULES if (signal := rule(heard)) is not None] + demand

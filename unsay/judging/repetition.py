@@ -7,58 +7,26 @@ from functools import lru_cache
 from unsay.judging.vocabulary import FENCED, JAPANESE, normal, sentences, width
 from unsay.types import Exchange
 
-LOOP_SHARE = 0.6
-"""Share of an answer, from 0 to 1, that one unit said over and over must fill to be a loop."""
-
-LOOP_WIDTH = 160
-"""Width of such a run that is a loop whatever share it fills."""
-
-LOOP_RUN = 12
-"""Characters of the shortest run that counts."""
-
-LOOP_UNIT = 4
-"""Characters of the shortest unit that counts; `ha ha ha` is laughter, unless it is long."""
-
-LONG_LAUGH = 60
-"""Width from which on a run of a shorter unit counts, too."""
-
-LOOP_READ = 2_000
-"""Characters read for runs, at the end, where models get caught."""
-
-SAID_AGAIN = 0.4
-"""Share of an answer's sentences, from 0 to 1, that may come again."""
-
-SENTENCE_WIDTH = 12
-"""Width from which on a sentence counts as said again."""
-
-GRAMS_AGAIN = 0.5
-"""Share of an answer's word runs, from 0 to 1, that may come again."""
-
-FEWEST_GRAMS = 24
-"""How many word runs there must be to judge them."""
-
-ECHO_NEAR = 0.9
-"""Similarity, from 0 to 1, from which on an answer is its question."""
-
-ECHO_WIDTH = 12
-"""Width of the shortest question that can be echoed; a greeting is rightly returned."""
-
+# Widths count Latin letters (`vocabulary.width`); shares and likenesses are from 0 to 1.
+LOOP_SHARE = 0.6  # share of the answer that one repeated unit must fill
+LOOP_WIDTH = 160  # or the width of the run, whatever share it fills
+LOOP_RUN = 12  # characters of the shortest run that counts
+LOOP_UNIT = 4  # characters of the shortest unit; `ha ha ha` is laughter,
+LONG_LAUGH = 60  # unless the run is this wide
+LOOP_READ = 2_000  # characters read for runs, at the end, where models get caught
+SAID_AGAIN = 0.4  # share of the answer that repeated sentences must fill
+SENTENCE_WIDTH = 12  # width of the shortest sentence that counts for that
+GRAMS_AGAIN = 0.5  # share of the answer's runs of words that must be repeated
+FEWEST_GRAMS = 24  # runs of words below which that share is not judged
+ECHO_NEAR = 0.9  # likeness from which an answer is its question
+ECHO_WIDTH = 12  # width of the shortest question; a greeting is rightly returned
+# Likeness from which a long answer is an earlier one. Of the development answers 0.3 % reach it, and
+# 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
 REPETITION_NEAR = 0.78
-"""Similarity, from 0 to 1, from which on a long answer is an earlier one. Of the development answers
-0.3 % reach it, and 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
-"""
-
-REPETITION_SAME = 0.9
-"""The same for an answer that is not long: `Please confirm: …` may rightly come again."""
-
-LONG = 80
-"""Width from which on an answer is long."""
-
-REPETITION_WIDTH = 30
-"""Width of the shortest answer that counts as a repetition; `Yes.` may come as often as it likes."""
-
-SAME_QUESTION = 0.8
-"""Similarity, from 0 to 1, from which on two questions are one, that deserves one answer."""
+REPETITION_SAME = 0.9  # the same for others: `Please confirm: …` may rightly be repeated
+LONG = 80  # width from which an answer is long
+REPETITION_WIDTH = 30  # width of the shortest answer that counts; `Yes.` may always be repeated
+SAME_QUESTION = 0.8  # likeness from which two questions are one and deserve one answer
 
 WANTS_LOOP = re.compile(
     r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"

@@ -1,4 +1,4 @@
-"""Signs of a failed answer that need no model: one rule each, all pure, in English and Japanese.
+"""Signs of a failed answer that need no model, one rule each, in English and Japanese.
 
 A rule is `certain` only where hardly any good answer shows the sign; a legitimate short answer
 never does. Thresholds were set on development data so that about one good answer in a hundred is
@@ -6,7 +6,7 @@ decided against. Source: MT-Bench-101 and MT-Bench-ja sessions, their answers wh
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,25 +33,14 @@ from unsay.judging.vocabulary import (
 )
 from unsay.types import Exchange
 
-BARE_WORDS = 3
-"""Content words beside a refusal up to which it stands alone."""
-
-BARE_WIDTH = 400
-"""Width up to which an answer can be a bare refusal."""
-
-STRAY_SHARE = 0.1
-"""Share of an answer's words, from 0 to 1, that a talk may know of one that left it."""
-
+BARE_WORDS = 3  # content words beside a refusal up to which it is bare
+BARE_WIDTH = 400  # width up to which an answer can be a bare refusal
+STRAY_SHARE = 0.1  # share of its words that an off-topic answer may have in common with the thread
+# Content words from which an answer would share some. Source: of the development answers that long
+# 0.7 % share none or next to none, of answers to another question 56 %, in Japanese 36 %.
 STRAY_WORDS = 8
-"""Content words from which on an answer would share some. Source: of the development answers that long
-0.7 % share none or next to none, of answers to another question 56 %, in Japanese 36 %.
-"""
-
-FEWEST_STRAY = 4
-"""Content words below which an answer is not told to be off topic at all."""
-
-BEGINNING = 5
-"""Letters that two longer words must share to be akin, such as `reflective` and `reflection`."""
+FEWEST_STRAY = 4  # content words below which an answer never counts as off topic
+BEGINNING = 5  # letters that two related words share, such as `reflective` and `reflection`
 
 _NOTHING = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff.…。、,\-–—・?!？！*_`~\"']*")
 _REFUSAL = re.compile(
@@ -99,6 +88,8 @@ _INVENTS = re.compile(
     r"|\bhaiku|\briddle|翻訳|訳して|英語|日本語|英文|和訳|英訳|フランス語|中国語|韓国語|ドイツ語|スペイン語|コード|詩|物語|小説"
     r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
 )
+# A block of code answers in names of its own, and shares few words with a question.
+_CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
 _REFERS = re.compile(
     r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|yes|no|それ|そう|これ|彼|はい|いいえ)\b"
 )
@@ -144,23 +135,23 @@ class Overlap:
 
 def overlap(exchange: Exchange) -> Overlap:
     """Count what an answer shares with its question and the exchanges before."""
-    asked, said = _distinct(exchange.question), _distinct(exchange.answer)
-    question = _known([exchange.question])
-    earlier = _known(text for pair in exchange.earlier for text in pair)
-    answer = _known([exchange.answer])
+    asked = {unit.whole: unit for unit in units(exchange.question)}.values()
+    said = {unit.whole: unit for unit in units(exchange.answer)}.values()
+    question, answer = _known(exchange.question), _known(exchange.answer)
+    known = question.union(*(_known(text) for pair in exchange.earlier for text in pair))
     weight = sum(unit.weight for unit in asked)
     taken_up = sum(unit.weight for unit in asked if _meets(unit, answer))
     return Overlap(
         asked=len(asked),
         said=len(said),
         with_question=sum(_meets(unit, question) for unit in said),
-        with_context=sum(_meets(unit, question | earlier) for unit in said),
+        with_context=sum(_meets(unit, known) for unit in said),
         covered=taken_up / weight if weight else 0.0,
     )
 
 
 def is_empty(answer: str) -> bool:
-    """Whether an answer says nothing at all."""
+    """Whether an answer has no words."""
     return _NOTHING.fullmatch(answer) is not None
 
 
@@ -247,21 +238,9 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     )
 
 
-_CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
-"""A block of code: it answers in names of its own, and shares few words with a question."""
-
-
-def _distinct(text: str) -> list[Unit]:
-    return list({unit.whole: unit for unit in units(text)}.values())
-
-
-def _known(texts: Iterable[str]) -> frozenset[str]:
-    """The terms of texts, and the beginnings of their longer words."""
-    return frozenset().union(*map(_with_beginnings, texts))
-
-
 @lru_cache(maxsize=64)
-def _with_beginnings(text: str) -> frozenset[str]:
+def _known(text: str) -> frozenset[str]:
+    """The terms of a text, and the beginnings of the longer ones."""
     terms = vocabulary(text)
     return terms | {_beginning(term) for term in terms}
 
