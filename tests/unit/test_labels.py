@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.topic_labels import LABEL_CHARS, label_of
+from unsay.judging.topic_detector import LABEL_CHARS, label_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The topic that a question belongs to, detected from its words alone.
+"""The topic that a question belongs to, detected from its words alone, and the topic's label.
 
 Three kinds of evidence are added up: how much of the question's content its topic already knows,
 what its wording announces (a change of subject, a reference to what was just said), and whether an
@@ -12,8 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unsay.judging.vocabulary import Unit, normal, units, vocabulary
+from unsay.judging.vocabulary import Unit, normal, terms, units, vocabulary
+from unsay.messages.content import preview
 from unsay.types import TopicMemory, TopicShift
+
+LABEL_CHARS = 40
+"""Longest label, in characters."""
 
 _UNITS_READ = 60
 _TAIL = 200
@@ -361,3 +365,22 @@ def _share(content: Sequence[Unit], known: Mapping[str, float]) -> float:
     """Return the known share of a content; half a word is added, as one word alone is little."""
     total = sum(unit.weight for unit in content)
     return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)
+
+
+_SENTENCE_END = re.compile(r"[.!?。！？\n]")
+_TOKEN = re.compile(r"[\u3400-\u9fff々]+|[\u30a0-\u30ff]+|[^\W_\u3040-\u30ff\u3400-\u9fff々]+[+#]*")
+
+
+def label_of(question: str) -> str:
+    """Return the part of the first sentence from its first telling word to its last.
+
+    >>> label_of("Please tell me about Python list comprehensions.")
+    'Python list comprehensions'
+    >>> label_of("ところで、今日の天気はどうですか?")
+    '天気'
+    """
+    for sentence in _SENTENCE_END.split(question[:2_000]):
+        telling = [found for found in _TOKEN.finditer(sentence) if terms(found.group())]
+        if telling:
+            return preview(sentence[telling[0].start() : telling[-1].end()], LABEL_CHARS)
+    return preview(question, LABEL_CHARS)

@@ -6,7 +6,7 @@ from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, 
 from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
 from unsay.history.branch import Line
-from unsay.judging.topic_labels import label_of
+from unsay.judging.topic_detector import label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import fold
 from unsay.operations.rollback import line_of, note
