@@ -11,7 +11,7 @@ Example:
 
 from unsay.testing.base import Scripted
 from unsay.testing.scripted_models import ScriptedChat, ScriptedDetector, ScriptedJudge
-from unsay.testing.scripts import Delay, Fault, ToolCalls, Truncated, attempt_of
+from unsay.testing.scripts import Delay, Fault, ToolCalls, Truncated, attempt_of, question_of
 
 __all__ = [
     "Delay",
@@ -23,4 +23,5 @@ __all__ = [
     "ToolCalls",
     "Truncated",
     "attempt_of",
+    "question_of",
 ]

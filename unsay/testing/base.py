@@ -39,24 +39,20 @@ class Scripted(BaseChatModel):
     """A chat model whose reply is a pure function of the messages; the base of the others."""
 
     model_name: str = "scripted"
-    """Given in the `response_metadata` of each answer."""
 
     _calls: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
 
     @property
     def calls(self) -> list[list[BaseMessage]]:
-        """The messages of every call, the oldest call first, bound copies' included.
-
-        For assertions only: no reply depends on it.
-        """
+        """The messages of every call, oldest first, bound copies' included; no reply uses them."""
         return self._calls
 
     def assert_all_used(self) -> None:
         """Check that every scripted reply was asked for, and no call was one too many.
 
         Raises:
-            AssertionError: A reply is left over; or a call found none, even if the code under
-                test swallowed that error.
+            AssertionError: A reply is left over; or a call found none, even if that error was
+                caught.
         """
         used = {self._place(call) for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
@@ -92,7 +88,8 @@ class Scripted(BaseChatModel):
             reply = reply.reply
         if isinstance(reply, Fault):
             return _Take(seconds=seconds, message=AIMessage(reply.text), fault=reply)
-        names = [_name(tool) for tool in kwargs.get("tools", ())]
+        tools = [tool.get("function", tool) for tool in kwargs.get("tools", ())]
+        names = [str(tool.get("name") or tool["type"]) for tool in tools]
         schema = names[0] if kwargs.get("structured") else None
         request = _Request(messages=messages, tool_names=names, schema_name=schema)
         message = _signed(request.message_for(reply), messages, self.model_name)
@@ -175,20 +172,17 @@ class _Request:
     def _said(self, text: str) -> AIMessage:
         if self.schema_name is None:
             return AIMessage(text)
-        try:
-            return AIMessage("", tool_calls=[self._arguments(json.loads(text))])
-        except ValueError as error:
-            return self._broken(text, str(error))
-
-    def _arguments(self, args: dict[str, Any]) -> ToolCall:
-        return tool_call(name=str(self.schema_name), args=args, id=self._id(0))
-
-    def _broken(self, text: str, error: str) -> AIMessage:
-        # The raw call is where LangChain's parsers look for what was wrong with it.
         name, call_id = self.schema_name, self._id(0)
-        raw = {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
-        call = invalid_tool_call(name=name, args=text, id=call_id, error=error)
-        return AIMessage("", invalid_tool_calls=[call], additional_kwargs={"tool_calls": [raw]})
+        try:
+            return AIMessage(
+                "", tool_calls=[tool_call(name=name, args=json.loads(text), id=call_id)]
+            )
+        except ValueError as error:
+            call = invalid_tool_call(name=name, args=text, id=call_id, error=str(error))
+        # The raw call is where LangChain's parsers look for what was wrong with it.
+        function = {"name": name, "arguments": text}
+        raw = {"tool_calls": [{"id": call_id, "type": "function", "function": function}]}
+        return AIMessage("", invalid_tool_calls=[call], additional_kwargs=raw)
 
     def _call(self, index: int, call: Mapping[str, Any]) -> ToolCall:
         name, args = call["name"], dict(call.get("args", {}))
@@ -197,7 +191,7 @@ class _Request:
         return tool_call(name=name, args=args, id=call.get("id", self._id(index)))
 
     def _id(self, index: int) -> str:
-        # Differs from every other call of the conversation; is the same when this one is replayed.
+        # Unique in the conversation, and the same when this call is replayed.
         asked = [m.id for m in self.messages if isinstance(m, HumanMessage)][-1:]
         said = [(message.type, str(message.text)) for message in self.messages]
         digest = hashlib.sha256(repr((asked, said, index)).encode())
@@ -209,11 +203,6 @@ class _Request:
         newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
         results = [str(message.text) for message in newest]
         return text.replace("{result}", "\n".join(reversed(results)))
-
-
-def _name(tool: Mapping[str, Any]) -> str:
-    named = tool.get("function", tool)
-    return str(named.get("name") or named["type"])
 
 
 def _signed(message: AIMessage, messages: Sequence[BaseMessage], model_name: str) -> AIMessage:

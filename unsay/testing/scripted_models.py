@@ -1,9 +1,8 @@
-"""A chat model and a judge that follow a script.
+"""A chat model, a judge and a topic detector that follow a script.
 
-What they answer depends on the messages they are sent and on nothing else: no hidden cursor,
-clock or randomness. So a replay after a rollback, a fork or a second thread is answered alike.
-They are strict: a call that the script does not foresee is an `AssertionError`, and so is,
-by `assert_all_used`, a reply that nobody asked for.
+Their answers depend only on the messages they are sent: no hidden cursor, clock or randomness. So a
+replay after a rollback, a fork or a second thread is answered alike. They are strict: an unscripted
+call is an `AssertionError`, and so is, by `assert_all_used`, a reply that nobody asked for.
 """
 
 import html
@@ -35,9 +34,9 @@ _ANSWER = re.compile(r"<answer\b[^>]*>(.*?)</answer\b[^>]*>", re.DOTALL)
 class ScriptedChat(Scripted):
     r"""A chat model that looks its reply up by the newest question and the attempt at it.
 
-    The key is the question itself, else the longest one that is part of it. Under it stands a
-    reply for every attempt, or a list with one for each; which attempt it is, the retry prompt
-    says (`attempt_of`). `ScriptedChat()` refuses every call.
+    The key is the question itself, else the longest one that is part of it. Its value is a reply for
+    every attempt, or a list with one for each; `attempt_of` reads the attempt from the retry prompt.
+    `ScriptedChat()` refuses every call.
 
     >>> chat = ScriptedChat(replies={"How long": ["Buy a car.", "Two days."]}, default="I see.")
     >>> chat.invoke("How long do we stay?").content

@@ -1,4 +1,4 @@
-"""What a scripted model can be told to reply, and which reply a list of messages calls for."""
+"""The replies of a scripted model, and which one a list of messages gets."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,23 +12,18 @@ from unsay.errors import ConfigurationError
 
 _ATTEMPT = re.compile(r"^\s*(?:Attempt|試行)\s*(\d+)", re.MULTILINE)
 
-
 _END = re.compile(
     r"(?:\A|\n\n)(?:The user's message ends here\.|利用者のメッセージはここまでです。)"
 )
-
 
 _BEFORE = re.compile(
     r"(?:[^<\n][^\n]*:\n"
     r'(?:<(summary|recalled|document) key="(\w+)">\n.*?\n</\1 key="\2">\n{0,2})+)+',
     re.DOTALL,
 )
-"""What views put before the user's words: a heading, and data between tags that nothing in it can
-close."""
-
+"""What contexts put before the user's words: a heading, and data between tags with a random key."""
 
 _WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
-
 
 _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
@@ -46,14 +41,13 @@ class ToolCalls:
     """Made at once; each has a `name`, `args` (default none) and an `id` (default a digest)."""
 
     then: "Reply | None" = None
-    """The next step; `{result}` in its text stands for the results. `None`: the same calls again,
+    """The next step; `{result}` in its text is replaced by the results. `None` repeats the calls
     without end."""
 
     text: str = ""
     """Said beside the calls."""
 
     def __post_init__(self) -> None:
-        """Refuse a step without calls, since no result could end it."""
         if not self.calls:
             raise ConfigurationError(f"calls={self.calls!r}: name at least one tool to call")
 
@@ -63,7 +57,6 @@ class Truncated:
     """A reply that hit the provider's length limit: its finish reason is `length`."""
 
     text: str
-    """What was said up to the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,38 +68,33 @@ class Fault:
     """
 
     error: BaseException | type[BaseException]
-    """What the call raises."""
-
     after_tokens: int = 0
     """Chunks of `text` that a stream yields first; a call that does not stream yields none."""
 
     text: str = ""
-    """The answer that was under way; needed only for `after_tokens`."""
+    """The interrupted answer; needed only for `after_tokens`."""
 
     def __post_init__(self) -> None:
-        """Refuse to fail at a place that the text does not reach."""
         most = len(tokens_of(self.text))
         if not 0 <= self.after_tokens <= most:
             problem = f"after_tokens={self.after_tokens!r}: text={self.text!r} has {most} tokens"
             raise ConfigurationError(f"{problem}; choose from 0 to {most}, or give a longer text")
 
     def strike(self) -> NoReturn:
-        """Raise the error, without the traceback of the time before."""
+        """Raise the error, without the traceback of an earlier call."""
         raise self.error if isinstance(self.error, type) else self.error.with_traceback(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """A reply that is a while in coming."""
+    """A reply that comes late."""
 
     seconds: float
     """Slept in a thread, awaited in an event loop, before the first token; not negative."""
 
     reply: "Reply"
-    """What comes then."""
 
     def __post_init__(self) -> None:
-        """Refuse a time that has passed."""
         if not self.seconds >= 0:
             raise ConfigurationError(f"seconds={self.seconds!r}: give 0 or more")
 
@@ -114,10 +102,8 @@ class Delay:
 Reply: TypeAlias = str | Mapping[str, Any] | AIMessage | ToolCalls | Truncated | Fault | Delay
 """Text, a JSON object (structured output), a message as it stands, or one of the above."""
 
-
 Replies: TypeAlias = Reply | Sequence[Reply]
 """One reply for every attempt, or a list with one for each."""
-
 
 Script: TypeAlias = Callable[[Sequence[BaseMessage]], Replies]
 """Any pure function of the messages."""
@@ -125,13 +111,12 @@ Script: TypeAlias = Callable[[Sequence[BaseMessage]], Replies]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One reply of a script and where it stands there."""
+    """One reply of a script; what comes `then` has a line of its own."""
 
     place: str
     """For people: the key, the attempt and the step."""
 
     reply: Reply
-    """What is said there; what comes `then` has a line of its own."""
 
 
 def tokens_of(text: str) -> list[str]:
@@ -144,10 +129,10 @@ def tokens_of(text: str) -> list[str]:
 
 
 def attempt_of(messages: Sequence[BaseMessage]) -> int:
-    r"""Return which attempt at an answer a view asks for, 1 if it does not say.
+    r"""Return which attempt at an answer a context asks for, 1 if it does not say.
 
     It is the largest number on the lines that begin with `Attempt` or `試行`, in system messages
-    and behind the newest question; what users and models say does not count.
+    and after the newest question; what users and models say does not count.
 
     >>> attempt_of([SystemMessage("Be kind.\nAttempt 2: it was too long."), HumanMessage("Hi")])
     2
@@ -158,10 +143,10 @@ def attempt_of(messages: Sequence[BaseMessage]) -> int:
 
 
 def question_of(messages: Sequence[BaseMessage]) -> str:
-    """Return the newest message's words that are the user's own, empty if there are none.
+    """Return the user's own words of the newest message, empty if there are none.
 
-    What a view puts before them (summaries, what was recalled, documents) does not
-    count, nor what the operator adds behind them.
+    What a context adds before them (summaries, recalled messages, documents) or after them does not
+    count.
     """
     return _END.split(_asked(messages), maxsplit=1)[0]
 
@@ -173,14 +158,14 @@ def _asked(messages: Sequence[BaseMessage]) -> str:
 
 
 def _is_users(message: BaseMessage) -> bool:
-    """Whether a message holds anything of the user's beside what views put before it."""
-    if not isinstance(message, HumanMessage):
-        return False
-    return not isinstance(message.content, str) or not _BEFORE.fullmatch(message.content)
+    """Whether a message holds words of the user beside what contexts add before them."""
+    return isinstance(message, HumanMessage) and not (
+        isinstance(message.content, str) and _BEFORE.fullmatch(message.content)
+    )
 
 
 def results_after_question(messages: Sequence[BaseMessage]) -> int:
-    """Return how many tool results stand after the newest message of the user's own."""
+    """Return how many tool results follow the user's newest message."""
     newest = takewhile(lambda m: not _is_users(m), reversed(messages))
     return sum(isinstance(message, ToolMessage) for message in newest)
 
@@ -195,7 +180,7 @@ def key_for(table: Iterable[str], text: str) -> str | None:
 
 
 def steps_of(reply: Reply) -> list[Reply]:
-    """Return what is said at each call of the model until the answer stands, in order."""
+    """Return the replies to the model calls of one answer, in order."""
     if isinstance(reply, Delay):
         return [reply, *steps_of(reply.reply)[1:]]
     if isinstance(reply, ToolCalls) and reply.then is not None:
@@ -215,7 +200,7 @@ def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
 
 
 def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage]) -> Line:
-    """Return the line that the messages call for.
+    """Return the line for these messages.
 
     Raises:
         AssertionError: No line is left for this attempt, or tool results are missing.
@@ -226,24 +211,20 @@ def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage])
         raise AssertionError(
             f"attempt {attempt} at {question_of(messages)!r}, but {len(attempts)} are scripted"
         )
-    lines = attempts[attempt - 1]
-    return lines[_step([line.reply for line in lines], results_after_question(messages))]
+    lines, results = attempts[attempt - 1], results_after_question(messages)
+    for line in lines[:-1]:
+        if not results:
+            return line
+        step = line.reply
+        while isinstance(step, Delay):
+            step = step.reply
+        width = len(cast("ToolCalls", step).calls)
+        if results < width:
+            raise AssertionError(f"{results} of {width} tool results: send all of them or none")
+        results -= width
+    return lines[-1]
 
 
 def _attempts(replies: Replies) -> Sequence[Reply]:
     several = isinstance(replies, Sequence) and not isinstance(replies, str)
     return cast("Sequence[Reply]", replies) if several else [cast("Reply", replies)]
-
-
-def _step(steps: Sequence[Reply], results: int) -> int:
-    for index, step in enumerate(steps[:-1]):
-        if not results:
-            return index
-        if results < (width := _width(step)):
-            raise AssertionError(f"{results} of {width} tool results: send all of them or none")
-        results -= width
-    return len(steps) - 1
-
-
-def _width(step: Reply) -> int:
-    return _width(step.reply) if isinstance(step, Delay) else len(cast("ToolCalls", step).calls)
