@@ -1,6 +1,5 @@
 """Runtime: the services of a compiled graph, and the scope of one step."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +19,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
-from unsay.effects import Call
+from unsay.effects import Call, off_loop
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import Stamp
 from unsay.history.branch import Change
@@ -322,11 +321,7 @@ class Scope:
 
     def resolve(self, part: Part) -> Call:
         """A call that makes a model on first use."""
-        return self.off_loop(lambda: getattr(self.services, part))
-
-    def off_loop(self, work: Callable[[], Any]) -> Call:
-        """A call of our own that may block, such as making a model, which reads files."""
-        return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+        return off_loop(lambda: getattr(self.services, part))
 
     def ask(
         self,

@@ -14,7 +14,7 @@ from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.thread import Talk
 from unsay.conversation.timeline import TurnView
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.errors import MissingModelError, NothingToUndoError, UnknownRunError
 from unsay.generation.context_builder import request_of, sight_of
 from unsay.generation.draft import messages_of
@@ -189,6 +189,6 @@ def ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]
 
 
 def _resolved(model: ModelLike, scope: Scope) -> Steps[Runnable[Any, Any]]:
-    made: Runnable[Any, Any] = yield scope.off_loop(lambda: resolve_model(model, scope.settings))
+    made: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
     tools = scope.services.tools
     return made.bind_tools(list(tools)) if tools and isinstance(made, BaseChatModel) else made

@@ -28,7 +28,7 @@ from unsay.context.three_stage import ThreeStage
 from unsay.context.topic_scoped import TopicScoped
 from unsay.context.topics import Told, opened_topics, told
 from unsay.context.view import Hints, head_of, lay_out, sendable
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import Witness
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.usage import inner_of
@@ -220,7 +220,7 @@ class Sight:
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
-        summarizer = yield scope.off_loop(lambda: resolve_model(chosen, scope.settings))
+        summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))
         return (
             yield from ask_model(
                 ModelRequest(

@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable
 from unsay.budget.accounts import LAYERS, Place
 from unsay.budget.limits import Check, Limits, delay_ms, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
-from unsay.effects import Call, Steps
+from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.gateway import Gate, pause
@@ -151,7 +151,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
         fallbacks = request.scope.services.sole(Fallbacks)
-        made = yield request.scope.off_loop(lambda: fallbacks.model(other))
+        made = yield off_loop(lambda: fallbacks.model(other))
         models[other] = request.fallback(made)
     if request.is_limited:
         reply = yield from _paid(request, models)
