@@ -1,4 +1,4 @@
-"""What recall looks through: the record as far as the process has read it, newest part first."""
+"""Recall source: the transcript as far as this process has read it, newest part first."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,9 +32,9 @@ PAGES = 64
 
 
 REACH = 2_000
-"""So many of the newest messages a turn looks through unasked, and what else stands on the last page
-of them, so that its cost stays flat; whoever asks for older ones is given them. Source: own measurement,
-about 12 ms at 2,000 and 20 at 10,000."""
+"""How many of the newest messages a turn searches, rounded up to whole segments, so that its cost stays
+flat; a search by order reads older ones too. Source: own measurement, about 12 ms at 2,000 and 20 at
+10,000."""
 
 
 SMALL = 200
@@ -43,19 +43,19 @@ SMALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollected:
-    """What was spoken on a record, as far as it was read."""
+    """The spoken messages of a transcript, as far as they were read."""
 
     messages: tuple[AnyMessage, ...]
-    """Oldest first, without the pending question; what is sealed without images and files."""
+    """Oldest first, without the pending question; offloaded ones without images and files."""
 
     memory: Memory
     """Of the thread, whose index covers them."""
 
     leaves: tuple[Leaf, ...]
-    """The sealed part, oldest first."""
+    """The offloaded part, oldest first."""
 
     turns: int
-    """How many answered turns stand before them."""
+    """How many answered turns come before them."""
 
     def forgotten(self, forgotten: Sequence[Forgotten]) -> set[str]:
         """Ids of the sealed messages that a person wants left out."""
@@ -79,12 +79,9 @@ class Recollected:
 
 
 def recollect(state: State, scope: Scope, *, wholly: bool = False) -> Steps[Recollected]:
-    """Read what was spoken on a record; what was read before is not read again.
+    """Read the spoken messages of a transcript; what was read before is not read again.
 
-    Args:
-        state: As it is.
-        scope: Of the run or the order.
-        wholly: Whether all of it is wanted, however long that takes.
+    With `wholly` all of them are read, however long that takes.
     """
     known = _memory(scope)
     leaves = yield from _leaves(state, scope, known.leaves, wholly=wholly)
@@ -110,9 +107,9 @@ def words_for(state: State, scope: Scope, wanted: Collection[str]) -> Steps[list
         DatabaseCorruptError: A page is missing or was changed.
     """
     head = offloaded_of(state)
-    if not wanted or head is None or scope.store is None or scope.thread_id is None:
+    if not wanted or head is None or scope.address is None:
         return []
-    pages = yield from read_back(scope.store, scope.thread_id, head, wanted)
+    pages = yield from read_back(*scope.address, head, wanted)
     return [m for page in reversed(pages) for m in page.messages if m.id in wanted]
 
 
@@ -123,12 +120,12 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
         DatabaseCorruptError: The page is missing or was changed.
     """
     known, head = _memory(scope).leaves, offloaded_of(state)
-    while head is not None and scope.store is not None and scope.thread_id is not None:
+    while head is not None and scope.address is not None:
         name = head["page_id"]
         leaf = known.get(name) or (yield from _leaf(name, scope))
         results = (m.tool_call_id for m in leaf.messages if isinstance(m, ToolMessage))
         if tool_call_id in results:
-            return (yield from read_page(scope.store, scope.thread_id, name)).messages
+            return (yield from read_page(*scope.address, name)).messages
         head = leaf.before
     return ()
 
@@ -190,7 +187,7 @@ def _leaves(
     """The pages of a record, the newest first, as many as may be read."""
     found: dict[str, Leaf] = {}
     head, messages, fresh, read = offloaded_of(state), 0, 0, 0
-    while head is not None and scope.store is not None and scope.thread_id is not None:
+    while head is not None and scope.address is not None:
         name = head["page_id"]
         leaf = known.get(name)
         if leaf is None:
@@ -205,13 +202,17 @@ def _leaves(
 
 
 def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
-    """A page as it is remembered; without words where they are missing or were changed."""
-    assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
+    """A segment as it is remembered; without messages where it is missing or was changed."""
+    assert scope.address is not None  # noqa: S101 - only with a store are there segments
     try:
-        page = yield from read_page(scope.store, scope.thread_id, page_id)
+        page = yield from read_page(*scope.address, page_id)
     except DatabaseCorruptError as error:
         scope.tell("words_lost", error=str(error))
-        return (yield from _lost(page_id, scope))
+        try:
+            before = yield from older_part(*scope.address, page_id)
+        except DatabaseCorruptError:
+            before = None
+        return Leaf(before=before, messages=())
     said = [each for each in _told(page.messages) if each.type != "system"]
     dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
     segments = anchored(page.messages, page.segments, (), dropped).segments
@@ -225,26 +226,14 @@ def _told(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     if not again:
         return said
     return [
-        m
-        for m in said
-        if not again.intersection(_call_ids(m)) or (text_of(m).strip() and m.type == "ai")
+        m for m in said if again.isdisjoint(_call_ids(m)) or (m.type == "ai" and text_of(m).strip())
     ]
 
 
 def _call_ids(message: AnyMessage) -> list[str]:
-    """Of the calls that a message makes, or of the one that it answers."""
     if isinstance(message, ToolMessage):
         return [message.tool_call_id]
     return [call.id for call in calls_of(message)]
-
-
-def _lost(page_id: str, scope: Scope) -> Steps[Leaf]:
-    assert scope.store is not None and scope.thread_id is not None  # noqa: S101, PT018 - it has pages
-    try:
-        before = yield from older_part(scope.store, scope.thread_id, page_id)
-    except DatabaseCorruptError:
-        before = None
-    return Leaf(before=before, messages=())
 
 
 def _grown(
@@ -285,7 +274,7 @@ def _within_reach(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
 
 
 def _print_of(message: AnyMessage) -> int:
-    """A number that changes when a message's words do, as far as they are indexed from the front."""
+    """Checksum of a message's text, as far as it is indexed from the front."""
     return hash(text_of(message)[: TEXT_LIMIT // 2])
 
 
@@ -303,19 +292,15 @@ def _light(message: AnyMessage) -> AnyMessage:
 
 
 def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
-    """A message's words, and of its images and files what they are."""
+    """The blocks of a message without the data of its images and files."""
     blocks: list[dict[str, Any]] = []
     for block in blocks_of(message):
         if block.get("type") == "text":
             blocks.append({"type": "text", "text": _cut(str(block.get("text", "")))})
         elif not is_thinking(block) and block.get("type") not in CALL_TYPES:
-            small = {key: each for key, each in block.items() if _is_small(each)}
-            blocks.append(small)
+            small = (e for e in block.items() if e[1] is None or len(str(e[1])) <= SMALL)
+            blocks.append(dict(small))
     return blocks
-
-
-def _is_small(value: Any) -> bool:
-    return value is None or len(str(value)) <= SMALL
 
 
 def _cut(text: str) -> str:

@@ -1,14 +1,13 @@
-"""What a step did, written to the ledger before the step's update is committed.
+"""Events of a step, written to the event log before the step's update is committed.
 
-A page that a crash left behind is not reachable from the head in the state, so the
-ledger and the record always say the same.
+A page that a crash left behind is not reachable from the head in the state, so that the
+event log and the transcript always agree.
 """
 
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from langchain_core.messages import AnyMessage
 
@@ -38,17 +37,17 @@ from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event, Forgotten, Topic
 
 EMPTY = LedgerHead(page_id=None, count=0, length=0, digest=0)
-"""Of a thread whose ledger has no page yet."""
+"""Of a thread whose event log has no page yet."""
 
 
 def log_verdict(scope: Scope, stamped: AnyMessage) -> None:
-    """Note what a judge said about a message that is on the record already."""
+    """Note a verdict on a message that is in the transcript already."""
     name, mark = stamped.id or "", mark_of(stamped)
     scope.journal.happenings.append(lambda stamp: [verdict(name, mark, stamp=stamp)])
 
 
 def log_move(scope: Scope, change: Change) -> None:
-    """Note a change of the record, and the draft that its cut keeps."""
+    """Note a change of the transcript, and the drafts that its branch keeps."""
     cut = change.cut
     if not cut["messages"] and not cut["drafts"] and not change.restored:
         return
@@ -84,7 +83,7 @@ def _move(change: Change, stamp: Stamp) -> list[Event]:
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Note good points of the record, the step's own messages among it, as they will be kept."""
+    """Note checkpoints as they will be kept, also of the step's own messages."""
     kept = list(state.get("checkpoints", []))
     for mark in due:
         kept = add_checkpoint(kept, mark, limit=scope.settings.checkpoint_limit)
@@ -98,97 +97,89 @@ def _checkpoint(mark: Checkpoint, stamp: Stamp) -> list[Event]:
 
 
 def log_fold(scope: Scope, topic: Topic) -> None:
-    """Note that views leave a topic out from now on."""
+    """Note that contexts show a summary of a topic from now on."""
     found = (topic["id"], topic["label"], topic["summary"], topic["summarized_through"])
     scope.journal.afterwards.append(lambda stamp: [fold(*found, stamp=stamp)])
 
 
 def log_unfold(scope: Scope, topic: Topic) -> None:
-    """Note that views show a topic's words again."""
+    """Note that contexts show a topic's messages again."""
     name, words = topic["id"], topic["label"]
     scope.journal.afterwards.append(lambda stamp: [unfold(name, words, stamp=stamp)])
 
 
 def log_forgetting(scope: Scope, entry: Forgotten, *, again: bool) -> None:
-    """Note what views leave out from now on, or show again."""
+    """Note what is forgotten, or no longer."""
     scope.journal.afterwards.append(lambda stamp: [forget(entry, stamp=stamp, again=again)])
 
 
 def log_pin(scope: Scope, message_id: str, *, pinned: bool) -> None:
-    """Note a pin that was set or taken off."""
+    """Note a pin that was added or removed."""
     scope.journal.afterwards.append(lambda stamp: [pin(message_id, stamp=stamp, pinned=pinned)])
 
 
 def log_recall(scope: Scope, names: Sequence[str], question_id: str | None) -> None:
-    """Note the ids of what is shown again because somebody asked for it."""
+    """Note the ids of messages that the next context shows by order."""
     scope.journal.afterwards.append(lambda stamp: [recall(names, question_id, stamp=stamp)])
 
 
 def log_note(scope: Scope, text: str) -> None:
-    """Note what a person asked of the model beside the conversation."""
+    """Note a person's guidance for the next attempt."""
     scope.journal.afterwards.append(lambda stamp: [planner_note(text, stamp=stamp)])
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
-    """The update with the ledger's new head; its page is in the store by then.
+    """Write a step's events to the store, and return its update with the event log's new head.
+
+    Where nothing happened, or without a store, only the calls to take back are added.
 
     Args:
         state: As the step began.
         scope: Of the step, with its journal.
         update: What the step returns.
-
-    Returns:
-        The update, with the calls that are owed, where nothing else happened or nowhere keeps a
-        ledger.
     """
-    if scope.journal.owed:
-        update = {
-            **update,
-            "owed": [*update.get("owed", state.get("owed", [])), *scope.journal.owed],
-        }
-    if scope.store is None or scope.thread_id is None:
+    journal = scope.journal
+    if journal.owed:
+        owed = [*update.get("owed", state.get("owed", [])), *journal.owed]
+        update = {**update, "owed": owed}
+    if scope.address is None:
         return update
     if state.get("sealed") and offloaded_of(state) is None:
         update = {"sealed": None, **update}
     writes = update.get("messages", [])
-    known = {message.id for message in state.get("messages", [])} | scope.journal.returned
-    new = [each for each in writes if each.type != "remove" and each.id not in known]
-    journal = scope.journal
     if not writes and not journal.happenings and not journal.afterwards:
         return update
-    head, seen = state.get("ledger", EMPTY), _read(state, journal.returned)
-    stamp = _stamp(state, scope, update, head)
+    known = {message.id for message in state.get("messages", [])} | journal.returned
+    new = [each for each in writes if each.type != "remove" and each.id not in known]
+    head, entered = state.get("ledger", EMPTY), _entered(state, journal.returned)
     happenings: list[Happening] = [
-        *seen.unlogged,
+        *entered.happenings,
         *journal.happenings,
         *(partial(_message, each) for each in new),
         *journal.afterwards,
     ]
+    stamp = _stamp(state, scope, update, head)
     events = distinct(event for each in happenings for event in each(stamp))
     place = Head(page_id=head["page_id"], count=head["count"])
     if events:
         page = make_page(head, events)
-        yield put_page(scope.store, scope.thread_id, page)
+        yield put_page(*scope.address, page)
         place = head_of(page)
-    return {**update, "ledger": _head_at(place, seen, writes, new)}
-
-
-def _head_at(
-    place: Head, seen: "_Seen", writes: Sequence[Any], new: Sequence[AnyMessage]
-) -> LedgerHead:
-    """The ledger's end, and the record that it leads to once the writes are on it."""
-    if len(new) == len(writes):
-        record, digest = [*seen.record, *new], digest_of(new, seen.digest)
+    record = state.get("messages", [])
+    if len(new) == len(writes):  # nothing was replaced or removed: the digest goes on
+        record, digest = [*record, *new], digest_of(new, entered.digest)
     else:
-        record = merge_messages(seen.record, [writes])
+        record = merge_messages(record, [writes])
         digest = digest_of(record)
-    return LedgerHead(**place, length=len(record), digest=digest, ends=_ends(record))
+    ledger = LedgerHead(**place, length=len(record), digest=digest, ends=_ends(record))
+    return {**update, "ledger": ledger}
 
 
 def _ends(record: Sequence[AnyMessage]) -> list[str]:
     """Ids of the first message, and of ever fewer the farther from the last.
 
-    Of any stretch that a host leaves standing, one is among them where no more is gone behind it.
+    Of any stretch that a host leaves, one id is among them unless more was removed after it than it
+    is long.
     """
     places = [len(record) - 2**power for power in range(len(record).bit_length())]
     return [record[each].id or "" for each in dict.fromkeys((*places, 0)) if record]
@@ -207,67 +198,52 @@ def _stamp(state: State, scope: Scope, update: Update, head: LedgerHead) -> Stam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A record, and what of it the ledger does not tell yet."""
+class _Entered:
+    """What a host did to the transcript since the last step of ours."""
 
-    record: Sequence[AnyMessage]
-    """As far as the state holds it."""
+    happenings: Sequence[Happening]
+    """Its events, which the event log lacks."""
 
     digest: int
-    """Of that."""
-
-    unlogged: Sequence[Happening]
-    """What entered without a step of ours: at its end, or the host changed it."""
+    """Of the transcript as far as the state holds it."""
 
 
-def _read(state: State, told: Collection[str]) -> _Seen:
-    """What entered, but for messages that the ledger has told of already."""
+def _entered(state: State, logged: Collection[str]) -> _Entered:
+    """What entered since the last step, but for messages that the event log has already."""
     head, record = state.get("ledger", EMPTY), state.get("messages", [])
-    entered = record[head["length"] :]
     if not edited_by_host(state):
-        return _Seen(
-            record=record,
-            digest=digest_of(entered, head["digest"]),
-            unlogged=[partial(_message, each) for each in entered if each.id not in told],
-        )
-    sealed = offloaded_of(state)
-    after = sealed["last"] if sealed else None
-    return _Seen(
-        record=record,
-        digest=digest_of(record),
-        unlogged=[lambda stamp: [edit(record, after=after, stamp=stamp)]],
-    )
+        entered = record[head["length"] :]
+        happenings: list[Happening] = [partial(_message, m) for m in entered if m.id not in logged]
+        return _Entered(happenings=happenings, digest=digest_of(entered, head["digest"]))
+    offloaded = offloaded_of(state)
+    after = offloaded["last"] if offloaded else None
+    edits: list[Happening] = [lambda stamp: [edit(record, after=after, stamp=stamp)]]
+    return _Entered(happenings=edits, digest=digest_of(record))
 
 
 def edited_by_host(state: State) -> bool:
-    """Whether what the ledger leads to is no longer how the record begins."""
+    """Whether the transcript no longer begins as the event log says."""
     head = state.get("ledger", EMPTY)
     known = state.get("messages", [])[: head["length"]]
     return len(known) != head["length"] or digest_of(known) != head["digest"]
 
 
 def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
-    """A number that changes when messages come, go, move or are other than they were.
+    """Checksum of messages with ids.
 
     Args:
-        record: Messages with ids.
-        start: The digest of those before them.
+        record: The messages.
+        start: The checksum of those before them.
     """
     several = packed([[each.type, *vars(each).values()] for each in record])
-    return zlib.crc32(several[_header_bytes(len(record)) :], start)
-
-
-def _header_bytes(length: int) -> int:
-    """How many bytes say that a list begins, and its length.
-
-    Source:
-        MessagePack specification, "array format family".
-    """
-    return 1 if length < 2**4 else 3 if length < 2**16 else 5
+    # MessagePack begins a list with its length, in 1, 3 or 5 bytes ("array format family"): without
+    # them the checksum of a list goes on where that of its beginning ended.
+    header = 1 if len(record) < 2**4 else 3 if len(record) < 2**16 else 5
+    return zlib.crc32(several[header:], start)
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """The events that the next page will begin with: what entered since the last."""
+    """The events that the next page will begin with: what entered since the last one."""
     stamp = _stamp(state, scope, Update(), state.get("ledger", EMPTY))
-    seen = _read(state, scope.journal.returned)
-    return distinct(event for each in seen.unlogged for event in each(stamp))
+    entered = _entered(state, scope.journal.returned)
+    return distinct(event for each in entered.happenings for event in each(stamp))

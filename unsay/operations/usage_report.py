@@ -1,4 +1,4 @@
-"""Who uses the window, what was spent, and how much of the budgets is left."""
+"""Usage report: who uses the window, what was spent, and how much of the budgets is left."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -131,8 +131,8 @@ def brief_text(totals: Totals, texts: Texts) -> str:
     """The same in a line or two, without what used nothing."""
     names, spent = texts.tokens_names, totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
-    window = [window_head(totals.window, texts), *_brief(_parts(totals.window), names)]
-    lines = [window, [spent_head(spent, texts), *_brief(paid, names)]]
+    window = [_window_head(totals.window, texts), *_brief(_parts(totals.window), names)]
+    lines = [window, [_spent_head(spent, texts), *_brief(paid, names)]]
     return "\n".join(SEPARATOR.join(line) for line in lines)
 
 
@@ -147,10 +147,10 @@ def window_text(window: CallView | None, texts: Texts) -> str:
         (texts.tokens_names[part], number(tokens), percent(tokens, whole))
         for part, tokens in _parts(window)
     ]
-    return "\n".join(filter(None, (window_head(window, texts), _table(rows))))
+    return "\n".join(filter(None, (_window_head(window, texts), _table(rows))))
 
 
-def window_head(window: CallView | None, texts: Texts) -> str:
+def _window_head(window: CallView | None, texts: Texts) -> str:
     """How full the window was at a call."""
     if window is None:
         return texts.tokens_unknown
@@ -161,19 +161,10 @@ def window_head(window: CallView | None, texts: Texts) -> str:
     return texts.tokens_window.format(used=number(used), window=number(window.window), share=share)
 
 
-def spent_head(spent: Spent, texts: Texts) -> str:
+def _spent_head(spent: Spent, texts: Texts) -> str:
     """How much was spent in all."""
     words = texts.tokens_spent if spent.is_whole else texts.tokens_least
     return words.format(total=number(spent.total.total)) + _cost(spent.total, texts)
-
-
-def flow_text(tokens: Tokens, texts: Texts) -> str:
-    """What went in and out, and how much of it a provider's cache had."""
-    return texts.tokens_flow.format(
-        input=number(tokens.input),
-        cached=percent(tokens.cached, tokens.input),
-        output=number(tokens.output),
-    )
 
 
 def number(value: int) -> str:
@@ -188,16 +179,18 @@ def percent(part: int, whole: int) -> str:
 
 
 def _spent_text(spent: Spent, texts: Texts) -> str:
-    rows = [
-        (
-            texts.tokens_names[name],
-            number(tokens.total),
-            flow_text(tokens, texts) + _cost(tokens, texts),
-        )
-        for name in PURPOSES
-        if (tokens := getattr(spent, name)).total or name == PURPOSES[0]
-    ]
-    return f"{spent_head(spent, texts)}\n{_table(rows)}"
+    rows = []
+    for name in PURPOSES:
+        tokens: Tokens = getattr(spent, name)
+        if tokens.total or name == PURPOSES[0]:
+            flow = texts.tokens_flow.format(
+                input=number(tokens.input),
+                cached=percent(tokens.cached, tokens.input),
+                output=number(tokens.output),
+            )
+            label = texts.tokens_names[name]
+            rows.append((label, number(tokens.total), flow + _cost(tokens, texts)))
+    return f"{_spent_head(spent, texts)}\n{_table(rows)}"
 
 
 def _parts(window: CallView | None) -> list[tuple[str, int]]:
@@ -220,12 +213,12 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Rows with the second of three columns, which are numbers, flush right."""
     widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  " + _row(row, widths) for row in rows)
-
-
-def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    spaces = [" " * (width - cells_of(cell)) for cell, width in zip(row, widths, strict=True)]
-    cells = [f"{cell}{space}" for cell, space in zip(row, spaces, strict=True)]
-    if len(row) > 2:
-        cells[1] = f"{spaces[1]}{row[1]}"
-    return "  ".join(cells).rstrip()
+    lines = []
+    for row in rows:
+        cells = []
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - cells_of(cell))
+            is_number = column == 1 and len(row) > 2
+            cells.append(f"{space}{cell}" if is_number else f"{cell}{space}")
+        lines.append(f"  {'  '.join(cells).rstrip()}")
+    return "\n".join(lines)
