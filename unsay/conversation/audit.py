@@ -1,27 +1,22 @@
-"""What a conversation keeps beside its record: events, runs, requests, its session's line."""
+"""What a thread keeps beside its transcript: events, runs, usage, labels."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from unsay.conversation.request_replay import Replay, ask_again, choose, of_kept, of_record
 from unsay.conversation.thread import Talk
-from unsay.conversation.timeline import Timeline
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_cuts
-from unsay.history.failed_requests import KeptRequest, list_requests
 from unsay.history.purge import purge_thread
 from unsay.history.runs import RunPage, list_runs
 from unsay.history.threads import ThreadEntry, find_session
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
-from unsay.model_factory import ModelLike
 from unsay.operations.record_events import EMPTY, unlogged_events
 from unsay.operations.usage_report import Totals, gauges_of, newest_call, spent_on
 from unsay.state import State, Update
@@ -40,10 +35,14 @@ def events(talk: Talk) -> Steps[list[Event]]:
         LedgerGapError: An event is missing or was changed.
     """
     state = yield from talk.known()
+    stored = yield from _stored_events(talk, state)
+    return [*stored, *unlogged_events(state, talk.scope())]
+
+
+def _stored_events(talk: Talk, state: State) -> Steps[list[Event]]:
     head = state.get("ledger", EMPTY)
     place = Head(page_id=head["page_id"], count=head["count"])
-    stored = yield from read_events(talk.database.store, talk.thread_id, place)
-    return [*stored, *unlogged_events(state, talk.scope())]
+    return (yield from read_events(talk.database.store, talk.thread_id, place))
 
 
 def note(
@@ -137,45 +136,6 @@ def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
     )
 
 
-def replay(
-    talk: Talk,
-    *,
-    turn: int | None = None,
-    run_id: str | None = None,
-    attempt: int | None = None,
-    model: ModelLike | None = None,
-) -> Steps[Replay]:
-    """Return what a turn's model was sent, and what another model answers to the same request.
-
-    Args:
-        talk: The thread.
-        turn: The turn's number; `None` is the newest attempt that failed, without one the last
-            turn.
-        run_id: Of the failed attempt.
-        attempt: Of the failed attempt, from 1.
-        model: Receives the same request; `None` only returns it. The transcript is not changed.
-
-    Raises:
-        UnknownRunError: No failed attempt matches.
-        NothingToUndoError: No turn matches.
-    """
-    state = yield from talk.whole()
-    kept = yield from list_requests(talk.database.store, talk.thread_id)
-    if turn is not None and run_id is None:
-        kept = _of_turn(kept, talk.timeline_now(state), turn)
-    chosen = choose(kept, turn, run_id, attempt)
-    found = of_kept(chosen) if chosen else (yield from of_record(talk, state, turn))
-    if model is None:
-        return found
-    return replace(found, again=(yield from ask_again(found, model, talk.scope())))
-
-
-def _of_turn(kept: Sequence[KeptRequest], seen: Timeline, turn: int) -> list[KeptRequest]:
-    """The requests of the turn that has this number on the record, else of any that had it."""
-    asked = {each.question_id for each in seen.turns if each.number == turn}
-    return [each for each in kept if not asked or each.turn_id in asked]
-
-
 def tokens(talk: Talk) -> Steps[Totals]:
     """Return how the context window is used, what was spent on what, and the budgets that are left.
 
@@ -201,7 +161,5 @@ def _inherited(talk: Talk, state: State) -> Steps[set[Key]]:
     entry = yield from find_session(talk.database.store, talk.thread_id)
     if entry is None or entry.forked_from is None:
         return set()
-    head = state.get("ledger", EMPTY)
-    place = Head(page_id=head["page_id"], count=head["count"])
-    stored = yield from read_events(talk.database.store, talk.thread_id, place)
+    stored = yield from _stored_events(talk, state)
     return {key_of(m) for m in rebuilt(stored[:1]).messages}

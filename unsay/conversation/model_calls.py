@@ -10,9 +10,9 @@ from unsay.context.manifest import digest_of, manifest_in
 from unsay.context.model_call import CallView, Rule, read_manifest
 from unsay.conversation.branching import LIVE
 from unsay.conversation.thread import Talk
-from unsay.conversation.timeline import TurnView
+from unsay.conversation.timeline import asked_turn
 from unsay.effects import Steps
-from unsay.errors import NothingToUndoError, UnknownViewError
+from unsay.errors import UnknownViewError
 from unsay.history.branch import list_cuts
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import mark_of
@@ -74,21 +74,13 @@ def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> 
         UnknownViewError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from talk.whole()
-    asked = _asked(talk.timeline_now(state).turns, turn)
+    asked = asked_turn(talk.timeline_now(state).turns, turn)
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     calls = _calls(state, cuts, asked.question_id or "")
     found = [each for each in calls if attempt in (None, each.view.attempt)]
     if not found:
         raise UnknownViewError(_missing(asked.number, attempt, calls))
     return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
-
-
-def _asked(turns: Sequence[TurnView], turn: int | None) -> TurnView:
-    asked = [each for each in turns if each.question_id and turn in (None, each.number)]
-    if not asked:
-        which = "Nothing was asked" if turn is None else f"Turn {turn!r} is not on the record"
-        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns there are")
-    return asked[-1]
 
 
 def _missing(turn: int, attempt: int | None, calls: Sequence[TurnCall]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -13,14 +13,14 @@ from langgraph.pregel import Pregel
 from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.thread import Talk
-from unsay.conversation.timeline import TurnView
+from unsay.conversation.timeline import TurnView, asked_turn
 from unsay.effects import Steps, off_loop
-from unsay.errors import MissingModelError, NothingToUndoError, UnknownRunError
+from unsay.errors import MissingModelError, UnknownRunError
 from unsay.generation.context_builder import request_of, sight_of
 from unsay.generation.draft import messages_of
 from unsay.generation.failed_calls import shown_payload
 from unsay.generation.judge import judge_exchange
-from unsay.history.failed_requests import KeptRequest
+from unsay.history.failed_requests import KeptRequest, list_requests
 from unsay.messages.content import text_of
 from unsay.model_factory import ModelLike, resolve_model
 from unsay.operations.segment_loading import Earlier
@@ -71,14 +71,34 @@ class Replay:
     """What the other model makes of it; `None` when none was asked."""
 
 
-def choose(
-    kept: Sequence[KeptRequest], turn: int | None, run_id: str | None, attempt: int | None
-) -> KeptRequest | None:
-    """The newest failed request that fits; `None` where none does.
+def replay(
+    talk: Talk,
+    *,
+    turn: int | None = None,
+    run_id: str | None = None,
+    attempt: int | None = None,
+    model: ModelLike | None = None,
+) -> Steps[Replay]:
+    """Return what a turn's model was sent, and what another model answers to the same request.
+
+    Args:
+        talk: The thread.
+        turn: The turn's number; `None` is the newest attempt that failed, without one the last
+            turn.
+        run_id: Of the failed attempt.
+        attempt: Of the failed attempt, from 1.
+        model: Receives the same request; `None` only returns it. The transcript is not changed.
 
     Raises:
-        UnknownRunError: A run was named, and it keeps no failed request.
+        UnknownRunError: No failed attempt matches.
+        NothingToUndoError: No turn matches.
     """
+    state = yield from talk.whole()
+    kept = yield from list_requests(talk.database.store, talk.thread_id)
+    if turn is not None and run_id is None:
+        # The turn that has this number in the transcript, else any that had it.
+        asked = {e.question_id for e in talk.timeline_now(state).turns if e.number == turn}
+        kept = [each for each in kept if not asked or each.turn_id in asked]
     fits = [
         each
         for each in kept
@@ -92,10 +112,13 @@ def choose(
             f"No failed request of {named} is kept; `unsay runs` lists the runs, and a turn "
             "that succeeded is replayed by its number"
         )
-    return fits[-1] if fits else None
+    found = _of_kept(fits[-1]) if fits else (yield from _of_record(talk, state, turn))
+    if model is None:
+        return found
+    return replace(found, again=(yield from _ask_again(found, model, talk.scope())))
 
 
-def of_kept(kept: KeptRequest) -> Replay:
+def _of_kept(kept: KeptRequest) -> Replay:
     """A kept request as it was made."""
     return Replay(
         turn=kept.turn,
@@ -111,7 +134,7 @@ def of_kept(kept: KeptRequest) -> Replay:
     )
 
 
-def of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
+def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
     """The request of a turn on the record, planned anew from what stood before its answer.
 
     Reminders are shown as in a first turn: how often they had been shown is not kept.
@@ -119,12 +142,7 @@ def of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
     Raises:
         NothingToUndoError: There is no such turn.
     """
-    seen = talk.timeline_now(state).turns
-    asked = [each for each in seen if each.question_id and turn in (None, each.number)]
-    if not asked:
-        which = "Nothing was asked" if turn is None else f"Turn {turn!r} is not on the record"
-        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns there are")
-    found, scope = asked[-1], talk.scope()
+    found, scope = asked_turn(talk.timeline_now(state).turns, turn), talk.scope()
     try:
         model = yield scope.resolve("answerer")
     except MissingModelError:
@@ -163,7 +181,7 @@ def _planned(
     return (yield from request_of(sight))
 
 
-def ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
+def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
     """What another model makes of the same request, judged as the first was."""
     other = yield from _resolved(model, scope)
     sent = list(replay.messages)

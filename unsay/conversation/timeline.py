@@ -1,6 +1,6 @@
 """A thread as a person sees it: its turns, checkpoints and what was cut."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
+from unsay.errors import NothingToUndoError
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import text_of
 from unsay.types import Checkpoint, CutRef, Forgotten, Pin
@@ -163,3 +164,16 @@ def timeline_of(
         pins=tuple(state.get("pins", [])),
         forgotten=tuple(forgotten),
     )
+
+
+def asked_turn(turns: Sequence[TurnView], number: int | None) -> TurnView:
+    """Return the turn with this number that a question began; `None` takes the last.
+
+    Raises:
+        NothingToUndoError: There is no such turn.
+    """
+    asked = [each for each in turns if each.question_id and number in (None, each.number)]
+    if not asked:
+        which = "Nothing was asked" if number is None else f"Turn {number!r} is not on the record"
+        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns there are")
+    return asked[-1]

@@ -9,6 +9,7 @@ from unsay.conversation import (
     memory,
     model_calls,
     navigation,
+    request_replay,
     restoration,
     topic_summaries,
     turn_lifecycle,
@@ -70,7 +71,7 @@ class ConversationVerbs:
     recall = _changes(navigation.recall)
 
     view = _reads(model_calls.view)
-    replay = _reads(audit.replay)
+    replay = _reads(request_replay.replay)
     tool_result = _reads(audit.tool_result)
     tokens = _reads(audit.tokens)
     judge_summaries = _changes(topic_summaries.judge_summaries)

@@ -1,8 +1,6 @@
-"""Where a rollback leads: the place on the record after which it is cut."""
+"""Where a rollback goes: the last message that stays in the transcript."""
 
 from collections.abc import Sequence
-
-from langchain_core.messages import AnyMessage
 
 from unsay.errors import (
     AmbiguousCheckpointError,
@@ -16,18 +14,17 @@ from unsay.messages.annotations import is_answer, is_question, spoken
 from unsay.messages.boundaries import safe_cut
 
 NUMBER_CHARS = 9
-"""Most digits of a number of turns that is typed; what is longer can only be a name."""
+"""Most digits of a typed number of turns; a longer one can only be a checkpoint's name."""
 
 
 def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
-    """Where a failed draft takes the record back to.
+    """Return where a failed draft goes back to.
 
-    The first failure of a turn goes to the last checkpoint, each further one
-    to an older checkpoint, as far as there are any. Without one it is the start
-    of the turn.
+    The first failure of a turn goes to the last checkpoint, each further one to an older
+    checkpoint, as far as there are any. Without one it is the start of the turn.
 
     Args:
-        line: The record as it is.
+        line: The current branch.
         base: The last message before the turn.
         failures: Of this turn so far, from 1.
     """
@@ -38,36 +35,30 @@ def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None
 
 
 def safe_base(line: Line, base: str | None) -> str | None:
-    """The message at or before this one after which the record may be cut."""
+    """Return the message at or before this one after which the transcript may be cut."""
     place = safe_cut(line.messages, line.index_of(base) + 1, towards="older")
     return line.id_at(place - 1)
 
 
 def landing_of_context(line: Line, start: int) -> str | None:
-    """Where a rejected exchange takes the record back to: the last checkpoint before it.
-
-    Args:
-        line: The record as it is.
-        start: Index at which the rejected exchange begins.
-    """
+    """Return the last checkpoint before a rejected exchange that begins at an index."""
     marks = by_age(line.checkpoints, line.positions(), before=start - 1)
     return safe_base(line, marks[0]["message_id"] if marks else line.id_at(start - 1))
 
 
 def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) -> str | None:
-    """Where a person's order takes the record back to.
+    """Return where a person's rollback goes.
 
     Args:
-        line: The record as it is.
-        target: A checkpoint's name, id or the beginning of its id; `None` is
-            the last checkpoint before the newest answer, without one the
-            beginning of the last turn.
+        line: The current branch.
+        target: A checkpoint's name, id or the beginning of its id; `None` is the last checkpoint
+            before the newest answer, without one the start of the last turn.
         pending: Ids of messages that wait for an answer.
 
     Raises:
-        UnknownCheckpointError: No checkpoint answers to the target.
-        AmbiguousCheckpointError: Several do.
-        NothingToUndoError: Nothing stands before the pending question.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        NothingToUndoError: Nothing comes before the pending question.
     """
     if target:
         return safe_base(line, find_checkpoint(line.checkpoints, target)["message_id"])
@@ -76,28 +67,20 @@ def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) ->
         raise NothingToUndoError("This conversation has nothing to go back from yet")
     positions = line.positions()
     marks = by_age(line.checkpoints, positions, before=positions[said[-1].id] - 1)
-    start = positions[said[_last_turn(said)].id]
-    return safe_base(line, marks[0]["message_id"] if marks else line.id_at(start - 1))
-
-
-def _last_turn(said: Sequence[AnyMessage]) -> int:
-    """Index of the last turn's first message: a question may be several, with documents before it."""
+    if marks:
+        return safe_base(line, marks[0]["message_id"])
+    # A question may be several messages, with documents before it.
     start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
     while start > 0 and said[start - 1].type == "human":
         start -= 1
-    return start
+    return safe_base(line, line.id_at(positions[said[start].id] - 1))
 
 
 def landing_of_turns(line: Line, turns: int, pending: Sequence[str]) -> str | None:
-    """Where so many answered turns back lie, the documents of the first of them included.
-
-    Args:
-        line: The record as it is.
-        turns: How many, from 1.
-        pending: Ids of messages that wait for an answer.
+    """Return where a rollback of N answered turns goes, their documents included.
 
     Raises:
-        InputError: It is no number of turns.
+        InputError: The number is under 1.
         NothingToUndoError: There are fewer turns.
     """
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
@@ -116,17 +99,12 @@ def landing_of_turns(line: Line, turns: int, pending: Sequence[str]) -> str | No
 
 
 def landing_of_order(line: Line, argument: str, pending: Sequence[str]) -> str | None:
-    """Where `/rollback` leads: a checkpoint, by name or id, or else so many turns back.
-
-    Args:
-        line: The record as it is.
-        argument: What was typed behind it; empty is the last checkpoint.
-        pending: Ids of messages that wait for an answer.
+    """Return where `/rollback` goes: a checkpoint by name or id, else N turns back.
 
     Raises:
-        UnknownCheckpointError: No checkpoint answers to it.
-        AmbiguousCheckpointError: Several do.
-        InputError: It is the number 0.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: The number is 0.
         NothingToUndoError: There are fewer turns, or none at all.
     """
     if _is_number(line, argument):
@@ -142,15 +120,15 @@ def _is_number(line: Line, argument: str) -> bool:
 def landing_places(
     line: Line, target: str | None, *, number: bool = True
 ) -> tuple[set[str | None], int]:
-    """What must be on the line for `landing_of_order` to find its place: messages, and turns.
+    """Return what must be loaded before a target can be resolved: messages, and turns.
 
     Args:
-        line: The record as far as the state holds it.
+        line: The current branch as far as the state holds it.
         target: What was typed.
         number: Whether a number may be one of turns.
     """
     if not target:
-        return _last_places(line), 2
+        return _newest_offloaded(line), 2
     if number and _is_number(line, target):
         return set(), int(target) + 1
     try:
@@ -159,27 +137,25 @@ def landing_places(
         return set(), 0
 
 
-def _last_places(line: Line) -> set[str | None]:
-    """Where the newest sealed checkpoints stand, unless one before the newest answer is not sealed.
-
-    Two of them: where the newest answer itself is sealed, one may stand there.
-    """
+def _newest_offloaded(line: Line) -> set[str | None]:
+    """Messages of the newest offloaded checkpoints, unless one before the newest answer is loaded."""
     newest = next((m.id for m in reversed(spoken(line.messages)) if is_answer(m)), None)
     sealed = [each for each in line.checkpoints if each.get("sealed")]
     if any(not each.get("sealed") and each["message_id"] != newest for each in line.checkpoints):
         return set()
+    # Two of them: if the newest answer is offloaded itself, one may be at that answer.
     return {each["message_id"] for each in sorted(sealed, key=lambda each: each["turn"])[-2:]}
 
 
 def landing_of(
     line: Line, to: str | None, turns: int | None, pending: Sequence[str] = ()
 ) -> str | None:
-    """Where a host's order leads: to a checkpoint, or so many turns back.
+    """Return where a host's rollback goes: to a checkpoint, or N turns back.
 
     Raises:
-        InputError: Both are given, or the number is none.
-        NotFoundError: There is no such place.
-        AmbiguousCheckpointError: Several checkpoints answer to it.
+        InputError: Both are given, or the number is under 1.
+        NotFoundError: There is no such checkpoint or turn.
+        AmbiguousCheckpointError: Several checkpoints match.
     """
     if to is not None and turns is not None:
         raise InputError(f"to={to!r} and turns={turns!r} are two places: give one of them")

@@ -138,10 +138,10 @@ def pin(
 
 def _page_with(state: State, scope: Scope, message_id: str) -> Steps[str]:
     """Id of the offloaded segment that holds a message which may be pinned."""
-    store, head = scope.store, offloaded_of(state)
     page = None
-    if store is not None and scope.thread_id is not None:
-        page = yield from find_page(store, scope.thread_id, head, message_id)
+    if scope.address is not None:
+        store, thread_id = scope.address
+        page = yield from find_page(store, thread_id, offloaded_of(state), message_id)
     if page is None:
         raise UnknownBranchError(
             f"Message {message_id!r} is not on the record; timeline() lists what is"
