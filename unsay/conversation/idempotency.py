@@ -53,11 +53,7 @@ class _Place:
 
 
 def check_turn_id(turn_id: str) -> str:
-    """The id of a turn.
-
-    Raises:
-        InvalidNameError: It is blank, too long, or has characters that cannot be printed.
-    """
+    """Return a turn's id, or raise `InvalidNameError` if it is not allowed."""
     if not turn_id.strip() or len(turn_id) > TURN_CHARS or not turn_id.isprintable():
         raise InvalidNameError(
             f"{turn_id!r} cannot name a turn: use 1 to {TURN_CHARS} printable characters, such as "
@@ -69,16 +65,10 @@ def check_turn_id(turn_id: str) -> str:
 def stored_turn(
     store: BaseStore, thread_id: str, snapshot: StateSnapshot, message: AnyMessage
 ) -> Steps[Stored]:
-    """What is stored of the turn that a message would begin.
-
-    Args:
-        store: Keeps what left the state.
-        thread_id: Whose.
-        snapshot: Of the thread.
-        message: With the turn's id and its words.
+    """Return what is stored of the turn that a message would start.
 
     Raises:
-        ConflictError: The id is another message's.
+        ConflictError: The message's id was used for other words.
     """
     turn_id = message.id or ""
     place = yield from _find(store, thread_id, snapshot.values, turn_id)
@@ -132,11 +122,7 @@ def _sealed(
 
 
 def _check_words(place: _Place, message: AnyMessage) -> None:
-    """Refuse a message with the id of another.
-
-    Raises:
-        ConflictError: It is; both are named.
-    """
+    """Raise `ConflictError` if the id was used for other words."""
     known = next((each for each in place.messages if each.id == place.name), None)
     was = "" if known is None else text_of(known)
     same = known is not None and is_question(known) and was == text_of(message)

@@ -1,11 +1,11 @@
-"""A conversation's verbs, written once for scripts and for async code."""
+"""One thread of a database: its lock, its state, and how a verb commits what it changes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
+from langchain_core.messages import AnyMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import StateSnapshot
@@ -38,30 +38,12 @@ THREAD_CHARS = 200
 
 
 def check_thread(name: str) -> str:
-    """The name of a thread.
-
-    Raises:
-        InvalidNameError: It is blank, too long, or has characters that cannot be printed.
-    """
+    """Return a thread's id, or raise `InvalidNameError` if it is not allowed."""
     if not name.strip() or len(name) > THREAD_CHARS or not name.isprintable():
         raise InvalidNameError(
             f"{name!r} cannot name a thread: use 1 to {THREAD_CHARS} printable characters"
         )
     return name
-
-
-def reopened(thread_id: str, state: Mapping[str, Any], journal: Sequence[Any]) -> dict[str, Any]:
-    """What puts the words of a process that died on the record, as a turn that has not ended.
-
-    Args:
-        thread_id: Whose.
-        state: As it is.
-        journal: What was about to be said.
-    """
-    after: Any = {**state, "messages": [*state.get("messages", []), *journal]}
-    run_id = run_named_after(thread_id, journal[-1].id)
-    turn = open_turn(after, read_entry(after["messages"], state.get("turn")), run_id)
-    return {"messages": list(journal), "turn": turn}
 
 
 T = TypeVar("T")
@@ -71,7 +53,7 @@ _LOCKS: dict[tuple[str, str], WriterLock] = {}
 
 
 _END = "create_checkpoint"
-"""Orders from outside are written as this node's: nothing comes after it."""
+"""Updates from outside a run are written as this node's, because nothing comes after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +73,7 @@ class Talk:
         return {"configurable": {"thread_id": self.thread_id}}
 
     def scope(self, confirm: Callable[[Compensation], bool] | None = None) -> Scope:
-        """What an order from outside may use; nobody listens to its events.
-
-        Args:
-            confirm: Whether a tool's call may be taken back that a person must confirm.
-        """
+        """Return what a verb may use; `confirm` decides about tool calls that ask first."""
         return Scope(
             services=self.services,
             settings=self.services.settings.for_run(self.context),
@@ -108,7 +86,7 @@ class Talk:
         )
 
     def run_scope(self, state: Mapping[str, Any]) -> Scope:
-        """The scope of the run that the state's turn belongs to."""
+        """Return the scope of the run that the state's turn belongs to."""
         turn = state.get("turn")
         return replace(self.scope(), run_id=turn.get("run_id") if turn else None)
 
@@ -118,7 +96,7 @@ class Talk:
         return _LOCKS.setdefault((self.database.path, self.thread_id), WriterLock())
 
     def waiting(self) -> Call:
-        """A call that takes the lock once it is free."""
+        """Return a call that takes the lock once it is free."""
         return Call(
             blocking=lambda: drive(self._taking()), awaitable=lambda: adrive(self._taking())
         )
@@ -132,7 +110,7 @@ class Talk:
             )
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
-        """The steps with the thread's lock held, and SQLite's errors explained."""
+        """Run steps with the thread's lock held, and translate SQLite's errors."""
         yield from self._taking()
         try:
             with translated(self.database.path):
@@ -141,19 +119,17 @@ class Talk:
             self.lock.release()
 
     def reading(self, ask: Callable[["Talk"], Steps[T]]) -> Steps[T]:
-        """Steps that write nothing and wait for no writer: what is committed is whole."""
+        """Run steps that write nothing and wait for no writer: every commit is consistent."""
         with translated(self.database.path):
             return (yield from ask(replace(self, writes=False)))
 
     def snapshot(self) -> Steps[StateSnapshot]:
-        """The thread's state, empty for a thread that does not exist.
-
-        A process may have died between a step's writes and its checkpoint: the state then
-        shows what the next input would drop. Such a step is committed first.
-        """
+        """Return the thread's state, empty for a thread that does not exist."""
         snapshot: StateSnapshot = yield self._reading()
         if not self.writes:
             return snapshot
+        # A process may have died between a step's writes and its checkpoint: the state then shows
+        # what the next input would drop. Such a step is committed first.
         half_committed = snapshot.tasks and not snapshot.next
         lost = None if half_committed else (yield from self._lost(snapshot))
         if half_committed or lost:
@@ -162,25 +138,27 @@ class Talk:
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
-        """What a process that died had said and not yet committed; `None` for nothing.
-
-        A journal whose words are on the record has served: were it kept, whoever takes them off
-        would see them come back. A command is not brought back: it may have been obeyed, and
-        nobody expects it to be obeyed later.
-        """
+        """The pending input of a process that died before it was committed; `None` for none."""
         store = self.database.store
         journal = yield from read_journal(store, self.thread_id)
         on_record = {message.id for message in snapshot.values.get("messages", [])}
         if not journal:
             return None
         command = parse_command(text_of(journal[-1]))
+        # Pending input that is in the transcript is cleared: if it were kept, it would return once
+        # a host removes the message. A command is not repeated: it may have been carried out, and
+        # nobody expects it to happen later.
         if command is not None or any(message.id in on_record for message in journal):
             if command is not None:
                 dead = run_named_after(self.thread_id, journal[-1].id)
                 yield from give_up_run(replace(self.scope(), run_id=dead), DIED)
             yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
             return None
-        return reopened(self.thread_id, snapshot.values, journal)
+        state: Any = {**snapshot.values}
+        state["messages"] = [*state.get("messages", []), *journal]
+        run_id = run_named_after(self.thread_id, journal[-1].id)
+        turn = open_turn(state, read_entry(state["messages"], state.get("turn")), run_id)
+        return {"messages": list(journal), "turn": turn}
 
     def _reading(self) -> Call:
         return Call(
@@ -197,11 +175,7 @@ class Talk:
         )
 
     def known(self) -> Steps[State]:
-        """The state of a thread that exists.
-
-        Raises:
-            UnknownThreadError: Nothing was ever said in it.
-        """
+        """Return the state, or raise `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
         if not any(snapshot.values.get(key) for key in ("messages", "turn", "ledger")):
             raise UnknownThreadError(
@@ -212,11 +186,11 @@ class Talk:
         return state
 
     def settled(self) -> Steps[State]:
-        """The state of a thread that exists and in which no turn is under way.
+        """Return the state of a thread in which no turn is under way.
 
         Raises:
-            UnknownThreadError: Nothing was ever said in it.
-            ConflictError: A turn waits to be gone on with.
+            UnknownThreadError: The thread is empty.
+            ConflictError: A turn was stopped and waits.
         """
         state = yield from self.known()
         snapshot = yield from self.snapshot()
@@ -227,34 +201,33 @@ class Talk:
         return state
 
     def whole(self) -> Steps[State]:
-        """The state of a thread that exists, with all of its record: for whoever only reads.
+        """Return the state with the whole transcript, for verbs that only read.
 
         Raises:
-            UnknownThreadError: Nothing was ever said in it.
-            DatabaseCorruptError: What the state let go of is missing or was changed.
+            UnknownThreadError: The thread is empty.
+            DatabaseCorruptError: An offloaded segment is missing or was changed.
         """
-        state = yield from self.known()
-        return (yield from load_all(state, self.scope()))
+        return (yield from load_all((yield from self.known()), self.scope()))
 
     def record(self) -> Steps[list[AnyMessage]]:
         """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
         return list((yield from self.read()).get("messages", []))
 
     def read(self) -> Steps[State]:
-        """The state with all of its record, empty for a thread that does not exist."""
+        """Return the state with the whole transcript, empty for a thread that does not exist."""
         state: Any = (yield from self.snapshot()).values
         return (yield from load_all(state, self.scope()))
 
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
-        """The state once it holds some places of the record, which it may have let go of.
+        """Load offloaded segments until the state holds some messages and turns.
 
         Args:
             state: As it is.
-            wanted: Ids of messages; `None` is the record's beginning.
+            wanted: Ids of messages; `None` is the start of the transcript.
             turns: How many answered turns it must hold.
 
         Raises:
-            DatabaseCorruptError: What the state let go of is missing or was changed.
+            DatabaseCorruptError: An offloaded segment is missing or was changed.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)
@@ -264,20 +237,18 @@ class Talk:
         return (yield from self.known())
 
     def run_options(self) -> dict[str, Any]:
-        """How the graph is run, with this conversation's overrides.
-
-        A turn is one commit: what was said is in the journal by then. With tools every step
-        is one, so that a tool which finished never runs again.
-        """
+        """Return how the graph is run, with this conversation's overrides."""
+        # A turn is one commit, because its question is stored as pending input. With tools every
+        # step is a commit, so that a tool that finished never runs again.
         durability = "sync" if self.services.tools else "exit"
         return {"durability": durability, "context": self.context}
 
     def streaming(self) -> dict[str, Any]:
-        """How the graph is run where somebody looks on."""
+        """Return how the graph is run for a stream."""
         return {**self.run_options(), "stream_mode": ["messages", "custom"]}
 
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
-        """Write the thread's line in the catalogue once a turn or an order has ended."""
+        """Update the thread's entry in the list of threads after a turn or a verb."""
         store, now = self.database.store, self.scope().now()
         listed = yield from find_session(store, self.thread_id)
         title = "" if listed is None else listed.title
@@ -303,28 +274,22 @@ class Talk:
         if any(each.id == REMOVE_ALL_MESSAGES for each in given):
             update["sealed"] = None
         else:
-            yield from self._reached_by(state, given)
+            # The state must hold what the messages replace or remove. For a removal it must also
+            # hold one message before: a host that removed all known messages emptied the thread.
+            offloaded = offloaded_of(state)
+            if offloaded is not None:
+                removes = any(each.type == "remove" for each in given)
+                last = {offloaded["last"]} if removes else set()
+                yield from self.reached(state, {*(each.id for each in given), *last})
         yield from self.commit(update)
         snapshot = yield from self.snapshot()
         yield from self.list_thread(snapshot.values)
 
-    def _reached_by(self, state: State, given: Sequence[BaseMessage]) -> Steps[None]:
-        """Have the state hold what some messages replace or take away.
-
-        Where one is taken away it also holds a message before the rest: a record of which
-        nothing is left that was known is one that the host has emptied.
-        """
-        sealed = offloaded_of(state)
-        if sealed is not None:
-            removes = any(each.type == "remove" for each in given)
-            last = {sealed["last"]} if removes else set()
-            yield from self.reached(state, {*(each.id for each in given), *last})
-
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
-        """Commit an order's update, with what it did in the ledger; take back what tools did.
+        """Commit a verb's update with its events, and compensate the tool calls it removes.
 
         Raises:
-            ConflictError: A person must confirm that first; nothing was changed.
+            ConflictError: A person must confirm a compensation first; nothing was changed.
         """
         yield from book(state, scope, update)
         yield from self.commit((yield from write_ahead(state, scope, update)))
@@ -334,7 +299,7 @@ class Talk:
         return report
 
     def commit(self, update: Update) -> Steps[None]:
-        """Commit an update that no run makes."""
+        """Commit an update outside a run."""
         values = dict(update)
         yield Call(
             blocking=lambda: self.graph.update_state(self.config, values, as_node=_END),
@@ -350,7 +315,7 @@ class Talk:
         return self.timeline_now((yield from self.whole()))
 
     def timeline_now(self, state: Mapping[str, Any]) -> Timeline:
-        """A state as a person sees it."""
+        """Return the timeline of a state."""
         settings = self.scope().settings
         thresholds = (settings.quality_threshold, settings.checkpoint_threshold)
         return timeline_of(self.thread_id, state, thresholds)
