@@ -128,6 +128,18 @@ def test_what_was_stored_is_there_when_opened_again(
     assert (LAYOUT_VERSION,) == sql(file, "PRAGMA user_version")
 
 
+def test_a_file_whose_creation_was_cut_short_opens(
+    file: Path, opened: Callable[..., Database]
+) -> None:
+    """A process that died after the layout's version and before the mark left a file to go on with."""
+    file.parent.mkdir(exist_ok=True)
+    sql(file, f"PRAGMA user_version = {LAYOUT_VERSION}")
+    opened().store.put(PLACE, "k", {})
+
+    assert (APPLICATION_ID,) == sql(file, "PRAGMA application_id")
+    assert (LAYOUT_VERSION,) == sql(file, "PRAGMA user_version")
+
+
 def test_a_closed_database_is_closed(file: Path) -> None:
     """After closing neither half can be used, and no lock is left."""
     database = open_database(file)

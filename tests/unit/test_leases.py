@@ -20,7 +20,7 @@ from unsay.effects import adrive, drive
 from unsay.errors import ThreadBusyError
 from unsay.storage.base import translated
 from unsay.storage.items import thread_namespace
-from unsay.storage.leases import FileLeases, Lease, NoLeases, is_gone, this_process, thread_of_item
+from unsay.storage.leases import FileLeases, Lease, Leases, is_gone, this_process, thread_of_item
 from unsay.storage.locks import WriterLock
 from unsay.storage.sqlite import FileDatabase, open_database
 
@@ -447,7 +447,7 @@ def test_a_database_in_memory_has_no_leases() -> None:
     database = open_database(":memory:")
     database.close()
 
-    assert isinstance(database.leases, NoLeases)
+    assert isinstance(database.leases, Leases)
     assert drive(database.leases.hold("t", wait_seconds=0, lease_seconds=1)) is None
 
 
@@ -492,7 +492,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing(opened: Opens) -> None:
 
 def take(lock: WriterLock, wait: float = 60.0, leases: Any = None) -> Any:
     """The steps of taking a lock that no other process wants."""
-    return lock.take(leases or NoLeases(), "t", wait_seconds=wait, lease_seconds=600)
+    return lock.take(leases or Leases(), "t", wait_seconds=wait, lease_seconds=600)
 
 
 def test_a_lock_is_refused_when_the_wait_is_over() -> None:

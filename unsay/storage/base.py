@@ -18,7 +18,7 @@ from unsay.errors import (
     ThreadBusyError,
     UnsayError,
 )
-from unsay.storage.leases import LOST, Leases, NoLeases
+from unsay.storage.leases import LOST, Leases
 
 THREADS = ("unsay", "threads")
 """The store's namespace of the catalogue."""
@@ -76,7 +76,7 @@ class Database:
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore
-    leases: Leases = field(default_factory=NoLeases)
+    leases: Leases = field(default_factory=Leases)
     """Keep other processes from writing to a thread at the same time."""
 
     def close(self) -> None:

@@ -117,14 +117,8 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
     """Add one event with an id of the caller's own, once.
 
-    Args:
-        store: Any LangGraph store.
-        thread_id: Whose event log.
-        head: Its end.
-        event: What happened; a time of its own does not make it another event.
-
-    Returns:
-        The end to go on from; as it was when the event is there already.
+    The event's time does not make it another one. The end to go on from stays as it was when the
+    event is there already.
 
     Raises:
         EventConflictError: The event log has another event with this id.

@@ -117,8 +117,8 @@ class Lease(Protocol):
         ...
 
 
-class Leases(Protocol):
-    """The leases of one database."""
+class Leases:
+    """The leases of one database; this class, of one that no other process can open."""
 
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
@@ -136,26 +136,12 @@ class Leases(Protocol):
         Raises:
             ThreadBusyError: Another process kept it for too long.
         """
-        ...
-
-    def close(self) -> None:
-        """Give up what is held."""
-        ...
-
-
-class NoLeases:
-    """The leases of a database that no other process can open."""
-
-    def hold(
-        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
-    ) -> Steps[Lease | None]:
-        """No lease, at once."""
         del thread_id, wait_seconds, lease_seconds
         yield from ()
         return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Give up what is held."""
 
 
 def wait_for(lease: Lease, ask: Callable[[], str], *, wait_seconds: float) -> Steps[None]:
@@ -203,18 +189,12 @@ class FileLease:
             self.keeper.join(timeout=RELEASE_SECONDS)
 
 
-class FileLeases:
+class FileLeases(Leases):
     """The leases of one SQLite file."""
 
     def __init__(
         self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time
     ) -> None:
-        """Make the table, if the file has none.
-
-        Args:
-            connection: Of this object's own, in autocommit mode.
-            clock: Seconds since the epoch.
-        """
         self._connection = connection
         self._clock = clock
         self._mutex = threading.Lock()
@@ -229,7 +209,7 @@ class FileLeases:
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[Lease | None]:
-        """See `Leases.hold`."""
+        """The lease of a thread, when all before it in its queue are done."""
         lease = FileLease(self, thread_id, lease_seconds)
         ask = partial(self._step_up, lease, waits=wait_seconds > 0)
         yield from wait_for(lease, ask, wait_seconds=wait_seconds)

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, LiteralString, Protocol
+from typing import Any, LiteralString
 
 from unsay.effects import Steps
-from unsay.storage.leases import Lease, wait_for
+from unsay.storage.leases import Lease, Leases, wait_for
 
 SIGNS = 4
 """Signs of life that the server misses before it gives a silent machine's leases away."""
@@ -43,22 +43,6 @@ Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low hal
 """
 
 
-class Session(Protocol):
-    """A connection that is opened when it is needed, and anew when it was lost."""
-
-    def ask(self, query: LiteralString, *values: Any) -> Any:
-        """The first row, by its columns' names; `None` without one."""
-        ...
-
-    def tell(self, query: LiteralString, *values: Any) -> None:
-        """Have something done on the connection there is; one that was lost needs no telling."""
-        ...
-
-    def close(self) -> None:
-        """Close it; what it had locked is free."""
-        ...
-
-
 class PostgresLease:
     """The right to write to a thread, while a connection lives."""
 
@@ -80,10 +64,10 @@ class PostgresLease:
         self._leases.forget(self)
 
 
-class PostgresLeases:
-    """The leases of one Postgres database, all on one connection."""
+class PostgresLeases(Leases):
+    """The leases of one Postgres database, all on one connection, a `postgres.Session`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
         self._held: dict[str, PostgresLease] = {}
         self._tuned: tuple[int, float] | None = None
@@ -92,7 +76,7 @@ class PostgresLeases:
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[Lease | None]:
-        """See `Leases.hold`."""
+        """The lease of a thread, when the server gives its lock."""
         lease = PostgresLease(self, thread_id)
         ask = partial(self._lock, lease, lease_seconds)
         yield from wait_for(lease, ask, wait_seconds=wait_seconds)

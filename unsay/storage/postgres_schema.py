@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, LiteralString, Protocol
+from typing import Any, LiteralString
 
 from unsay.errors import (
     ConfigurationError,
@@ -44,17 +44,7 @@ _DELETE_ITEMS: LiteralString = (
 )
 
 
-class Family(Protocol):
-    """One of LangGraph's, that makes its own tables."""
-
-    MIGRATIONS: Any
-
-    def setup(self) -> None:
-        """Make them, or bring them up to date."""
-        ...
-
-
-def prepare(connection: Any, path: str, saver: Family, store: Family) -> None:
+def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
     """Make the tables if they are not there, once, however many processes begin.
 
     Where they are there nothing is written: the user needs no right to make any.
@@ -99,7 +89,7 @@ def erase(connection: Any, thread_id: str) -> Purged:
     )
 
 
-def _is_current(connection: Any, path: str, saver: Family, store: Family) -> bool:
+def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
     found = {
         table: _one(connection, query)
         for table, query in _VERSIONS.items()

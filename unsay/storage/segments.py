@@ -65,15 +65,7 @@ def put_page(
 ) -> Steps[OffloadedSegment]:
     """Write a stretch of a transcript as a page behind the others.
 
-    Args:
-        store: Any LangGraph store.
-        thread_id: Whose transcript.
-        before: Where its older part ends.
-        messages: The stretch, oldest first, not empty.
-        turns: How many answered turns it has.
-        segments: Those that start in it.
-        topics: Of its messages, as they are.
-        instructions: What the system messages say that the transcript has up to its end.
+    The arguments are the fields of `OffloadedSegment`.
     """
     ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
     body = {

@@ -23,7 +23,7 @@ from unsay.storage.base import (
 )
 from unsay.storage.connection import connect
 from unsay.storage.items import sound, thread_namespace
-from unsay.storage.leases import TABLE, FileLeases, NoLeases, thread_of_item
+from unsay.storage.leases import TABLE, FileLeases, Leases, thread_of_item
 from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite_checkpointer import FileSaver
 from unsay.storage.sqlite_store import FileStore
@@ -146,7 +146,7 @@ def open_database(
         store = FileStore(second)
         _set_up(store)
         second.execute("PRAGMA synchronous=NORMAL")
-        leases = NoLeases() if path == MEMORY else _open_leases(path, saver, store, failed)
+        leases = Leases() if path == MEMORY else _open_leases(path, saver, store, failed)
         failed.pop_all()
     return FileDatabase(path=path, saver=saver, store=store, leases=leases)
 
