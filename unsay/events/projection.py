@@ -2,14 +2,15 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, message_to_dict, messages_from_dict
 
 from unsay.errors import LedgerGapError
 from unsay.events.assembly import Assembly, Step
-from unsay.events.envelopes import Hole, put, put_together
+from unsay.events.envelopes import put, put_together
 from unsay.events.event_types import ENVELOPES
 from unsay.messages.annotations import KEY
 from unsay.types import Checkpoint
@@ -73,8 +74,7 @@ class Record:
         self.cuts: dict[str, Cut] = {}
         self.previews: dict[str, Mapping[str, Any]] = {}
         self.parts = Assembly()
-        self.thinking: list[Mapping[str, Any]] = []
-        self.thought: Step | None = None
+        self.thinking: list[Step] = []
         self.open: _Whole | None = None
         self.nameless = 0
 
@@ -115,8 +115,7 @@ class Record:
         """Whether the event is a piece of a message, which then has it."""
         if step.kind == "thinking" and "block" in step.data and self.open is None:
             self._settle(self.parts.rest())
-            self.thinking.append(step.data)
-            self.thought = step
+            self.thinking.append(step)
             return True
         whole = self.open
         if whole is None or step.data.get("message_id") != whole.name:
@@ -131,11 +130,10 @@ class Record:
         return True
 
     def _open(self, step: Step) -> None:
-        found, self.thinking, self.thought = self.thinking, [], None
-        whole = _Whole(step=step, thinking=[each["block"] for each in found])
-        holes: Sequence[Hole] = step.data["holes"]
-        wanted = [whole.name for hole in holes if hole["piece"] == "thinking"]
-        if wanted != [each["message_id"] for each in found]:
+        found, self.thinking = [thought.data for thought in self.thinking], []
+        whole = _Whole(step=step, thinking=[data["block"] for data in found])
+        wanted = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
+        if wanted != [data["message_id"] for data in found]:
             raise LedgerGapError(
                 f"{step.name} does not stand behind the {len(wanted)} thinking events that were "
                 "taken out of it: an event is missing; put a backup of the ledger in its place"
@@ -148,22 +146,16 @@ class Record:
         if whole is None or whole.missing("call") or whole.missing("mark"):
             return
         data, self.open = whole.step.data, None
-        tree = put_together(
-            data["message"],
-            data["holes"],
-            thinking=whole.thinking,
-            calls=whole.calls,
-            mark=whole.mark,
-        )
-        self._write(tree)
+        pieces = {"thinking": whole.thinking, "calls": whole.calls, "mark": whole.mark}
+        self._write(put_together(data["message"], data["holes"], **pieces))
 
     def _check_whole(self, step: Step | None) -> None:
-        begun = self.open.step if self.open else self.thought
+        begun = [self.open.step] if self.open else self.thinking
         starts = step is not None and step.kind in ENVELOPES and not _is_part(step)
-        if begun is None or (self.open is None and starts):
+        if not begun or (self.open is None and starts):
             return
         raise LedgerGapError(
-            f"{begun.name} is not whole before {step.name if step else 'the end'}: an event of "
+            f"{begun[-1].name} is not whole before {step.name if step else 'the end'}: an event of "
             "its message is missing; put a backup of the ledger in its place"
         )
 
@@ -188,9 +180,8 @@ class Record:
         tree = self.places.get(name)
         if tree is None:
             raise _gap(step, f"message {name!r} is not on the record")
-        path = ["data", "response_metadata"]
         metadata = {**tree["data"]["response_metadata"], KEY: deepcopy(step.data["mark"])}
-        self.places[name] = put(tree, path, metadata)
+        self.places[name] = put(tree, ["data", "response_metadata"], metadata)
 
     def _checkpoint(self, step: Step) -> None:
         made = cast("Checkpoint", dict(step.data["checkpoint"]))
@@ -199,8 +190,7 @@ class Record:
         self.checkpoints[made["id"]] = made
 
     def _edit(self, step: Step) -> None:
-        begin = replace(step, data={"base": step.data.get("after")})
-        for key in self._tail(begin):
+        for key in self._tail(step, step.data.get("after")):
             del self.places[key]
         for tree in deepcopy(step.data["messages"]):
             self._write(tree)
@@ -216,7 +206,7 @@ class Record:
         if unknown := [name for name in names if name not in self.cuts]:
             raise _gap(step, f"cut {unknown[0]!r} is unknown")
         cuts = [self.cuts[name] for name in names]
-        tail = self._tail(step)
+        tail = self._tail(step, step.data.get("base"))
         keep = set(step.data.get("keep", ()))
         removed = {key: tree for key, tree in tail.items() if key not in keep}
         told = step.data.get("removed")
@@ -248,16 +238,12 @@ class Record:
             made = sorted(self.checkpoints.items(), key=lambda item: item[1]["created_at"])
             self.checkpoints = dict(made)
 
-    def _tail(self, step: Step) -> dict[str, Tree]:
-        """The messages after the base."""
-        base, tail = step.data.get("base"), []
-        for key in reversed(self.places):
-            if key == base:
-                break
-            tail.append(key)
-        else:
-            if base is not None:
-                raise _gap(step, f"message {base!r} is not on the record")
+    def _tail(self, step: Step, base: str | None) -> dict[str, Tree]:
+        """The messages after the base; all of them for `None`."""
+        if base is not None and base not in self.places:
+            raise _gap(step, f"message {base!r} is not on the record")
+        # From the newest on, since a tail is short and a transcript may be long.
+        tail = list(takewhile(lambda key: key != base, reversed(self.places)))
         return {key: self.places[key] for key in reversed(tail)}
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
