@@ -80,10 +80,6 @@ def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
     """The fold without the spans whose messages the state lets go of.
 
     Whoever lets go of them keeps what `summaries_of` gives.
-
-    Args:
-        fold: Before; it is not changed.
-        gone: Ids of the messages.
     """
     kept: Fold = fold.copy()
     if "spans" in fold:
@@ -164,7 +160,9 @@ def with_span(
         InputError: Too many messages between the chosen ones would stay.
     """
     old = standing(messages, fold)
-    joined = old if rolling else [each for each in old[-1:] if _goes_on(each, why, summary)]
+    # A span without words of its own grows by what the same rule leaves out next.
+    grows = bool(old) and summary is None is old[-1]["summary"] and why == old[-1]["why"]
+    joined = old if rolling else old[-1:] if grows else []
     out = hidden(messages, fold) | set(chosen) | with_partners(messages, pins)
     span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
     spans = [*(each for each in old if each not in joined), span]
@@ -174,11 +172,6 @@ def with_span(
         pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=told)
         spans = [pair, *rest]
     return {**fold, "spans": spans, "length": len(messages)}
-
-
-def _goes_on(span: Span, why: str, summary: str | None) -> bool:
-    wordless = summary is None and span["summary"] is None
-    return wordless and why == span["why"]
 
 
 def _span(

@@ -38,20 +38,19 @@ def forgotten_ids(
 
     Of a forgotten topic that is all up to the newest of its entry's messages that stands here;
     where none does, all that is said on it.
-
-    Args:
-        messages: Of the record, in order: its live part, or a page of its sealed one.
-        segments: Those of these messages.
-        forgotten: What a person wants left out.
-        pending: Ids of the running question, which nothing leaves out.
+    The running question, `pending`, is never among them.
     """
     if not forgotten:
         return frozenset()
-    named = {name for each in _left_out(forgotten) for name in each["message_ids"]}
     grouped = by_topic(messages, segments) if forgotten_topics(forgotten) else {}
+    named: set[str] = set()
     for each in forgotten:
+        if each["kind"] in ("message", "span"):
+            named.update(each["message_ids"])
         if "topic_id" in each:
-            named |= _up_to(grouped.get(each["topic_id"], []), each["message_ids"])
+            ids = [message.id or "" for message in grouped.get(each["topic_id"], [])]
+            places = [place for place, name in enumerate(ids) if name in each["message_ids"]]
+            named.update(ids[: places[-1] + 1] if places else ids)
     waiting = {messages[index].id for index in with_partners(messages, pending)}
     out = {messages[index].id or "" for index in with_partners(messages, named)}
     return frozenset(out - waiting)
@@ -82,15 +81,7 @@ def remembered(
     *,
     pending: Collection[str] = (),
 ) -> list[AnyMessage]:
-    """The messages as far as they are not forgotten, forgotten tool results as cleared.
-
-    Args:
-        messages: Of the record, in order.
-        segments: Those of these messages.
-        forgotten: What a person wants left out.
-        texts: Of the conversation's language.
-        pending: Ids of the running question, which nothing leaves out.
-    """
+    """The messages as far as they are not forgotten, forgotten tool results as cleared."""
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
     cleared = cleared_ids(messages, forgotten)
     return [
@@ -106,14 +97,7 @@ def anchored(
     unfolded: Sequence[Unfolded],
     forgotten: Collection[str],
 ) -> Stretches:
-    """The stretches of the messages that are left, where one began at a message that is forgotten.
-
-    Args:
-        messages: All of them, the forgotten ones too.
-        segments: Those of these messages.
-        unfolded: Topics that are shown as well.
-        forgotten: Ids, as `forgotten_ids` gives them.
-    """
+    """The stretches of the messages that are left, where one began at a message that is forgotten."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
         return Stretches(segments=segments, unfolded=unfolded)
@@ -157,13 +141,6 @@ def untold(
 
     A span whose summary tells of what is forgotten is not in it: its messages are shown, and
     folded anew. One without a summary begins and ends with what is left.
-
-    Args:
-        messages: All of them, the forgotten ones too.
-        segments: Those of these messages.
-        fold: Over them; it is not changed.
-        forgotten: Ids, as `forgotten_ids` gives them.
-        cleared: Ids, as `cleared_ids` gives them.
     """
     if not fold or not (forgotten or cleared):
         return fold
@@ -188,10 +165,15 @@ def _untold(
     if "spans" in fold:
         found = (_span(ids, each, forgotten, cleared) for each in fold["spans"])
         made["spans"] = [each for each in found if each is not None]
+
+    def last_left(name: str) -> str:
+        before = ids[: ids.index(name) + 1] if name in ids else []
+        return next((each for each in reversed(before) if each not in forgotten), "")
+
     if fold.get("cleared") in forgotten:
-        made["cleared"] = _last_left(ids, fold["cleared"], forgotten)
+        made["cleared"] = last_left(fold["cleared"])
     if fold.get("truncated") in forgotten:
-        made["truncated"] = _last_left(ids, fold["truncated"], forgotten)
+        made["truncated"] = last_left(fold["truncated"])
     return made
 
 
@@ -207,20 +189,3 @@ def _span(
         return None
     left = [name for name in inside if name not in forgotten]
     return {**span, "first": left[0], "through": left[-1]} if left else None
-
-
-def _last_left(ids: Sequence[str], name: str, forgotten: Collection[str]) -> str:
-    """The message itself or the last before it that is left; empty where none is."""
-    place = ids.index(name) if name in ids else -1
-    return next((each for each in reversed(ids[: place + 1]) if each not in forgotten), "")
-
-
-def _left_out(forgotten: Sequence[Forgotten]) -> list[Forgotten]:
-    """The entries whose ids are those of messages that are left out, one by one."""
-    return [each for each in forgotten if each["kind"] in ("message", "span")]
-
-
-def _up_to(said: Sequence[AnyMessage], names: Collection[str]) -> set[str]:
-    ids = [message.id or "" for message in said]
-    last = next((i for i in range(len(ids) - 1, -1, -1) if ids[i] in names), len(ids) - 1)
-    return set(ids[: last + 1])

@@ -209,10 +209,7 @@ class Room:
 def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
     """The manifest of a call.
 
-    Args:
-        asked: What was sent, and of what.
-        room: As it was counted before the call.
-        count: Of the chat model; it is used for the small parts alone.
+    `count` is used for the small parts alone.
     """
     rules = _rules(asked)
     by_place = {place: message_id for message_id, place in _places(asked).items()}

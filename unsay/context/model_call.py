@@ -64,10 +64,7 @@ def read_manifest(
 ) -> CallView:
     """A call as its manifest tells of it.
 
-    Args:
-        message: That the call returned.
-        manifest: Of that call.
-        record: Whole, sealed messages first; as it was then, or with more behind.
+    The record is whole, offloaded messages first, as it was then or longer.
 
     Raises:
         InputError: The manifest was changed, and names no places.

@@ -110,12 +110,7 @@ def due(
 ) -> tuple[Reminder, ...]:
     """The reminders that the next view shows, in their order.
 
-    Args:
-        reminders: All of the graph's.
-        counts: As `counted` left them after the view before.
-        turn: The number of the turn under way. One at or before the last showing
-            means that the talk went back: the spacing starts anew.
-        run_id: Of the run under way, the same for each of its views.
+    A `turn` at or before the last showing means a rollback: the spacing begins again.
 
     Raises:
         ConfigurationError: Two of them have the same id.
@@ -137,20 +132,17 @@ def counted(
 ) -> ReminderCounts:
     """The counts after a view.
 
-    Args:
-        reminders: All of the graph's; the counts of any other are dropped.
-        counts: Before the view; it is not changed.
-        shown: What `due` gave for the view.
-        turn: As `due` was told.
-        run_id: As `due` was told.
+    `shown` is what `due` gave; counts of reminders that the graph no longer has are dropped.
     """
     after: ReminderCounts = {}
     for each in reminders:
         before = counts.get(each.reminder_id)
-        if each in shown:
-            after[each.reminder_id] = _counted_once(each, before, turn, run_id)
-        elif before is not None:
-            after[each.reminder_id] = before
+        if before is not None and (each not in shown or before["run_id"] == run_id):
+            more = 1 if each in shown and not _stays(each, before, turn) else 0
+            last = turn if each in shown else before["turn"]
+            after[each.reminder_id] = {**before, "times": before["times"] + more, "turn": last}
+        elif each in shown:
+            after[each.reminder_id] = Showing(run_id=run_id, times=1, turn=turn)
     return after
 
 
@@ -161,11 +153,6 @@ def inject(
 
     They follow the words of the message that carries them: the next turn's view
     shows that message without them, so all of it stays in the common prefix.
-
-    Args:
-        messages: The view, its system message first if it has one; not changed.
-        shown: What `due` gave.
-        texts: Of the conversation's language.
 
     Returns:
         The same messages in the same order. Only the newest question and the
@@ -215,13 +202,6 @@ def _is_due(reminder: Reminder, before: Showing, turn: int, run_id: str) -> bool
 
 def _stays(reminder: Reminder, before: Showing, turn: int) -> bool:
     return reminder.attach == "run_start" and before["turn"] == turn
-
-
-def _counted_once(reminder: Reminder, before: Showing | None, turn: int, run_id: str) -> Showing:
-    if before is None or before["run_id"] != run_id:
-        return Showing(run_id=run_id, times=1, turn=turn)
-    more = 0 if _stays(reminder, before, turn) else 1
-    return Showing(run_id=run_id, times=before["times"] + more, turn=turn)
 
 
 def _fenced(reminders: Sequence[Reminder], *around: str) -> str:

@@ -22,9 +22,7 @@ def clear_stale(now: Situation) -> Plan:
 def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
     """Truncate results, the oldest first, until the request has at most so many tokens.
 
-    Args:
-        now: The situation.
-        goal_tokens: `None` truncates one.
+    A goal of `None` truncates one.
     """
     plan = now.keep()
     for each in _whole(now, large(now.unpinned, now.texts)):

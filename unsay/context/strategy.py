@@ -99,9 +99,7 @@ def rhythm_of(strategy: Strategy) -> PerTurn:
 def is_due(per_turn: PerTurn, call: int | None) -> bool:
     """Whether a strategy is asked for a plan now.
 
-    Args:
-        per_turn: The strategy's rhythm.
-        call: Which model call of the turn comes next, from 1; `None` at the turn's end.
+    `call` is the number of the next model call of the turn, `None` at its end.
     """
     if call is None or isinstance(per_turn, bool):
         return call is None or bool(per_turn)
@@ -118,9 +116,7 @@ def planned(strategy: Strategy, now: Situation) -> Steps[Plan]:
 def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
     """The strategy's smaller view, after the model said that this one is too long.
 
-    Args:
-        strategy: Any.
-        now: With the fold of the view that was too long, and `overflows` counted.
+    `now` has the fold of the view that was too long.
 
     Raises:
         ContextOverflowError: The view did not become smaller.
@@ -129,17 +125,14 @@ def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
     plan = yield from tried(strategy.reduce, now)
     if is_smaller(plan.after, now):
         return plan
-    stuck = next((p for p in plan.problems if _is_models(p)), None)
+    # Of a model that is to blame we say so; that the view is too long is said with the next step.
+    models = (p for p in plan.problems if isinstance(p, ModelError))
+    stuck = next((p for p in models if not isinstance(p, ContextOverflowError)), None)
     raise stuck or ContextOverflowError(
         f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
         f"and {type(strategy).__name__!r} cannot make it smaller: {said(plan.problems)}. Unpin "
         "something, ask for less at once, use a model with a larger window, or start a new topic."
     )
-
-
-def _is_models(problem: Exception) -> bool:
-    """Whether a model is to blame; that the view is too long is said with the next step."""
-    return isinstance(problem, ModelError) and not isinstance(problem, ContextOverflowError)
 
 
 def is_smaller(after: Situation, before: Situation) -> bool:
@@ -165,26 +158,15 @@ def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> St
             raise ConfigurationError(
                 f"{make!r} made {plan!r}, which is no plan: return now.keep() or now.leave_out(…)"
             )
-        _check_shown(now, plan)
+        must = (now.pins | now.pending) & {each.id for each in now.messages}
+        if plan.after is not now and (lost := must - {each.id for each in plan.after.view}):
+            raise ConfigurationError(
+                f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
+                "plans by now.leave_out(…), which keeps what must stay"
+            )
     except Exception as problem:  # noqa: BLE001 - a strategy is anyone's code; the talk goes on
         return now.keep(problem)
     return plan
-
-
-def _check_shown(now: Situation, plan: Plan) -> None:
-    """Refuse a plan, made by hand perhaps, whose view lacks what must stay.
-
-    Raises:
-        ConfigurationError: It does.
-    """
-    if plan.after is now:
-        return
-    must = (now.pins | now.pending) & {each.id for each in now.messages}
-    if lost := must - {each.id for each in plan.after.view}:
-        raise ConfigurationError(
-            f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
-            "plans by now.leave_out(…), which keeps what must stay"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +188,7 @@ def ask_with(
 ) -> Steps[Answered]:
     """Plan a view and ask the model; where it is too long, reduce it and ask again.
 
-    Args:
-        strategy: Any.
-        now: Before the call.
-        send: Asks the model with a plan's view.
-        has_extras: Whether what was sent last had more than its plan's view, which is not sent
-            after an overflow: then that alone is left out first.
-        retries: How often it is tried again; each time only with a smaller view.
+    Where `has_extras` says that more was sent than the plan's view, that alone is left out first.
 
     Raises:
         ContextOverflowError: It was too long every time, or could not be made smaller.

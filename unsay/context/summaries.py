@@ -14,7 +14,6 @@ from unsay.messages.annotations import is_question
 from unsay.messages.content import (
     Media,
     Other,
-    Part,
     Text,
     ToolCall,
     ToolResult,
@@ -69,12 +68,6 @@ def fold_summarized(
 
     Earlier summaries stay as they are until there are too many; then one summary
     replaces them all. Without an acceptable summary nothing is left out.
-
-    Args:
-        now: The situation.
-        messages: What is to be left out; what must stay is not summarized.
-        how: The summary's maker.
-        why: The rule's name.
     """
     replaced = now.leavable(messages)
     if not replaced:
@@ -110,11 +103,7 @@ def summarized(
 ) -> Steps[str]:
     """A summary of messages by a model.
 
-    Args:
-        now: The situation, with the earlier summaries.
-        messages: Oldest first; not changed.
-        how: The summary's maker.
-        rolling: Whether it is to tell what the earlier ones tell as well.
+    A `rolling` summary also tells what the earlier ones tell.
 
     Raises:
         SummarizationError: The model failed, or its summary cannot be accepted.
@@ -128,7 +117,9 @@ def summarized(
         raise SummarizationError(
             f"The summarizer failed ({type(error).__name__}: {error})"[:500]
         ) from error
-    summary = accepted(_words(reply), [*earlier, *messages], now.count)
+    words = text_of(reply) if isinstance(reply, BaseMessage) else reply
+    words = words if isinstance(words, str) else ""
+    summary = accepted(words, [*earlier, *messages], now.count)
     tokens, most = now.count([HumanMessage(summary)]), SLACK * how.tokens
     return summary if tokens <= most else cut(summary, len(summary) * most // tokens)
 
@@ -181,13 +172,7 @@ def request(
 ) -> list[AnyMessage]:
     """What a summarizer is asked: each message fenced as data, and then the task.
 
-    Args:
-        messages: Oldest first; not changed.
-        earlier: Summaries of what was said before them.
-        texts: Of the conversation's language.
-        how: What to tell the model.
-        rolling: Whether the new summary replaces the earlier ones.
-        chars: Longest part of a message that is shown whole; `None` for no limit.
+    Parts of a message over `chars` characters lose their middle; `None` is no limit.
     """
     read = ("\n".join(_clipped(line, chars) for line in lines_of(each)) for each in messages)
     told = [each for each in read if each]
@@ -225,34 +210,23 @@ def local_summary(
     return cut("\n".join(filter(None, (cut(earlier or "", room), newer))), chars)
 
 
-def _words(reply: Any) -> str:
-    if isinstance(reply, str):
-        return reply
-    return text_of(reply) if isinstance(reply, BaseMessage) else ""
-
-
 def lines_of(message: AnyMessage) -> Iterator[str]:
     """A message as a summarizer reads it: who spoke, what tools were asked and what they found."""
     for part in parts_of(message):
-        line = _line(part)
-        if line is not None:
-            yield f"{message.type}: {line}"
-
-
-def _line(part: Part) -> str | None:
-    if isinstance(part, Text):
-        return part.text
-    if isinstance(part, ToolResult):
-        return f"{'error: ' if part.is_error else ''}{part.content}"
-    if isinstance(part, ToolCall):
-        return f"{part.name}({json.dumps(part.args, ensure_ascii=False, default=repr)})"
-    if isinstance(part, Media):
-        return f"[{part.kind}]"
-    return (
-        json.dumps(part.block, ensure_ascii=False, default=repr)
-        if isinstance(part, Other)
-        else None
-    )
+        match part:
+            case Text():
+                line = part.text
+            case ToolResult():
+                line = f"{'error: ' if part.is_error else ''}{part.content}"
+            case ToolCall():
+                line = f"{part.name}({json.dumps(part.args, ensure_ascii=False, default=repr)})"
+            case Media():
+                line = f"[{part.kind}]"
+            case Other():
+                line = json.dumps(part.block, ensure_ascii=False, default=repr)
+            case _:
+                continue
+        yield f"{message.type}: {line}"
 
 
 def _clipped(line: str, chars: int | None) -> str:

@@ -97,10 +97,7 @@ class Rate:
     def allows(self, fold: Fold, *, length: int, minutes: float | None) -> bool:
         """Whether it may be done again.
 
-        Args:
-            fold: As the last time left it.
-            length: How many messages the record has, not a window of it.
-            minutes: Of the clock; `None` without one, and then only messages count.
+        `length` is that of the record; without a clock only messages count.
         """
         new = length - fold.get("length", 0)
         last = fold.get("minutes")

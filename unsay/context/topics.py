@@ -84,11 +84,6 @@ def memories(
     """What a detector may know of each topic, the current one first, then the last left.
 
     Of a topic whose messages the state has let go of it is what their summary tells.
-
-    Args:
-        messages: Oldest first.
-        segments: Which stretch belongs to which topic.
-        topics: All of the thread's.
     """
     sealed = {each["id"]: words for each in topics if (words := each.get("sealed"))}
     named = [*(each["topic_id"] for each in reversed(segments)), *reversed(sealed)]

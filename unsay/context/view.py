@@ -42,13 +42,6 @@ def head_of(
 ) -> list[AnyMessage]:
     """The message that a view begins with, if anything is to be said in it.
 
-    Args:
-        record: The branch as far as the state holds it.
-        summaries: Of topics that are not shown, as `telling.told` puts them at the head.
-        system_prompt: Its first words.
-        texts: Of the conversation's language.
-        sealed: The older part of the branch; `None` where the record is whole.
-
     Returns:
         A system message of the system prompt, the record's own system messages and the
         summaries, in this order: what changes least comes first.

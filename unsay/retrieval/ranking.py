@@ -120,11 +120,7 @@ def ranked(
 ) -> Ranking:
     """Rank indexed messages by what is looked for.
 
-    Args:
-        wanted: From `asked`.
-        index: Of the messages.
-        places: Of those to be ranked.
-        unseen: Places of messages whose words do not count.
+    Words of messages at `unseen` places do not count.
 
     Source:
         Robertson and Zaragoza 2009 (BM25).
@@ -165,10 +161,7 @@ def bm25(
 ) -> dict[int, float]:
     """Score each message that has any of the words that are looked for by its own words.
 
-    Args:
-        query: What is looked for.
-        index: Of the messages.
-        among: Places of the messages that matter; `None` for all.
+    Only places in `among` matter; `None` is all.
     """
     having = {term: count for term in query.weights if (count := index.having(term))}
     own = [term for term in having if query.weights[term] >= 1]

@@ -8,7 +8,7 @@ a term, and so is a Han character among kana, which is mostly a word.
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -131,26 +131,6 @@ often: week month day year time
 many: one two three four five six seven eight nine ten dozen couple few
 """
 
-
-def _pairs(table: str) -> Iterator[tuple[str, str]]:
-    for line in table.strip().splitlines():
-        word, others = line.split(": ")
-        yield from ((word, other) for other in others.split())
-
-
-def _grouped(pairs: Iterator[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for word, other in pairs:
-        found.setdefault(word, []).append(other)
-    return {word: tuple(others) for word, others in found.items()}
-
-
-KIN = _grouped(pair for one in _pairs(_KIN) for pair in (one, one[::-1]))
-"""Words that often stand in an answer for a word of its question, and the other way round."""
-
-ANSWERS = _grouped(_pairs(_ANSWERS))
-"""Words that often stand in the answer to a question with such a word in it."""
-
 TEXT_LIMIT = 40_000
 """Characters of a message that are indexed, half from either end: a pasted file costs little."""
 
@@ -165,9 +145,9 @@ ANSWER_WEIGHT = 0.1
 
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
 
-_TOKENS = re.compile(rf"[{_RUNNING}]+|[^\W_{_RUNNING}]+(?:_+[^\W_{_RUNNING}]+)*")
+_RUN = re.compile(rf"[{_RUNNING}]")
 
-_IS_RUNNING = re.compile(rf"[{_RUNNING}]")
+_TOKENS = re.compile(rf"[{_RUNNING}]+|[^\W_{_RUNNING}]+(?:_+[^\W_{_RUNNING}]+)*")
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
@@ -217,9 +197,7 @@ def terms_of(message: AnyMessage) -> list[str]:
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
     """What to look for, to answer a question.
 
-    Args:
-        question: The user's words.
-        names: Of the speakers, as terms; who speaks is no word to look for.
+    `names` are terms of the speakers' names, which are no words to look for.
     """
     words: dict[str, str] = {}
     for token in _tokens(question):
@@ -232,15 +210,40 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
             words.setdefault(other, word)
             weights.setdefault(other, KIN_WEIGHT)
     for word in _tokens(question):
-        for other in map(stem, ANSWERS.get(word.lower(), ())):
+        for other in _answers().get(word.lower(), ()):
             words.setdefault(other, word)
             weights.setdefault(other, ANSWER_WEIGHT)
     return Query(weights=weights, words=words)
 
 
+def _grouped(table: str, *, both_ways: bool) -> Mapping[str, Sequence[str]]:
+    """Return the words that go with each word of a table, as it writes them."""
+    found: dict[str, list[str]] = {}
+    for line in table.strip().splitlines():
+        word, others = line.split(": ")
+        for other in others.split():
+            found.setdefault(word, []).append(other)
+            if both_ways:
+                found.setdefault(other, []).append(word)
+    return found
+
+
 @cache
-def _kin() -> Mapping[str, tuple[str, ...]]:
-    return {stem(word): tuple(map(stem, others)) for word, others in KIN.items()}
+def _kin() -> Mapping[str, Sequence[str]]:
+    """Return the terms that often answer a term of a question, and the other way round."""
+    return {
+        stem(word): [stem(other) for other in others]
+        for word, others in _grouped(_KIN, both_ways=True).items()
+    }
+
+
+@cache
+def _answers() -> Mapping[str, Sequence[str]]:
+    """Return the terms that often answer a question with a word."""
+    return {
+        word: [stem(other) for other in others]
+        for word, others in _grouped(_ANSWERS, both_ways=False).items()
+    }
 
 
 def _tokens(text: str) -> list[str]:
@@ -253,7 +256,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _terms_of(token: str) -> Sequence[str]:
-    if token.isascii() or not _IS_RUNNING.match(token):
+    if token.isascii() or not _RUN.match(token):
         return _words_of(token)
     pairs = [token[i : i + 2] for i in range(len(token) - 1)]
     return [*pairs, *_LONE.findall(token)] if pairs else [token]

@@ -49,12 +49,7 @@ def embed(
 ) -> Steps[Vectors]:
     """Ask for the vectors of a question and of those messages that have none yet.
 
-    Args:
-        embeddings: The user's own.
-        question: What will be looked for.
-        messages: Among which it will be looked for.
-        known: Vectors from before, by the messages' keys; they are not asked for again.
-        timeout_seconds: For each call; `None` waits for ever.
+    Vectors in `known` are not asked for again.
 
     Returns:
         Vectors whose messages are worth keeping for the next question.
