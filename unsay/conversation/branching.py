@@ -1,4 +1,4 @@
-"""Other lines of a conversation: listing, comparing, and going on from one in a thread of its own."""
+"""Branches of a thread: list, compare, fork, restore, and copy from them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,9 @@ from uuid import uuid4
 from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
+from unsay.conversation.memory import remember
+from unsay.conversation.navigation import Confirm, settle
+from unsay.conversation.results import Moved
 from unsay.conversation.thread import Talk, check_thread
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
@@ -17,9 +20,10 @@ from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations import fork as operation
+from unsay.operations import fork as forking
+from unsay.operations import restore as restoring
 from unsay.operations.fork import COMPARED, branch_until
-from unsay.operations.restore import CUT, find_cut
+from unsay.operations.restore import CUT, find_cut, source_of
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.targets import safe_base
 from unsay.state import State
@@ -181,7 +185,7 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
     scope = other.scope()
-    update = yield from operation.fork(state, scope, line, talk.thread_id)
+    update = yield from forking.fork(state, scope, line, talk.thread_id)
     yield from other.write(State(), scope, update)
     entry = yield from find_session(talk.database.store, talk.thread_id)
     yield from revise(
@@ -317,3 +321,65 @@ def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
     base = cut["base"] if cut["base"] is None or cut["base"] in line.positions() else None
     whole = put_back(line, base, [cut], label=COMPARED).line
     return replace(whole, messages=(*whole.messages, *cut["drafts"]))
+
+
+def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
+    """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
+
+    `undo` removes it again.
+
+    Args:
+        talk: The thread.
+        what: A branch's id: its messages return to their place, and what is there now becomes a
+            branch. The id of a message of a branch: it returns to its place, everything else
+            stays. A topic's id or label: contexts hold its words until the topic changes. An id
+            of `forgotten()`, or of a message or topic that was forgotten: contexts hold it again;
+            of several messages only this one, with what belongs to it.
+        confirm: As for `rollback`.
+
+    Raises:
+        UnknownBranchError: No branch, topic or message has this id.
+        ConflictError: It is there already, its place is gone, or a turn is under way.
+    """
+    state = yield from talk.settled()
+    scope = talk.scope(confirm)
+    if (shown := (yield from remember(talk, state, what))) is not None:
+        return shown
+    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    if (source := source_of(cuts, what)) is not None:
+        state = yield from talk.reached(state, {source["base"]})
+    update = yield from restoring.restore(state, scope, what, cuts)
+    return (yield from settle(talk, state, scope, update))
+
+
+def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
+    """Copy messages of another branch to the end of the transcript; `undo` removes them.
+
+    Args:
+        talk: The thread.
+        message_ids: In the order wanted; tool calls come with their results. The last must be an
+            answer.
+        from_: The id of a branch or of a thread.
+
+    Raises:
+        UnknownBranchError: There is no such branch, or a message is not in it.
+        UnknownThreadError: There is no such thread.
+        InputError: They do not end in an answer.
+        ConflictError: A turn is under way.
+    """
+    state = yield from talk.settled()
+    messages: list[AnyMessage] = []
+    if message_ids and not isinstance(message_ids, str):
+        messages = yield from _messages_of(talk, from_)
+    update = restoring.pick(state, messages, message_ids, from_)
+    return (yield from settle(talk, state, talk.scope(), update))
+
+
+def _messages_of(talk: Talk, source: str) -> Steps[list[AnyMessage]]:
+    """The messages of a cut, drafts too, or of a thread."""
+    if source.startswith(CUT):
+        cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+        cut = find_cut(cuts, source)
+        return [*cut["messages"], *cut["drafts"]]
+    other = replace(talk, thread_id=source, writes=False)
+    return (yield from other.whole())["messages"]

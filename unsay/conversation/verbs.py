@@ -10,7 +10,6 @@ from unsay.conversation import (
     model_calls,
     navigation,
     request_replay,
-    restoration,
     topic_summaries,
     turn_lifecycle,
 )
@@ -56,8 +55,8 @@ class ConversationVerbs:
     undo = _changes(navigation.undo)
     redo = _changes(navigation.redo)
     retry = _changes(navigation.retry)
-    restore = _changes(restoration.restore)
-    pick = _changes(restoration.pick)
+    restore = _changes(branching.restore)
+    pick = _changes(branching.pick)
     fork = Opener(branching.fork)
     branches = _reads(branching.branches)
     diff = _reads(branching.diff)
