@@ -1,7 +1,7 @@
-"""Partial forgetting as steps of a thread: made, taken back, and made again.
+"""Partial forgetting as steps of a thread, which can be undone and redone.
 
-What is forgotten stays on the record. The summaries of folded topics are made anew without it;
-one of a part that was sealed since tells nothing of it even after it was restored.
+What is forgotten stays in the transcript. Summaries of earlier topics are written again without it;
+the summary of a segment that was offloaded since stays without it even after a restore.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from unsay.state import State, Update
 from unsay.types import Forgotten, ForgottenKind, Operation, Pin, Topic
 
 FORGOTTEN = 64
-"""How many things a thread may have forgotten at a time."""
+"""How many entries a thread may have at a time."""
 
 
 FORGOTTEN_MESSAGES = 1_000
@@ -49,17 +49,10 @@ def messages_entry(
     cause: Cause,
     span: bool = False,
 ) -> Forgotten:
-    """What it means to forget some messages, with those that no cut may part from them.
-
-    Args:
-        state: With the messages in its live part.
-        names: Their ids.
-        pending: Ids of the question that waits.
-        cause: Why, and when.
-        span: Whether they are a stretch.
+    """Return the entry that forgets messages, with the tool calls and results that go with them.
 
     Raises:
-        InputError: The question that waits is among them, or an instruction alone is meant.
+        InputError: The question that waits is among them, or they are all instructions.
         ConflictError: They are forgotten already.
     """
     messages = state["messages"]
@@ -79,10 +72,10 @@ def messages_entry(
 
 
 def topic_entry(state: State, topic: Topic, *, pending: Collection[str], cause: Cause) -> Forgotten:
-    """What it means to forget all that was said on a topic until now.
+    """Return the entry that forgets all messages of a topic until now.
 
     Raises:
-        InputError: Nothing but the question that waits was said on it.
+        InputError: It has no message but the question that waits.
         ConflictError: It is forgotten already.
     """
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
@@ -98,12 +91,12 @@ def topic_entry(state: State, topic: Topic, *, pending: Collection[str], cause: 
 
 
 def results_entry(names: Sequence[str], *, cause: Cause) -> Forgotten:
-    """What it means to forget some tool results: a line stands in their place."""
+    """Return the entry that replaces tool results by a short line."""
     return _entry("tool_results", names, cause)
 
 
 def _entry(kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = "") -> Forgotten:
-    """An entry whose id follows from what it names, so that a node run twice makes one."""
+    # The id follows from what the entry names, so that a node that runs twice makes one entry.
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
     return Forgotten(
         id=f"forgot-{hashlib.sha256(parts).hexdigest()[:16]}",
@@ -115,10 +108,10 @@ def _entry(kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = 
 
 
 def forgetting(state: State, entry: Forgotten) -> Operation:
-    """The step that forgets something; pins of what it takes out of the views come off.
+    """Return the step that forgets an entry and removes the pins on it.
 
     Raises:
-        ConflictError: More would be forgotten than a thread may have.
+        ConflictError: Too much would be forgotten.
     """
     _within([*state.get("forgotten", []), entry])
     after = _gone(state, [entry])
@@ -127,13 +120,7 @@ def forgetting(state: State, entry: Forgotten) -> Operation:
 
 
 def restoring(state: State, entry: Forgotten, what: str) -> Operation:
-    """The step that lets views show something again.
-
-    Args:
-        state: As it is.
-        entry: That names it.
-        what: The entry's id, for all of it, or a message's, for that with what belongs to it.
-    """
+    """Return the step that restores an entry, or one of its messages by the message's id."""
     step = Operation(kind="forget", base=None, cuts=[], remembered=[entry])
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
         return step
@@ -144,13 +131,13 @@ def restoring(state: State, entry: Forgotten, what: str) -> Operation:
 
 
 def named_by(step: Operation) -> list[str]:
-    """Ids of the messages that a step of forgetting names."""
+    """Return the ids of the messages that a step names."""
     entries = (*step.get("forgotten", []), *step.get("remembered", []))
     return [name for each in entries for name in each["message_ids"]]
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """The newest entry with this id, or that names this message or topic."""
+    """Return the newest entry with this id, or that names this message or topic."""
     entries = state.get("forgotten", [])[::-1]
     named = [each for each in entries if each["id"] == what]
     of_topic = [each for each in entries if each.get("topic_id") == what]
@@ -159,16 +146,16 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """What becomes of a state when something is forgotten, or that is taken back.
+    """Carry out a step that forgets, or undo it.
 
     Args:
-        state: With all that the step names in its live part, as far as it is on the record.
+        state: With all messages that the step names in its live part.
         scope: Of the step.
         step: A `forget`.
-        back: Whether it is taken back.
+        back: Whether to undo it.
 
     Raises:
-        ConflictError: More would be forgotten, or pinned, than a thread may have.
+        ConflictError: Too much would be forgotten or pinned.
     """
     made, gone = step.get("forgotten", []), step.get("remembered", [])
     if back:
@@ -186,11 +173,6 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
 
 
 def _within(entries: list[Forgotten]) -> list[Forgotten]:
-    """The entries, if they are not too many.
-
-    Raises:
-        ConflictError: They are.
-    """
     named = sum(len(each["message_ids"]) for each in entries)
     if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
         raise ConflictError(
@@ -201,7 +183,6 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
 
 
 def _pins(state: State, step: Operation, *, back: bool) -> list[Pin]:
-    """The pins without those that a step took off, or with them."""
     off = step.get("unpinned", [])
     names = {each["message_id"] for each in off}
     kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
@@ -209,7 +190,7 @@ def _pins(state: State, step: Operation, *, back: bool) -> list[Pin]:
 
 
 def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Steps[list[Topic]]:
-    """The topics, their summaries made anew where they told of something else."""
+    """The topics, with new summaries where a summary covers a message that changed."""
     changed = silent(state, state.get("forgotten", [])) ^ silent(state, entries)
     line = Line(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
     grouped = by_topic(line.messages, line.segments)
@@ -234,5 +215,5 @@ def _gone(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def silent(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
-    """Ids of the messages of which nothing, or not the words, is to be told."""
+    """Return the ids of messages that are left out, or whose text is."""
     return _gone(state, entries) | cleared_ids(state["messages"], entries)

@@ -26,20 +26,14 @@ PINS = 64
 
 
 def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
-    """Ids of the messages that no view leaves out, on the record or not."""
+    """Return the ids of pinned messages, also of those that a rollback removed."""
     return frozenset(each["message_id"] for each in state.get("pins", []))
 
 
 def pin_messages(
     state: State, scope: Scope, names: Sequence[str], *, pages: Mapping[str, str] | None = None
 ) -> Update:
-    """Pin messages that are in the transcript.
-
-    Args:
-        state: As it is.
-        scope: Of the step.
-        names: Ids of messages that are on the record.
-        pages: The page of each that is sealed.
+    """Pin messages of the transcript; `pages` names the offloaded segments that hold them.
 
     Raises:
         ConflictError: They are pinned already, one is forgotten, or there are too many pins.
@@ -76,11 +70,7 @@ def unpin_messages(state: State, scope: Scope, names: Collection[str]) -> Update
 
 
 def bounded(pins: list[Pin]) -> list[Pin]:
-    """The pins, if they are not too many.
-
-    Raises:
-        ConflictError: They are.
-    """
+    """Return the pins, or raise `ConflictError` if there are too many."""
     if len(pins) > PINS:
         raise ConflictError(
             f"{len(pins)!r} pins are more than the {PINS!r} that a thread may have: unpin some first"
@@ -89,7 +79,7 @@ def bounded(pins: list[Pin]) -> list[Pin]:
 
 
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Of each of these messages' steps the first, which the rest of its step goes with."""
+    """Return the first message of each step; a pin on it holds the rest of its step too."""
     led: list[str] = []
     seen: set[int] = set()
     for index, message in enumerate(messages):

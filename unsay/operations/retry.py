@@ -1,4 +1,4 @@
-"""Another attempt: the last question is asked again, and its old answer is kept."""
+"""Retry: the last question is asked again, and its old answer is kept."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,15 +20,12 @@ from unsay.types import Cut, Segment
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """What another attempt is at: the last turn, or the cut of a question set aside just now.
+    """Return the branch with a question that was just removed; `None` to retry the last turn.
 
     Args:
-        state: With the turn before the order.
-        pending: Ids of the order's own messages.
+        state: With the turn before the command.
+        pending: Ids of the command's own messages.
         limit: Most characters of a message that is answered.
-
-    Returns:
-        The cut's id; `None` for the last turn.
 
     Raises:
         NothingToUndoError: Nothing was asked.
@@ -47,18 +44,17 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
 
 
 def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Take the last turn back, and its question onto the record anew.
+    """Remove the last turn and add its question again, with the command removed.
 
-    The order itself leaves the record; what the turn had said is one cut, which an undo of the
-    new answer puts back.
+    The removed turn is one branch, which an undo of the new answer restores.
 
     Args:
-        state: With the order pending.
+        state: With the command pending.
         scope: Of the run.
-        move: The order; `to` is what `retried` gave.
+        move: The command; `to` is what `retried` returned.
 
     Raises:
-        ConflictError: The words that were set aside are no longer kept.
+        ConflictError: The removed question is no longer kept.
     """
     pending, now = state["turn"]["pending"], scope.now()
     line, refs = line_of(state), list(state.get("cuts", []))
@@ -89,7 +85,7 @@ def _asking(
     asked: Sequence[AnyMessage],
     cuts: list[str],
 ) -> Update:
-    """The update in which the question waits once more, in the topic that it was in."""
+    """The update in which the question waits again, in the topic that it was in."""
     change, update = done
     line, turn = change.line, state["turn"]
     again = [_renamed(message, turn["question_id"] or "") for message in asked]
@@ -114,9 +110,9 @@ def _asking(
 
 
 def _last_asked(line: Line, pending: Sequence[str]) -> list[AnyMessage]:
-    """The question that was answered last, by the model or by a refusal, and what came with it.
+    """The question that was answered last, by the model or by a refusal, with its documents.
 
-    Commands and their notices are no questions. Without one the list is empty.
+    Commands are no questions. Without a question the list is empty.
     """
     asked: list[AnyMessage] = []
     skipped: set[str] = set()
@@ -138,6 +134,6 @@ def _last_asked(line: Line, pending: Sequence[str]) -> list[AnyMessage]:
 
 
 def _renamed(message: AnyMessage, order: str) -> AnyMessage:
-    """A message asked anew: an id that follows from its own and the order's."""
+    # The id follows from the message's and the command's, so that a node run twice makes one.
     seed = f"{message.id}\x00{order}".encode("utf-8", "surrogatepass")
     return message.model_copy(update={"id": f"again-{hashlib.sha256(seed).hexdigest()[:20]}"})

@@ -1,4 +1,4 @@
-"""Going back: one implementation for the graph's node and for orders from outside."""
+"""Rollback, undo and redo: one implementation for the graph's node and for calls from outside."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -43,7 +43,7 @@ UNFOLDED = 4
 
 
 def line_of(state: State) -> Line:
-    """The part of a state that a rollback moves."""
+    """Return the part of a state that a rollback changes."""
     sealed = offloaded_of(state)
     return Line(
         messages=tuple(state.get("messages", ())),
@@ -55,7 +55,7 @@ def line_of(state: State) -> Line:
 
 
 def note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """`state_history` with one more line, bounded."""
+    """Return `state_history` with one more line, up to its limit."""
     turn = state.get("turn")
     line = Note(
         node=node,
@@ -70,18 +70,14 @@ def note(state: State, scope: Scope, node: str, event: str, score: float | None)
 
 
 def last_operation(operations: Sequence[Operation]) -> Operation:
-    """The step that an undo takes back.
-
-    Raises:
-        NothingToUndoError: There is none.
-    """
+    """Return the step that an undo reverses, or raise `NothingToUndoError`."""
     if not operations:
         raise NothingToUndoError("There is no step left to undo in this conversation")
     return operations[-1]
 
 
 def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list[CutRef]]:
-    """Keep what was taken off, and return the state's references with it."""
+    """Store what was removed as a branch, and return the state's references with it."""
     log_move(scope, change)
     cut = change.cut
     if not cut["messages"] and not cut["drafts"]:
@@ -94,17 +90,13 @@ def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list
 
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Write where turns will be found that are about to leave the state; see `history.turns`."""
+    """Store where turns can be found that are about to leave the state; see `history.turns`."""
     if scope.store is not None and scope.thread_id is not None:
         yield from put_places(scope.store, scope.thread_id, places)
 
 
 def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Steps[list[Cut]]:
-    """The cuts with these ids, in this order.
-
-    Raises:
-        ConflictError: One is no longer kept; nothing was changed.
-    """
+    """Return the branches with these ids, or raise `ConflictError` if one is no longer kept."""
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
     cuts: list[Cut] = []
     for name in ids:
@@ -123,7 +115,7 @@ def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Step
 
 
 def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
-    """The state update that follows from a change of the line."""
+    """Return the update for a change of the current branch."""
     line = change.line
     labels = {each["id"]: each["label"] for each in line.topics}
     marks = by_age(line.checkpoints, line.positions(), before=len(line.messages))
@@ -139,24 +131,21 @@ def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
 
 
 def with_step(state: State, step: Operation) -> Update:
-    """One more step that can be undone; what was undone before it can no longer be redone."""
+    """Add a step that can be undone; what was undone before can no longer be redone."""
     return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
 
 
 def go_back(
     state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Take the record back to a message, and keep what was cut.
+    """Go back to a message and keep what is removed; a person's rollback can be undone.
 
     Args:
         state: As it is.
-        scope: Of the run or of the order.
+        scope: Of the run or the verb.
         base: Id of the last message to keep.
         cause: Why.
-        pending: Ids that stay behind the base.
-
-    Returns:
-        The update, with one more operation when a person ordered it.
+        pending: Ids of messages after the base that stay.
     """
     change = take_back(line_of(state), base, label=cause, keep=pending)
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
@@ -170,17 +159,17 @@ def go_back(
 def without_retries(
     state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """The record as its turn began: what the turn's rejected drafts had cut is back.
+    """Restore the transcript as its turn began: with what rejected drafts had removed.
 
     Args:
         state: With the turn under way.
         scope: Of the run.
         base: Id of the last message before the turn.
         cause: Why.
-        keep: Ids after the base that stay.
+        keep: Ids of messages after the base that stay.
 
     Raises:
-        ConflictError: What was cut is no longer kept.
+        ConflictError: What was removed is no longer kept.
     """
     names = state["turn"]["draft_cuts"][::-1]
     cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
@@ -188,11 +177,11 @@ def without_retries(
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Take back the newest step: a turn goes, what a rollback cut returns.
+    """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
     Raises:
         NothingToUndoError: No step is left.
-        ConflictError: What the step had cut is no longer kept.
+        ConflictError: What the step had removed is no longer kept.
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
@@ -208,11 +197,11 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Make the step again that was undone last: exactly what was there returns.
+    """Redo the step that was undone last; exactly what was there returns.
 
     Raises:
         NothingToRedoError: Nothing was undone since the last turn or rollback.
-        ConflictError: What the undo had cut is no longer kept.
+        ConflictError: What the undo had removed is no longer kept.
     """
     step = last_undone(state, pending)
     cause = Label(kind="redo", reason=reason, created_at=scope.now())
@@ -223,11 +212,7 @@ def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def last_undone(state: State, pending: Sequence[str]) -> Undone:
-    """The step that a redo makes again.
-
-    Raises:
-        NothingToRedoError: There is none.
-    """
+    """Return the step that a redo repeats, or raise `NothingToRedoError`."""
     left = redoable(state, pending)
     if not left:
         raise NothingToRedoError(
@@ -237,25 +222,22 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
 
 
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
-    """The steps that were undone, the newest last; none once the talk went on from there."""
+    """Return the steps that were undone, newest last; none once a new turn followed."""
     undone = state.get("redo", [])
     here = _end(state.get("messages", ()), pending)
     return list(undone) if undone and undone[-1]["at"] == here else []
 
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
-    """Where the talk stands: the last message that is no order, no notice, and not pending."""
     return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
 
 
 def _was_answered(messages: Sequence[AnyMessage]) -> bool:
-    """Whether a turn that was taken off had come to its end."""
     said = spoken(messages)
     return bool(said) and said[-1].type != "human"
 
 
 def _inverse(step: Operation, change: Change) -> Operation:
-    """The step that takes the change back."""
     cuts = [change.cut["id"]] if change.cut["messages"] else []
     plain = {key: value for key, value in step.items() if key != "at"}
     return cast("Operation", {**plain, "cuts": cuts})
@@ -264,7 +246,7 @@ def _inverse(step: Operation, change: Change) -> Operation:
 def _reversed(
     state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
-    """Put what a step had replaced in the place of what it had brought."""
+    """Replace what a step added by what it had removed."""
     line, old = line_of(state), state.get("cuts", [])
     again = cause.kind == "redo"
     nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
@@ -284,7 +266,7 @@ def _reversed(
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Update:
-    """Let views show a folded topic's words, or no longer."""
+    """Include an earlier topic's messages in contexts, or no longer."""
     segments = state.get("segments", [])
     others = [each for each in state.get("unfolded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
@@ -295,7 +277,7 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Up
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
-    """What a person calls the place after a message."""
+    """Return the place after a message in words for a person."""
     if base is None:
         return texts.at_start
     for each in state.get("checkpoints", []):
@@ -306,7 +288,7 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
 
 
 def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
-    """How many of the conversation's messages an update takes away and brings."""
+    """Return how many messages of the conversation an update removes and adds."""
     known = {m.id for m in spoken(before)}
     gone = {w.id for w in writes if w.type == "remove"}
     brought = {w.id for w in writes if w.type != "remove"}
@@ -314,21 +296,21 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
 
 
 def turns_left(messages: Sequence[AnyMessage], sealed: Offloaded | None = None) -> int:
-    """How many answered turns a record has, with those of its sealed part."""
+    """Return how many answered turns a transcript has, offloaded ones included."""
     turns = sum(map(is_answer, spoken(messages)))
     return turns + (sealed["turns"] if sealed else 0)
 
 
 NEWEST = 16
-"""How many steps stay in the state when the older ones are put away."""
+"""How many steps stay in the state when older ones are moved to the store."""
 
 
 MOST = 48
-"""How many it holds before that."""
+"""How many steps the state holds before that."""
 
 
 WITHOUT_STORE = 32
-"""How many can be undone where there is no store."""
+"""How many steps can be undone without a store."""
 
 
 def put_away(state: State, scope: Scope) -> Steps[Update]:
