@@ -6,8 +6,8 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, Span, hidden, render, standing, with_partners, with_span
-from unsay.context.tool_results import Shortened, shortened
+from unsay.context.compaction import Fold, hidden, render, standing, with_partners, with_span
+from unsay.context.tool_results import shortened
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer, is_question
@@ -152,10 +152,9 @@ class Situation:
         """All of the messages but the instructions, shown or not."""
         return [each for each in self.messages if each.type != "system"]
 
-    @property
-    def unpinned(self) -> list[AnyMessage]:
-        """Those of the shown messages that are neither instructions nor held by a pin."""
-        held = self.held()
+    def unpinned(self, first: int = 0) -> list[AnyMessage]:
+        """Those of the shown messages that are neither instructions nor `held`."""
+        held = self.held(first)
         return [each for each in self.shown if each.type != "system" and each.id not in held]
 
     @property
@@ -187,7 +186,13 @@ class Situation:
     def leavable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
         """Those of the messages that `leave_out` would leave out: loose, and in whole steps."""
         ids = {each.id for each in messages}
-        fixed = self._firm() | hidden(self.messages, self.own_fold, self.pins)
+        running = self.pending or running_question(self.messages)
+        # No model has seen yet what a tool has just found.
+        if self.messages and self.messages[-1].type == "tool":
+            running |= {self.messages[-1].id or ""}
+        fixed = {i for i, m in enumerate(self.messages) if m.type == "system"}
+        fixed |= with_partners(self.messages, self.pins | running)
+        fixed |= hidden(self.messages, self.own_fold, self.pins)
         return [
             self.messages[index]
             for step in steps(self.messages)
@@ -199,8 +204,15 @@ class Situation:
     def left_out(self) -> tuple[Omission, ...]:
         """What the view does not show, or not whole, by the rules that did it."""
         spans = standing(self.messages, self.own_fold)
-        found = [self._omission(span, spans[:index]) for index, span in enumerate(spans)]
-        found += [self._shortened("cleared"), self._shortened("truncated")]
+        found: list[Omission] = []
+        for index, span in enumerate(spans):
+            earlier = hidden(self.messages, Fold(spans=spans[:index]))
+            out = hidden(self.messages, Fold(spans=[span]), self.pins) - earlier
+            ids = tuple(self.messages[place].id or "" for place in sorted(out))
+            found.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
+        for how in ("cleared", "truncated"):
+            ids = tuple(each.id or "" for each in self.view if shortened(each) == how)
+            found.append(Omission(why=how, message_ids=ids))
         found.append(Omission(why="topic", message_ids=self.elsewhere))
         return tuple(each for each in found if each.message_ids)
 
@@ -264,23 +276,6 @@ class Situation:
         if self.topic_id is not None:
             fold = {**self.fold, "topics": {**self.fold.get("topics", {}), self.topic_id: fold}}
         return Plan(after=replace(self, fold=fold))
-
-    def _firm(self) -> set[int]:
-        running = self.pending or running_question(self.messages)
-        if self.messages and self.messages[-1].type == "tool":
-            running |= {self.messages[-1].id or ""}
-        said = {i for i, m in enumerate(self.messages) if m.type == "system"}
-        return said | with_partners(self.messages, self.pins | running)
-
-    def _omission(self, span: Span, before: Sequence[Span]) -> Omission:
-        earlier = hidden(self.messages, Fold(spans=list(before)))
-        out = hidden(self.messages, Fold(spans=[span]), self.pins) - earlier
-        ids = tuple(self.messages[index].id or "" for index in sorted(out))
-        return Omission(why=span["why"], message_ids=ids, summary=span["summary"])
-
-    def _shortened(self, how: Shortened) -> Omission:
-        ids = tuple(each.id or "" for each in self.view if shortened(each) == how)
-        return Omission(why=how, message_ids=ids)
 
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:

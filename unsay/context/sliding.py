@@ -15,7 +15,7 @@ from unsay.messages.boundaries import safe_cut, tail_start
 
 def clear_stale(now: Situation) -> Plan:
     """Clear the results that are not among the newest few."""
-    found = _whole(now, stale(now.unpinned, now.texts))
+    found = _whole(now, stale(now.unpinned(), now.texts))
     return now.shorten(clear=found[-1]) if found else now.keep()
 
 
@@ -25,7 +25,7 @@ def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
     A goal of `None` truncates one.
     """
     plan = now.keep()
-    for each in _whole(now, large(now.unpinned, now.texts)):
+    for each in _whole(now, large(now.unpinned(), now.texts)):
         plan = now.shorten(truncate=each)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:
             break
@@ -93,7 +93,7 @@ class SlidingWindow:
 
     def plan(self, now: Situation) -> Plan:
         """Leave out what is older than the window."""
-        body = self._body(now)
+        body = now.unpinned(self.pin_first)
         return self._trimmed(now, body, len(body) - self.window_size)
 
     def reduce(self, now: Situation) -> Plan:
@@ -106,7 +106,7 @@ class SlidingWindow:
             shorter = shorten_results(now)
             if shorter.after.tokens < now.tokens:
                 return shorter
-        body = self._body(now)
+        body = now.unpinned(self.pin_first)
         least = max(SMALLEST_TRIM, len(body) - self.window_size)
         surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(now.overflows, 1), len(body))
         plan = self._trimmed(now, body, surplus)
@@ -114,10 +114,6 @@ class SlidingWindow:
             surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
             plan = self._trimmed(now, body, surplus)
         return now.keep(ContextOverflowError(_STUCK)) if plan.after is now else plan
-
-    def _body(self, now: Situation) -> list[AnyMessage]:
-        held = now.held(self.pin_first)
-        return [each for each in now.shown if each.type != "system" and each.id not in held]
 
     def _trimmed(self, now: Situation, body: Sequence[AnyMessage], surplus: int) -> Plan:
         if surplus <= 0:

@@ -236,9 +236,8 @@ class ThreeStage:
         return list(said[first:last])
 
     def _tight(self, now: Situation, goal: int) -> Plan:
-        return (
-            truncate_large(now, goal) if self.ratios.reached(now.tokens, now.window) else now.keep()
-        )
+        reached = self.ratios.reached(now.tokens, now.window)
+        return truncate_large(now, goal) if reached else now.keep()
 
     def _until(self, now: Situation, goal: int, room: float) -> list[AnyMessage]:
         """The oldest of the middle, so much that the goal is reached, a summary included.
