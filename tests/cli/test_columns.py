@@ -1,11 +1,7 @@
-from dataclasses import fields
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.test_labels import slots
-from unsay.cli.record_strings import RecordLabels, record_labels
 from unsay.cli.terminal import GAP, block, clean, side_by_side
 from unsay.messages.content import cells_of
 
@@ -48,11 +44,3 @@ def test_marks_take_no_cells() -> None:
 def test_a_block_stands_in() -> None:
     """All of its lines do, and empty ones stay empty."""
     assert "  one\n\n    two\n  three" == block("one\n\n  two three\n", columns=8)
-
-
-@pytest.mark.parametrize("name", [each.name for each in fields(RecordLabels)])
-def test_both_languages_say_the_same(name: str) -> None:
-    """Words in both languages have the same values in them."""
-    english, japanese = (getattr(record_labels(each), name) for each in ("en", "ja"))
-    assert english != japanese
-    assert slots(english) == slots(japanese)

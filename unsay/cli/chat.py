@@ -8,10 +8,16 @@ from importlib.util import find_spec
 
 import click
 
-from unsay.cli.exit_codes import show
-from unsay.cli.output import note, print_json, versioned
-from unsay.cli.session import Cast, Speaker, decision_of, location, readable, reply_event
-from unsay.cli.tables import event_object
+from unsay.cli.output import note, print_json, show_error, versioned
+from unsay.cli.session import (
+    Cast,
+    Speaker,
+    decision_of,
+    event_object,
+    location,
+    readable,
+    reply_event,
+)
 from unsay.cli.terminal import Screen
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event
@@ -81,7 +87,7 @@ class Chat:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
-                show(error, as_json=self._as_json)
+                show_error(error, as_json=self._as_json)
             if self._interactive:
                 click.echo(err=True)
 
@@ -118,13 +124,13 @@ class Chat:
     def _take(self, line: str) -> None:
         if self._deciding or line == "/resume":
             decision = decision_of(line) if self._deciding else None
-            self._speaker.turns.resume(decision, self._show)
+            self._speaker.resume(decision, self._show)
             return
         if parse_command(line) is None:
-            self._screen.labels = self._speaker.labels_for(line)
+            self._screen.labels = self._speaker.labels(line)
         before = spoken(self._conversation.messages())
         self._moved = False
-        self._speaker.turns.say(readable(line), self._show)
+        self._speaker.say(readable(line), self._show)
         if self._moved:
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)

@@ -10,8 +10,8 @@ import click
 
 from unsay.cli.output import print_json, versioned
 from unsay.cli.scenario import Act, Scenario, scenario
-from unsay.cli.strings import labels
-from unsay.cli.tables import event_object
+from unsay.cli.session import event_object
+from unsay.cli.strings import Labels
 from unsay.cli.terminal import Screen, columns, wrapped
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event
@@ -62,7 +62,7 @@ class _Terminal:
 
     def __init__(self, lang: Language) -> None:
         self._lang = lang
-        self._screen = Screen(labels(lang), live=True, notes_apart=False)
+        self._screen = Screen(Labels(lang), live=True, notes_apart=False)
 
     def begin(self, script: Scenario, conversation: Conversation) -> None:
         del conversation

@@ -1,6 +1,5 @@
-"""`unsay events`: everything that happened in a thread, one line each."""
+"""`unsay events` and `runs`: what happened in a thread, one line each."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -10,12 +9,11 @@ from typing import Any
 
 import click
 
-from unsay.cli.output import note, plain, print_json, versioned
-from unsay.cli.record_strings import record_labels
-from unsay.cli.session import Found, existing_thread, exists, location
-from unsay.cli.tables import gathered, line, moment, tell_more
+from unsay.cli.output import call_text, print_json, usage_error, versioned
+from unsay.cli.session import Opened, existing_thread, exists, location, on_thread
+from unsay.cli.strings import Labels
+from unsay.cli.tables import aligned, end_list, gathered, line, moment
 from unsay.cli.terminal import columns
-from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import LedgerGapError, UnknownThreadError
@@ -32,84 +30,80 @@ from unsay.storage.sqlite import open_database
 from unsay.types import Event, EventType
 
 
-def events(
+def _check_verify(
     *,
-    thread: str | None,
+    verify: bool,
+    types: Sequence[EventType],
+    run: str | None,
+    labels: Mapping[str, str],
+    limit: int | None,
+    cursor: str | None,
+) -> None:
+    if verify and (types or run or labels or limit is not None or cursor):
+        raise usage_error("--verify checks the whole ledger: leave the filters out.")
+
+
+@on_thread(_check_verify)
+def events(
+    opened: Opened,
+    *,
     types: Sequence[EventType],
     run: str | None,
     labels: Mapping[str, str],
     limit: int | None,
     cursor: str | None,
     verify: bool,
-    db: str | None,
-    as_json: bool,
 ) -> None:
-    """Print a thread's ledger, or check it."""
-    if verify and (types or run or labels or limit is not None or cursor):
-        context = click.get_current_context()
-        raise click.UsageError("--verify checks the whole ledger: leave the filters out.", context)
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        told = conversation.events()
-        if verify:
-            _verify(found, conversation, told, as_json=as_json)
-            return
-        page = select(
-            told,
-            limit=max(1, len(told)) if limit is None else limit,
-            run_id=run,
-            types=types or None,
-            labels=labels,
-            cursor=cursor,
-        )
-        if as_json:
-            shown = versioned(thread_id=found.thread_id, events=page.events, cursor=page.cursor)
-            print_json(shown)
-        else:
-            _print(page, conversation)
+    """Print a thread's event log, or check it."""
+    log = opened.conversation.events()
+    if verify:
+        _verify(opened, log)
+        return
+    page = select(
+        log,
+        limit=max(1, len(log)) if limit is None else limit,
+        run_id=run,
+        types=types or None,
+        labels=labels,
+        cursor=cursor,
+    )
+    opened.show(lambda: _print_events(opened, page), events=page.events, cursor=page.cursor)
 
 
-def _verify(
-    found: Found, conversation: Conversation, told: Sequence[Event], *, as_json: bool
-) -> None:
-    """Say that the ledger is whole and gives the record.
+def _verify(opened: Opened, log: Sequence[Event]) -> None:
+    """Say that the event log is complete and gives the transcript.
 
     Raises:
-        LedgerGapError: It is not, or gives another.
+        LedgerGapError: It is not, or gives another one.
     """
-    record = conversation.messages()
-    made = replay(told).messages
+    record = opened.conversation.messages()
+    made = replay(log).messages
     if freeze_messages(made) != freeze_messages(record):
         raise LedgerGapError(
-            f"The {len(told)!r} events of thread {found.thread_id!r} make another record than "
+            f"The {len(log)!r} events of thread {opened.thread_id!r} make another record than "
             f"the one that is kept, {len(made)!r} messages where there are {len(record)!r}: "
             "put a backup of the database in its place"
         )
-    if as_json:
-        counts = {"events": len(told), "messages": len(record)}
-        print_json(versioned(thread_id=found.thread_id, verified=True, **counts))
-        return
-    words = record_labels(newest_language(record)).verified
-    click.echo(words.format(events=len(told), messages=len(record)))
+    counts = {"events": len(log), "messages": len(record)}
+    words = Labels(newest_language(record)).verified
+    opened.show(lambda: words.format(**counts), verified=True, **counts)
 
 
-def _print(page: EventPage, conversation: Conversation) -> None:
-    turns = {turn.question_id: turn.number for turn in conversation.timeline().turns}
-    runs = max((cells_of(each["run_id"] or "–") for each in page.events), default=0)
+def _print_events(opened: Opened, page: EventPage) -> None:
+    turns = {turn.question_id: turn.number for turn in opened.conversation.timeline().turns}
+    width = max((cells_of(each["run_id"] or "–") for each in page.events), default=0)
     for each in page.events:
         number = turns.get(each["turn_id"]) if each["turn_id"] else None
         head = (
             f"{moment(each['at'])}  {each['type']:<17}  "
-            f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{runs}}"
+            f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{width}}"
         )
         click.echo(line(head, words_of(each)))
-    tell_more(page.cursor)
-    if not page.events:
-        note("There is no such event.")
+    end_list(page.events, page.cursor, "There is no such event.")
 
 
 def words_of(event: Event) -> str:
-    """What an event says, for people."""
+    """Return what an event says, for people."""
     return _WORDS[event["type"]](event["data"])
 
 
@@ -119,7 +113,7 @@ def _message(data: Mapping[str, Any]) -> str:
 
 
 def _block(block: Any) -> str:
-    """The words of a block; what has none is named, what stands in another event left out."""
+    """Return the words of a block, or the name of one that has none."""
     if isinstance(block, Mapping):
         return str(block.get("text") or f"[{block.get('type', 'block')}]")
     return str(block or "")
@@ -131,11 +125,6 @@ def _thinking(data: Mapping[str, Any]) -> str:
         return str(block)
     words = (block.get(name) for name in ("thinking", "reasoning", "text"))
     return next((each for each in words if isinstance(each, str)), f"[{block.get('type')}]")
-
-
-def _call(data: Mapping[str, Any]) -> str:
-    call = data["call"]
-    return f"{call['name']}({json.dumps(plain(call['args']), ensure_ascii=False)})"
 
 
 def _verdict(data: Mapping[str, Any]) -> str:
@@ -162,7 +151,7 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "assistant_message": _message,
     "tool_result": _message,
     "thinking": _thinking,
-    "tool_call": _call,
+    "tool_call": lambda data: call_text(data["call"]["name"], data["call"]["args"]),
     "verdict": _verdict,
     "checkpoint": _checkpoint,
     "rollback": _cut,
@@ -178,11 +167,9 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "edit": lambda data: f"={len(data['messages'])}",
     "fork": lambda data: f"={len(data['messages'])} {data['source']}",
 }
-"""What each type of event says, from its data."""
-
 
 ERROR_CELLS = 200
-"""Most that a line shows of an error where no terminal says how wide it is."""
+"""Cells of an error's line where no terminal says how wide it is."""
 
 
 def runs(
@@ -195,38 +182,30 @@ def runs(
     **filters: Any,
 ) -> None:
     """Print the runs of a thread, or of all of them."""
-    if everywhere and thread is not None:
-        raise click.UsageError("Give --thread or --all, not both.", click.get_current_context())
     asked = {**filters, "status": status or None}
-    if everywhere:
-        _show_all(asked, db, as_json=as_json)
+    if not everywhere:
+        with existing_thread(db, thread, as_json=as_json) as opened:
+            page = _page(opened.database, {**asked, "thread_id": opened.thread_id})
+            questions = _questions(opened, page.lines)
+            tails = [questions.get(run.turn_id, "") for run in page.lines]
+            opened.show(lambda: _print_runs(page, tails), **_object(page))
         return
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        page = _page(found.database, found.thread_id, asked)
-        questions = _questions(conversation, page.lines)
-        if as_json:
-            print_json({**versioned(thread_id=found.thread_id), **_object(page)})
-        else:
-            _print_runs(page, {run.run_id: questions.get(run.turn_id, "") for run in page.lines})
-
-
-def _show_all(asked: Mapping[str, Any], db: str | None, *, as_json: bool) -> None:
-    page: Slice[Run] = Slice(lines=(), cursor=None)
+    if thread is not None:
+        raise usage_error("Give --thread or --all, not both.")
+    page = Slice(lines=(), cursor=None)
     if exists(db):
         with closing(open_database(location(db))) as database:
-            page = _page(database, None, asked)
+            page = _page(database, {**asked, "thread_id": None})
     if as_json:
-        print_json({**versioned(), **_object(page)})
+        print_json(versioned(**_object(page)))
     else:
-        _print_runs(page, {run.run_id: run.thread_id for run in page.lines})
+        _print_runs(page, [run.thread_id for run in page.lines])
 
 
-def _page(database: Database, thread_id: str | None, asked: Mapping[str, Any]) -> Slice[Run]:
+def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
     def read(cursor: str | None, limit: int) -> Slice[Run]:
-        bounds = {"cursor": cursor, "limit": limit}
         with translated(database.path):
-            page = drive(list_runs(database.store, **{**asked, "thread_id": thread_id, **bounds}))
+            page = drive(list_runs(database.store, **{**asked, "cursor": cursor, "limit": limit}))
         return Slice(lines=page.runs, cursor=page.cursor)
 
     return gathered(read, limit=asked["limit"], cursor=asked["cursor"])
@@ -236,52 +215,39 @@ def _object(page: Slice[Run]) -> dict[str, Any]:
     return {"runs": [asdict(each) for each in page.lines], "cursor": page.cursor}
 
 
-def _questions(conversation: Conversation, found: Sequence[Run]) -> dict[str | None, str]:
-    """The user's words by message id, also those that are no longer on the record.
+def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
+    """Return the user's words by message id, also those that left the transcript.
 
     Raises:
         UnknownThreadError: Nothing was ever said, and nothing ran.
     """
     try:
-        told = conversation.events()
+        log = opened.conversation.events()
     except LedgerGapError:
         return {}
     except UnknownThreadError:
         if found:
             return {}
         raise
-    asked = (each for each in told if each["type"] == "user_message")
+    asked = (each for each in log if each["type"] == "user_message")
     return {each["data"]["message"]["data"]["id"]: words_of(each) for each in asked}
 
 
-def _print_runs(page: Slice[Run], tails: Mapping[str, str]) -> None:
-    """Print the runs as a table.
-
-    Args:
-        page: What to print.
-        tails: What each run's line ends in, by the run's id.
-    """
-    rows = [_cells(each) for each in page.lines]
-    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
-    for run, row in zip(page.lines, rows, strict=True):
-        head = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        click.echo(line(head, tails[run.run_id]))
+def _print_runs(page: Slice[Run], tails: Sequence[str]) -> None:
+    """Print the runs as a table, each with the text that ends its line."""
+    heads = aligned([_cells(each) for each in page.lines])
+    for run, head, tail in zip(page.lines, heads, tails, strict=True):
+        click.echo(line(head, tail))
         if run.error:
             fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
             click.echo(f"    {one_line(run.error, fits)}")
-    tell_more(page.cursor)
-    if not page.lines:
-        note("There is no such run.")
+    end_list(page.lines, page.cursor, "There is no such run.")
 
 
 def _cells(run: Run) -> tuple[str, ...]:
     at_work = "" if run.phase == run.status else f" {run.phase}"
-    return (run.run_id, f"{run.status}{at_work}", moment(run.started_at), f"{_duration(run):>7}")
-
-
-def _duration(run: Run) -> str:
-    """How long a run took; a dash while it has not ended."""
-    if run.ended_at is None:
-        return "–"
-    took = datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.started_at)
-    return f"{took.total_seconds():.1f} s"
+    took = "–"
+    if run.ended_at is not None:
+        ran = datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.started_at)
+        took = f"{ran.total_seconds():.1f} s"
+    return (run.run_id, f"{run.status}{at_work}", moment(run.started_at), f"{took:>7}")

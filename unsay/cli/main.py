@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
             code = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
             options = given[: given.index("--")] if "--" in given else given
-            report = import_module("unsay.cli.exit_codes").report
+            report = import_module("unsay.cli.output").report
             code = report(error, as_json="--json" in options)
         sys.exit(code or 0)
 

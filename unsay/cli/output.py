@@ -1,15 +1,25 @@
-"""What the commands print: JSON on standard output, notes on standard error."""
+"""What the commands print: JSON on standard output, notes and errors on standard error.
+
+Nothing heavy is imported here: a usage error must be instant.
+"""
 
 import json
 import math
+import traceback
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
 
+from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
+
 SCHEMA_VERSION = 1
 """Of every JSON object that the command line prints."""
+
+EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
+"""By class; every other error is 1."""
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -18,7 +28,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON can hold it, whatever a message had in it.
+    """Return the value as JSON can hold it, whatever a message had in it.
 
     Bytes become Base64, what is no number text such as `NaN`, half surrogates the question
     marks that a checkpoint makes of them, and all else its words.
@@ -40,11 +50,51 @@ def _text(words: str) -> str:
     return words.encode("utf-8", "replace").decode("utf-8")
 
 
+def call_text(name: str, args: Any) -> str:
+    """Return a tool call for people."""
+    return f"{name}({json.dumps(plain(args), ensure_ascii=False)})"
+
+
 def versioned(**fields: Any) -> dict[str, Any]:
-    """An object for programs."""
+    """Return an object for programs."""
     return {"schema_version": SCHEMA_VERSION, **fields}
 
 
 def note(text: str) -> None:
-    """Print a line about what happens, dimmed, on standard error."""
+    """Print a dimmed line on standard error."""
     click.echo(click.style(text, dim=True), err=True)
+
+
+def usage_error(message: str) -> click.UsageError:
+    """Return an error for options that do not go together."""
+    return click.UsageError(message, click.get_current_context())
+
+
+def show_error(error: Exception, *, as_json: bool) -> None:
+    """Print an error as a line on standard error and, if asked, as an object on standard output."""
+    words = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        words = f"{words} Try '{error.ctx.command_path} --help'."
+    name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
+    line = ": ".join(part for part in ("unsay", name, words) if part)
+    click.echo(" ".join(line.split()), err=True)
+    if as_json:
+        # Where standard output itself is what failed, the line above must do.
+        with suppress(OSError):
+            print_json(versioned(error={"type": type(error).__name__, "message": words}))
+
+
+def report(error: Exception, *, as_json: bool) -> int:
+    """Print an error that ends the program, and return the exit code.
+
+    An error that neither we nor the system foresaw keeps its traceback: it is ours to mend.
+    """
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
+    if not isinstance(error, UnsayError | click.ClickException | OSError):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    show_error(error, as_json=as_json)
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)

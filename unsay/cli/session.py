@@ -1,82 +1,88 @@
-"""Where conversations lie, and which of them is meant."""
+"""The database, the thread and the models that a command works with."""
 
 import asyncio
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import click
 from langchain_core.runnables import Runnable, RunnableConfig
 from platformdirs import user_data_dir
 
-from unsay.cli.output import note
-from unsay.cli.strings import Labels, labels
+from unsay.cli.output import note, print_json, versioned
+from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_of
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import language_of, newest_language
+from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.settings import Settings, load_settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import is_postgres
+from unsay.types import Language
 
-FILE = "unsay.db"
-"""Name of the database in unsay's folder."""
+Command = Callable[..., None]
 
-
-def home() -> Path:
-    """The folder of unsay's files: `UNSAY_HOME`, else where the platform keeps such data."""
-    return Path(os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False))
+Show = Callable[[Event], None]
+"""Shows one event."""
 
 
 def location(db: str | None) -> str:
-    """The database that is meant; `None` is unsay's own."""
-    return str(home() / FILE) if db is None else db
+    """Return the database; `None` is unsay's own, in `UNSAY_HOME` or the platform's data folder."""
+    home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
+    return str(Path(home) / "unsay.db") if db is None else db
 
 
 def exists(db: str | None) -> bool:
-    """Whether the database is there, so that reading need not make one."""
+    """Whether the database is there, so that reading need not create one."""
     place = location(db)
     return is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists()
 
 
-def newest_thread(database: Database) -> str:
-    """The thread that was spoken in last.
-
-    Raises:
-        UnknownThreadError: There is none.
-    """
-    with translated(database.path):
-        entries = list_threads(database.store)
-    if not entries:
-        raise UnknownThreadError(
-            f"There is no thread in {database.path!r} yet; `unsay chat` begins one"
-        )
-    return entries[0].thread_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A thread in an open database."""
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A thread of an open database, and how a command prints what it found."""
 
     database: Database
-    """Closed by whoever opened it."""
-
     thread_id: str
-    """As given, or of the newest thread."""
+    as_json: bool = False
 
-    def open(self) -> Conversation:
+    @cached_property
+    def conversation(self) -> Conversation:
         """The conversation; reading it and taking things back need no model."""
         return Conversation.open(self.database, thread=self.thread_id)
 
+    @property
+    def language(self) -> Language:
+        """The language of the user's newest words as they are now."""
+        return newest_language(self.conversation.messages())
+
+    @property
+    def texts(self) -> Texts:
+        """The catalogue in that language."""
+        return texts(self.language)
+
+    def show(self, words: Callable[[], str | None], **fields: Any) -> None:
+        """Print the fields as JSON, or for a person the words, unless there are none."""
+        if self.as_json:
+            print_json(versioned(thread_id=self.thread_id, **fields))
+        elif text := words():
+            click.echo(text)
+
 
 @contextmanager
-def existing_thread(db: str | None, thread: str | None) -> Iterator[Found]:
-    """A thread that was begun before; without an id the newest, and the user is told.
+def existing_thread(
+    db: str | None, thread: str | None, *, as_json: bool = False
+) -> Iterator[Opened]:
+    """Open a thread that was begun before; without an id the newest, which a note names.
 
     Raises:
         UnknownThreadError: There is no database, or no thread in it.
@@ -87,121 +93,112 @@ def existing_thread(db: str | None, thread: str | None) -> Iterator[Found]:
         )
     with closing(open_database(location(db))) as database:
         if thread is None:
-            thread = newest_thread(database)
+            with translated(database.path):
+                entries = list_threads(database.store)
+            if not entries:
+                raise UnknownThreadError(
+                    f"There is no thread in {database.path!r} yet; `unsay chat` begins one"
+                )
+            thread = entries[0].thread_id
             note(f"thread {thread}")
-        yield Found(database=database, thread_id=thread)
+        yield Opened(database=database, thread_id=thread, as_json=as_json)
 
 
-Show = Callable[[Event], None]
-"""Shows one event to whoever is there."""
+def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], Command]:
+    """Make a command of a function whose first argument is an opened thread.
 
-
-class Turns:
-    """Says things in one conversation.
-
-    A blocking run ends only when its model has answered; a task on an event
-    loop is cancelled where it waits.
+    Args:
+        check: Refuses options that exclude each other, before anything is opened.
     """
 
-    def __init__(self, conversation: AsyncConversation, runner: asyncio.Runner) -> None:
-        """Use one loop for all turns: a model's connections belong to it."""
-        self._conversation = conversation
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(*, thread: str | None, db: str | None, as_json: bool, **options: Any) -> None:
+            if check is not None:
+                check(**options)
+            with existing_thread(db, thread, as_json=as_json) as opened:
+                command(opened, **options)
+
+        return run
+
+    return decorate
+
+
+class Speaker:
+    """A conversation that a person speaks in.
+
+    Each turn is a task on one event loop: Ctrl-C cancels a task where it waits, while a blocking
+    run ends only when its model has answered. A model's connections belong to that loop.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        twin: AsyncConversation,
+        runner: asyncio.Runner,
+        settings: Settings,
+    ) -> None:
+        """Speak through the twin, and read through the conversation."""
+        self.conversation = conversation
+        self._twin = twin
         self._runner = runner
+        self._language = settings.language
 
     def say(self, words: str, show: Show, turn_id: str | None = None) -> None:
-        """Have a message answered; the last event shown is the reply.
-
-        Args:
-            words: The message.
-            show: Is given every event.
-            turn_id: See `Conversation.say`.
+        """Have a message answered, and show every event; the last is the reply.
 
         Raises:
             UnsayError: As `Conversation.say`.
             KeyboardInterrupt: Ctrl-C was pressed; `resume` goes on from there.
         """
-        self._runner.run(self._streamed(words, show, turn_id))
+
+        async def stream() -> None:
+            async for event in self._twin.stream(words, turn_id=turn_id):
+                show(event)
+
+        self._runner.run(stream())
 
     def resume(self, decision: Any, show: Show) -> None:
-        """Go on with a turn that stopped, or as a person decided; shows the reply.
+        """Go on with a turn that stopped, or as a person decided; show the reply.
 
         Raises:
             UnsayError: As `Conversation.resume`.
-            KeyboardInterrupt: As `say`.
         """
-        reply = self._runner.run(self._conversation.resume(decision))
-        show(reply_event(reply))
+        show(reply_event(self._runner.run(self._twin.resume(decision))))
 
     def retry(self, show: Show) -> None:
-        """Have the last question answered anew; shows the reply.
+        """Ask the last question again; show the reply.
 
         Raises:
             UnsayError: As `Conversation.retry`.
-            KeyboardInterrupt: As `say`.
         """
-        show(reply_event(self._runner.run(self._conversation.retry())))
-
-    async def _streamed(self, words: str, show: Show, turn_id: str | None) -> None:
-        async for event in self._conversation.stream(words, turn_id=turn_id):
-            show(event)
-
-
-@contextmanager
-def turns_of(conversation: AsyncConversation) -> Generator[Turns, None, None]:
-    """The turns of a conversation, on a loop that lives as long as they are needed."""
-    with asyncio.Runner() as runner:
-        yield Turns(conversation, runner)
-
-
-def reply_event(reply: Reply) -> Event:
-    """A reply as the event that ends a turn."""
-    return Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speaker:
-    """A conversation that a person speaks in."""
-
-    conversation: Conversation
-    """For looking at it."""
-
-    turns: Turns
-    """For saying things in it."""
-
-    settings: Settings
-    """From all sources."""
+        show(reply_event(self._runner.run(self._twin.retry())))
 
     def due(self) -> Reply | None:
-        """The decision that a person must take before anything else; `None` when none is due."""
+        """Return the decision that a person must take first; `None` when none is due."""
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
         snapshot = self.conversation.graph.get_state(config)
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
-    def labels_for(self, words: str) -> Labels:
-        """The notes in the language that a message is answered in."""
-        chosen = self.settings.language
-        return labels(language_of(words) if chosen == "auto" else chosen)
-
-    def labels(self) -> Labels:
-        """The notes in the language of what was said last."""
-        chosen = self.settings.language
-        newest = newest_language(self.conversation.messages())
-        return labels(newest if chosen == "auto" else chosen)
+    def labels(self, words: str | None = None) -> Labels:
+        """Return the labels in the language of a message, or of what was said last."""
+        if self._language != "auto":
+            return Labels(self._language)
+        if words is not None:
+            return Labels(language_of(words))
+        return Labels(newest_language(self.conversation.messages()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
-    """The settings and the model, known before any file is opened."""
+    """The settings and the answering model, known before any file is opened."""
 
     settings: Settings
-    """From all sources, with the models that were named on the command line."""
-
     model: Runnable[Any, Any]
-    """Answers."""
 
     @classmethod
     def named(cls, *, model: str | None, judge_model: str | None) -> "Cast":
-        """The configured models, or those named.
+        """Return the configured models, or those named.
 
         Raises:
             ConfigurationError: A setting is impossible.
@@ -213,22 +210,33 @@ class Cast:
 
     @contextmanager
     def speaker(self, database: Database, thread: str | None) -> Generator[Speaker, None, None]:
-        """A thread of an open database, ready to be spoken in; `None` begins a new one."""
+        """Open a thread to speak in; `None` begins a new one."""
         conversation = Conversation.open(
             database, thread=thread, model=self.model, settings=self.settings
         )
         twin = AsyncConversation.open(
             database, thread=conversation.thread_id, model=self.model, settings=self.settings
         )
-        with turns_of(twin) as turns:
-            yield Speaker(conversation=conversation, turns=turns, settings=self.settings)
+        with asyncio.Runner() as runner:
+            yield Speaker(conversation, twin, runner, self.settings)
+
+
+def reply_event(reply: Reply) -> Event:
+    """Return a reply as the event that ends a turn."""
+    return Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """Return an event with the same four fields whatever its kind; `data` has a reply's own."""
+    data = dict(event.data) if event.reply is None else asdict(event.reply)
+    return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
 
 
 def readable(words: str) -> str:
-    """The same words, known to be text.
+    """Return the same words, known to be text.
 
     Raises:
-        InputError: They came from bytes that are no UTF-8.
+        InputError: They came from bytes that are not UTF-8.
     """
     try:
         words.encode()
@@ -237,12 +245,8 @@ def readable(words: str) -> str:
     return words
 
 
-EDIT = "edit:"
-"""Begins a decision that carries the answer itself."""
-
-
 def decision_of(words: str) -> dict[str, Any]:
-    """What to resume the conversation with.
+    """Return what to resume the conversation with.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}
@@ -252,7 +256,7 @@ def decision_of(words: str) -> dict[str, Any]:
     said = words.strip()
     if said in ("approve", "reject"):
         return {"decisions": [{"type": said}]}
-    if said.startswith(EDIT):
-        action = {"name": "deliver_answer", "args": {"answer": said.removeprefix(EDIT).strip()}}
+    if said.startswith("edit:"):
+        action = {"name": "deliver_answer", "args": {"answer": said.removeprefix("edit:").strip()}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}
     return {"decisions": [{"type": "respond", "message": said}]}

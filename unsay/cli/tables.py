@@ -1,38 +1,32 @@
 """Lists that come in pages, and the lines of their tables."""
 
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
-from unsay.cli.output import note, versioned
-from unsay.cli.terminal import columns
-from unsay.conversation.results import Event
+from unsay.cli.output import note
+from unsay.cli.terminal import columns, padded
 from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of
 from unsay.storage.pagination import MOST, Slice
 
 T = TypeVar("T")
 
-
 WIDE = 100
-"""From so many cells on a terminal has room for whole dates, and for two texts side by side."""
-
+"""Cells from which a terminal has room for whole dates, and for two texts side by side."""
 
 PIPED_CELLS = 60
-"""So much of a text ends a table's line where no terminal says how wide it is."""
-
+"""Cells of the text that ends a table's line where no terminal says how wide it is."""
 
 LEAST_CELLS = 16
-"""So much of a text ends a table's line on the narrowest terminal."""
-
+"""Cells of the text that ends a table's line on the narrowest terminal."""
 
 Read = Callable[[str | None, int], Slice[T]]
-"""Gives the page after a cursor, at most so many lines long."""
+"""Returns the page after a cursor, with at most this many lines."""
 
 
 def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T]:
-    """One page, or without a limit everything from the cursor on."""
+    """Return one page, or without a limit everything from the cursor on."""
     if limit is not None:
         return read(cursor, limit)
     page = read(cursor, MOST)
@@ -43,14 +37,16 @@ def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T
     return Slice(lines=tuple(lines), cursor=None)
 
 
-def tell_more(cursor: str | None) -> None:
-    """Say how to get the next page, where there is one."""
+def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
+    """Say how to get the next page where there is one, and that a list is empty."""
     if cursor is not None:
         note(f"there is more: --cursor {cursor}")
+    if not page:
+        note(empty)
 
 
 def moment(at: str) -> str:
-    """A stored time for people, UTC as it is stored; on a narrow terminal without year and seconds.
+    """Return a stored time for people, in UTC; on a narrow terminal without year and seconds.
 
     Args:
         at: ISO 8601.
@@ -60,12 +56,13 @@ def moment(at: str) -> str:
 
 
 def line(head: str, words: str) -> str:
-    """A table's line: what stands in columns, then as much of a text as fits."""
+    """Return a table's line: the columns, then as much of a text as fits."""
     room = columns() - cells_of(head) - 2 if sys.stdout.isatty() else PIPED_CELLS
     return f"{head}  {one_line(words, max(LEAST_CELLS, room))}".rstrip()
 
 
-def event_object(event: Event) -> dict[str, Any]:
-    """An event with the same four fields whatever its kind; a reply's own stand in `data`."""
-    data = dict(event.data) if event.reply is None else asdict(event.reply)
-    return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield each row with its cells as wide as the widest of their column."""
+    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(padded, row, widths))

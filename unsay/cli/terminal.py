@@ -22,7 +22,6 @@ NO_START = frozenset(
 )
 """What may not begin a line. Source: JIS X 4051, line start prohibition rule, abridged."""
 
-
 NO_END = frozenset("「『（［｛〈《【〔‘“([{")
 """What may not end a line. Source: JIS X 4051, line end prohibition rule."""
 
@@ -124,7 +123,6 @@ def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
 
 NOTE_INDENT = 2
 """Cells before a note."""
-
 
 UNBOUNDED = 1_000_000
 """Cells in a line that no terminal breaks."""
@@ -272,7 +270,6 @@ class Screen:
 
 GAP = " │ "
 """Between two columns."""
-
 
 _JOINERS = "\u200c\u200d"
 

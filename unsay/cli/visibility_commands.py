@@ -1,135 +1,99 @@
-"""`unsay pin`, `unpin`, `forget` and `forgotten`: what views hold on to and what they leave out."""
+"""`unsay pin`, `unpin`, `forget`, `forgotten` and `recall`: what contexts hold and leave out."""
 
 from collections.abc import Sequence
 
-import click
-
-from unsay.cli.output import print_json, versioned
-from unsay.cli.rollback_commands import language_in
-from unsay.cli.session import Found, existing_thread
-from unsay.conversation.conversation import Conversation
+from unsay.cli.output import usage_error
+from unsay.cli.session import Opened, on_thread
 from unsay.conversation.tree import forgotten_line
 from unsay.messages.content import preview, text_of
 from unsay.operations.recall_search import finds_text
-from unsay.prompts.catalog import texts
 from unsay.retrieval.excerpts import speaker
 from unsay.types import Forgotten, Pin
 
 
-def pin(
-    *, message_id: str | None, turn: int | None, thread: str | None, db: str | None, as_json: bool
-) -> None:
+def _check_pin(*, message_id: str | None, turn: int | None) -> None:
+    if message_id is not None and turn is not None:
+        raise usage_error("Give a message's ID or --turn, not both.")
+
+
+@on_thread(_check_pin)
+def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     """Pin a message or a turn, and say which."""
-    _check_one(message_id, turn)
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        before = conversation.pins()
-        pins = conversation.pin(message_id, turn=turn)
-        new = [each for each in pins if each not in before]
-        words = texts(language_in(conversation)).pinned
-        _tell(found, conversation, pins, new, words, as_json=as_json)
+    before = opened.conversation.pins()
+    pins = opened.conversation.pin(message_id, turn=turn)
+    new = [each for each in pins if each not in before]
+    opened.show(lambda: opened.texts.pinned.format(words=_words(opened, new)), pins=pins)
 
 
-def unpin(
-    *, message_id: str | None, turn: int | None, thread: str | None, db: str | None, as_json: bool
-) -> None:
+@on_thread(_check_pin)
+def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     """Take pins off, and say which."""
-    _check_one(message_id, turn)
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        before = conversation.pins()
-        pins = conversation.unpin(message_id, turn=turn)
-        names = {each["message_id"] for each in pins}
-        off = [each for each in before if each["message_id"] not in names]
-        words = texts(language_in(conversation)).unpinned
-        _tell(found, conversation, pins, off, words, as_json=as_json)
+    before = opened.conversation.pins()
+    pins = opened.conversation.unpin(message_id, turn=turn)
+    names = {each["message_id"] for each in pins}
+    off = [each for each in before if each["message_id"] not in names]
+    opened.show(lambda: opened.texts.unpinned.format(words=_words(opened, off)), pins=pins)
 
 
+def _words(opened: Opened, pins: Sequence[Pin]) -> str:
+    """Return the first words of the pinned messages."""
+    names = {each["message_id"] for each in pins}
+    said = (text_of(each) for each in opened.conversation.messages() if each.id in names)
+    return preview(next((each for each in said if each.strip()), ""), 40)
+
+
+def _check_forget(
+    *, what: str | None, turn: str | None, results_below: float | None, **_others: str | None
+) -> None:
+    if sum(each is not None for each in (what, turn, results_below)) != 1:
+        raise usage_error("Give WHAT, --turn or --results-below, one of them.")
+
+
+@on_thread(_check_forget)
 def forget(
+    opened: Opened,
     *,
     what: str | None,
     through: str | None,
     turn: str | None,
     results_below: float | None,
     reason: str,
-    thread: str | None,
-    db: str | None,
-    as_json: bool,
 ) -> None:
     """Forget what is named, and say what that is."""
-    if sum(each is not None for each in (what, turn, results_below)) != 1:
-        context = click.get_current_context()
-        raise click.UsageError("Give WHAT, --turn or --results-below, one of them.", context)
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        if results_below is None:
-            made = [conversation.forget(what, through, turns=turn, reason=reason)]
-        else:
-            entry = conversation.forget_tool_results(results_below, reason=reason)
-            made = [] if entry is None else [entry]
-        _list(found, conversation, made, as_json=as_json)
+    conversation = opened.conversation
+    if results_below is None:
+        entry: Forgotten | None = conversation.forget(what, through, turns=turn, reason=reason)
+    else:
+        entry = conversation.forget_tool_results(results_below, reason=reason)
+    _show_forgotten(opened, [entry] if entry else [])
 
 
-def forgotten(*, thread: str | None, db: str | None, as_json: bool) -> None:
+@on_thread()
+def forgotten(opened: Opened) -> None:
     """Print what is forgotten, oldest first."""
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        _list(found, conversation, conversation.forgotten(), as_json=as_json)
+    _show_forgotten(opened, opened.conversation.forgotten())
 
 
-def _check_one(message_id: str | None, turn: int | None) -> None:
-    if message_id is not None and turn is not None:
-        context = click.get_current_context()
-        raise click.UsageError("Give a message's ID or --turn, not both.", context)
+def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
+    opened.show(
+        lambda: "\n".join(map(forgotten_line, entries)) or opened.texts.no_forgotten,
+        forgotten=entries,
+    )
 
 
-def _tell(
-    found: Found,
-    conversation: Conversation,
-    pins: Sequence[Pin],
-    changed: Sequence[Pin],
-    words: str,
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        print_json(versioned(thread_id=found.thread_id, pins=pins))
-        return
-    names = {each["message_id"] for each in changed}
-    said = [text_of(each) for each in conversation.messages() if each.id in names]
-    first = next((each for each in said if each.strip()), "")
-    click.echo(words.format(words=preview(first, 40)))
-
-
-def _list(
-    found: Found, conversation: Conversation, entries: Sequence[Forgotten], *, as_json: bool
-) -> None:
-    if as_json:
-        print_json(versioned(thread_id=found.thread_id, forgotten=entries))
-        return
-    for each in entries:
-        click.echo(forgotten_line(each))
-    if not entries:
-        click.echo(texts(language_in(conversation)).no_forgotten)
-
-
-def recall(*, words: str, thread: str | None, db: str | None, as_json: bool) -> None:
-    """Print what was found; the next answer's model is shown it."""
-    with existing_thread(db, thread) as found:
-        conversation = found.open()
-        finds = conversation.recall(words)
-        if as_json:
-            rows = [
-                {
-                    "message_id": each.message.id,
-                    "turn": each.turn,
-                    "speaker": speaker(each.message),
-                    "text": text_of(each.message),
-                    "why": each.reason.why,
-                    "words": list(each.reason.words),
-                }
-                for each in finds
-            ]
-            print_json(versioned(thread_id=found.thread_id, recalled=rows))
-            return
-        click.echo(finds_text(finds, words, texts(language_in(conversation))))
+@on_thread()
+def recall(opened: Opened, *, words: str) -> None:
+    """Print the matches; the next answer's model is shown them."""
+    finds = opened.conversation.recall(words)
+    rows = [
+        {
+            "message_id": each.message.id,
+            "turn": each.turn,
+            "speaker": speaker(each.message),
+            "text": text_of(each.message),
+            "why": each.reason.why,
+            "words": list(each.reason.words),
+        }
+        for each in finds
+    ]
+    opened.show(lambda: finds_text(finds, words, opened.texts), recalled=rows)
