@@ -9,12 +9,12 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from unsay.context.plan import TokenCounter
 from unsay.effects import Steps
 from unsay.errors import UnsayError
-from unsay.operations.recall_source import Recollected, keep_vectors, left_out, recollect, words_for
+from unsay.operations.recall_source import Recollected, keep_vectors, recollect, words_for
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.selection import Bars, Recalled, Recollection, recall
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
-from unsay.state import State, offloaded_of
+from unsay.state import State
 
 VECTORS = 2_000
 """So many of the newest messages that a view leaves out are compared by their meaning."""
@@ -139,16 +139,16 @@ def looked_up(
     """
     texts = scope.texts(state["messages"])
     hidden = set(forgotten)
-    if offloaded_of(state) is None and not left_out(state, hidden.union(shown)):
+    said = yield from recollect(state, scope, shown=hidden.union(shown), wholly=by_hand)
+    if not said.messages and said.head is None:
         return Recalled()
-    said = yield from recollect(state, scope, wholly=by_hand)
     hidden |= said.forgotten(state.get("forgotten", []))
     wanted = [each for each in state.get("asked_for", []) if each not in hidden.union(shown)]
 
     def cost(messages: Sequence[AnyMessage]) -> int:
         return count([quoting(messages, texts)]) if messages else 0
 
-    asked = yield from _asked_for(state, scope, wanted, said.messages, budget_tokens, cost)
+    asked = yield from _asked_for(said, scope, wanted, budget_tokens, cost)
     found = Recalled()
     if question.strip():
         hidden |= {message.id or "" for message in asked}
@@ -174,25 +174,24 @@ def _bars(scope: Scope, *, by_hand: bool) -> Bars:
 
 
 def _asked_for(
-    state: State,
+    said: Recollected,
     scope: Scope,
     wanted: Sequence[str],
-    said: Sequence[AnyMessage],
     budget: int,
     cost: TokenCounter,
 ) -> Steps[list[AnyMessage]]:
     """The messages that a person asked for, the first of them first, as far as they fit."""
     if not wanted:
         return []
-    known = {message.id or "": message for message in said}
+    known = {message.id or "": message for message in said.messages}
     missing = [name for name in wanted if name not in known]
-    deep = yield from words_for(state, scope, missing)
+    deep = yield from words_for(said.head, scope, missing)
     known.update({message.id or "": message for message in deep})
     taken: list[AnyMessage] = []
     for name in wanted:
         if name in known and cost([*taken, known[name]]) <= budget:
             taken.append(known[name])
-    places = {message.id: place for place, message in enumerate((*deep, *said))}
+    places = {message.id: place for place, message in enumerate((*deep, *said.messages))}
     return sorted(taken, key=lambda message: places[message.id])
 
 

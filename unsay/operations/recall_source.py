@@ -18,7 +18,7 @@ from unsay.retrieval.terms import TEXT_LIMIT
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.storage.segments import older_part, read_back, read_page
-from unsay.types import Forgotten, Segment
+from unsay.types import Forgotten, Offloaded, Segment
 
 FRESH = 1_600
 """About so many messages one turn reads and indexes, eight full pages; the turns after it go on.
@@ -57,6 +57,9 @@ class Recollected:
     turns: int
     """How many answered turns come before them."""
 
+    head: Offloaded | None
+    """The newest offloaded segment; `None` where the state holds the whole transcript."""
+
     def forgotten(self, forgotten: Sequence[Forgotten]) -> set[str]:
         """Ids of the sealed messages that a person wants left out."""
         found: set[str] = set()
@@ -78,35 +81,41 @@ class Recollected:
         return found
 
 
-def recollect(state: State, scope: Scope, *, wholly: bool = False) -> Steps[Recollected]:
+def recollect(
+    state: State, scope: Scope, *, shown: Collection[str] = (), wholly: bool = False
+) -> Steps[Recollected]:
     """Read the spoken messages of a transcript; what was read before is not read again.
 
-    With `wholly` all of them are read, however long that takes.
+    Nothing is read where `shown` has the ids of all messages that there are. With `wholly` all of them
+    are read, however long that takes.
     """
-    known = _memory(scope)
-    leaves = yield from _leaves(state, scope, known.leaves, wholly=wholly)
+    known, head, live = _memory(scope), offloaded_of(state), _live(state)
+    if head is None and all(message.id in shown for message in live):
+        return Recollected(messages=(), memory=known, leaves=(), turns=0, head=None)
+    leaves = yield from _leaves(head, scope, known.leaves, wholly=wholly)
     said = [message for leaf in reversed(leaves.values()) for message in leaf.messages]
-    live = left_out(state, ())
     said += live
     memory = _grown(known, leaves, said, live, unread=None if wholly else FRESH)
     _keep(scope, memory)
     first = len(said) - len(memory.index)
-    end = list(leaves.values())[-1].before if leaves else offloaded_of(state)
+    end = list(leaves.values())[-1].before if leaves else head
     return Recollected(
         messages=tuple(said[first:]),
         memory=memory,
         leaves=tuple(reversed(leaves.values())),
         turns=sum(map(is_answer, said[:first])) + (end["turns"] if end else 0),
+        head=head,
     )
 
 
-def words_for(state: State, scope: Scope, wanted: Collection[str]) -> Steps[list[AnyMessage]]:
+def words_for(
+    head: Offloaded | None, scope: Scope, wanted: Collection[str]
+) -> Steps[list[AnyMessage]]:
     """Offloaded messages by their ids, wherever they lie; those that are nowhere are left out.
 
     Raises:
         DatabaseCorruptError: A page is missing or was changed.
     """
-    head = offloaded_of(state)
     if not wanted or head is None or scope.address is None:
         return []
     pages = yield from read_back(*scope.address, head, wanted)
@@ -157,12 +166,11 @@ def turn_numbers(state: State, scope: Scope) -> Steps[dict[str, int]]:
     return (yield from recollect(state, scope, wholly=True)).numbers()
 
 
-def left_out(state: State, shown: Collection[str | None]) -> list[AnyMessage]:
-    """What was spoken and the state holds, but for the pending question and what is shown."""
+def _live(state: State) -> list[AnyMessage]:
+    """What was spoken and the state holds, without the pending question."""
     turn = state.get("turn")
     pending = turn["pending"] if turn and not turn["done"] else ()
-    hidden = {*shown, *pending}
-    return [m for m in _told(state["messages"]) if m.id not in hidden and m.type != "system"]
+    return [m for m in _told(state["messages"]) if m.id not in pending and m.type != "system"]
 
 
 def _memory(scope: Scope) -> Memory:
@@ -182,11 +190,11 @@ def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
 
 
 def _leaves(
-    state: State, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
+    head: Offloaded | None, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
 ) -> Steps[dict[str, Leaf]]:
     """The pages of a record, the newest first, as many as may be read."""
     found: dict[str, Leaf] = {}
-    head, messages, fresh, read = offloaded_of(state), 0, 0, 0
+    messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:
         name = head["page_id"]
         leaf = known.get(name)
