@@ -51,13 +51,7 @@ EventType = Literal[
 ForgottenKind = Literal["message", "span", "topic", "tool_results"]
 RunStatus = Literal["pending", "running", "completed", "failed", "canceled", "paused"]
 RunPhase = Literal[
-    "prompted",
-    "planning",
-    "executing_tools",
-    "synthesizing",
-    "completed",
-    "failed",
-    "canceled",
+    "prompted", "planning", "executing_tools", "synthesizing", "completed", "failed", "canceled"
 ]
 Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
@@ -152,7 +146,7 @@ class TopicDetector(Protocol):
 
 
 class Checkpoint(TypedDict):
-    """A good point on the record; `sealed` where its message is in the part that is sealed."""
+    """A good point in the transcript; `sealed` if its message is offloaded."""
 
     id: str
     name: str | None
@@ -166,17 +160,17 @@ class Checkpoint(TypedDict):
 
 
 class Segment(TypedDict):
-    """A stretch of the record that belongs to one topic, up to the next segment's start."""
+    """A part of the transcript on one topic, up to the start of the next segment."""
 
     topic_id: str
     start: str
 
 
 class Topic(TypedDict):
-    """A topic of the thread, with its fold's summary once it was left.
+    """A topic of the thread, with its summary once it was left.
 
-    `sealed` tells of those of its messages that the state let go of; `pages` are the newest that
-    hold them, as long as the talk can return to their words.
+    `sealed` describes its offloaded messages; `pages` are the newest pages that hold them, as long
+    as the conversation can return to them.
     """
 
     id: str
@@ -188,10 +182,10 @@ class Topic(TypedDict):
 
 
 class Offloaded(TypedDict):
-    """The oldest part of a record, which the state let go of: it lies in the store, in pages.
+    """The oldest part of the transcript, moved from the state to pages in the store.
 
-    `last` is its last message, behind which the rest of the record begins; `messages` and `turns`
-    say how many it has, `instructions` what its system messages say.
+    `last` is its last message; `messages` and `turns` count what it has; `instructions` are the
+    texts of its system messages.
     """
 
     page_id: str
@@ -202,7 +196,7 @@ class Offloaded(TypedDict):
 
 
 class Cut(TypedDict):
-    """What a rollback took off the record, whole, so that it can be put back."""
+    """What a rollback removed from the transcript, whole, so that it can be restored."""
 
     id: str
     kind: CutKind
@@ -217,7 +211,7 @@ class Cut(TypedDict):
 
 
 class CutRef(TypedDict):
-    """A cut as the state names it; `body` only where no store keeps it."""
+    """A reference to a cut in the state; `body` only if no store keeps the cut."""
 
     id: str
     kind: CutKind
@@ -229,27 +223,21 @@ class CutRef(TypedDict):
 
 
 class Unfolded(TypedDict):
-    """A topic whose words views show although the talk is elsewhere.
-
-    It counts while the stretch under way is the one that began at `at`.
-    """
+    """An earlier topic that is included in the context while the segment from `at` is current."""
 
     topic_id: str
     at: str
 
 
 class Pin(TypedDict):
-    """A message that no view leaves out; `page` holds it where it is sealed."""
+    """A message that is always included in the context; `page` holds it if it is offloaded."""
 
     message_id: str
     page: NotRequired[str]
 
 
 class Forgotten(TypedDict):
-    """What a person wants views to leave out, until it is restored.
-
-    `topic_id` means all that was said on a topic, in place of single messages.
-    """
+    """Messages, or the whole topic `topic_id`, that are left out of the context until restored."""
 
     id: str
     kind: ForgottenKind
@@ -260,11 +248,11 @@ class Forgotten(TypedDict):
 
 
 class Operation(TypedDict):
-    """One step that can be undone: what stands after `base` replaced the cuts.
+    """One step that can be undone: the messages after `base` replaced the cuts.
 
-    `ids`, of an `insert`, are all that it brought: the rest after the base stays. `topic`, of an
-    `unfold`, is the topic whose words views show again; its base is no place, nor that of a
-    `forget`, which put `forgotten` in the place of `remembered` and took the pins `unpinned` off.
+    An `insert` brought only `ids`; other messages after the base stay. An `unfold` includes `topic`
+    in the context again, and a `forget` replaced `remembered` by `forgotten` and removed the pins
+    `unpinned`; neither has a base in the transcript.
     """
 
     kind: OperationKind
@@ -278,15 +266,15 @@ class Operation(TypedDict):
 
 
 class Undone(Operation):
-    """A step that was undone: the cuts hold what it had made. `at` is where the talk then ended."""
+    """A step that was undone; the cuts hold its result, and the transcript then ended at `at`."""
 
     at: str | None
 
 
 class Owed(TypedDict):
-    """A tool's call that left the record, or returned to it, and of which a person is to be told.
+    """A tool call that left the transcript or returned to it, still to be reported to a person.
 
-    `key` is its entry in the journal of compensations; `body` that entry where no store keeps it.
+    `key` names its entry in the log of compensations; `body` is the entry if no store keeps it.
     """
 
     key: str
@@ -306,7 +294,7 @@ class Note(TypedDict):
 
 
 class Rejection(TypedDict):
-    """A draft that was taken back, and why."""
+    """A rejected draft, and why it was rejected."""
 
     messages: list[Any]
     score: float | None
@@ -315,7 +303,7 @@ class Rejection(TypedDict):
 
 
 class Turn(TypedDict):
-    """The turn under way or, when done, the last one."""
+    """The current turn or, when done, the last one."""
 
     number: int
     run_id: str
@@ -335,7 +323,7 @@ class Turn(TypedDict):
 
 
 class Event(TypedDict):
-    """One thing that happened, as the ledger keeps it for good."""
+    """An entry of the event log."""
 
     id: str
     type: EventType
