@@ -1,9 +1,9 @@
-"""Whether a message gives an instruction that holds from then on, in English and Japanese.
+"""Whether a message gives a lasting instruction, in English and Japanese.
 
-A sentence counts that asks something of the assistant for good: it says so ("from now on",
-「今後は」), forbids ("never", 「禁止」), or asks to remember. A question never counts, nor what stands
-between quotation marks or in code, nor what is asked for this once. Missing one costs a
-checkpoint; a checkpoint too many costs a good one, so in doubt a sentence does not count.
+A sentence counts if it asks something of the assistant for good: it says so ("from now on",
+「今後は」), forbids ("never", 「禁止」), or asks to remember. Questions, quotations, code and requests
+for this once never count. Missing an instruction costs a checkpoint; a checkpoint too many costs a
+good one, so in doubt a sentence does not count.
 """
 
 import re
@@ -94,7 +94,7 @@ _JAPANESE = tuple(
 
 
 def is_lasting(text: str) -> bool:
-    """Whether a user's message states an instruction or a decision that holds from then on.
+    """Whether a user's message gives a lasting instruction or decision.
 
     >>> is_lasting("Please always answer in French."), is_lasting("今後は敬語を使ってください。")
     (True, True)
@@ -107,7 +107,6 @@ def is_lasting(text: str) -> bool:
 
 
 def _holds(sentence: str) -> bool:
-    """Whether one sentence, in lower case and without quotations, is such an instruction."""
     if "?" in sentence or re.search(r"(?:か|かな|かしら|の)[。 ]*$", sentence):
         return False
     english = not _THIS_ONCE.search(sentence) and any(p.search(sentence) for p in _ENGLISH)

@@ -142,11 +142,9 @@ def _text_of(content: object) -> str:
         return content
     texts = []
     for block in content if isinstance(content, list | tuple) else ():
-        is_text = isinstance(block, Mapping) and block.get("type", "text") in (
-            "text",
-            "output_text",
-        )
-        text = block.get("text", "") if is_text else block
+        text = block
+        if isinstance(block, Mapping) and block.get("type", "text") in ("text", "output_text"):
+            text = block.get("text")
         if isinstance(text, str) and text:
             texts.append(text)
     return "\n".join(texts)
@@ -236,28 +234,30 @@ def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object
         level = [value for one in level for value in one.values() if isinstance(value, Mapping)]
 
 
-def _key_rank(key: object) -> int:
+def _key_rank(key: object) -> int | None:
     name = str(key).strip().lower()
     if name in _EXACT_KEYS:
         return 0
     if not any(word in name for word in _EXACT_KEYS):
-        return 9
+        return None
     return 1 if any(word in name for word in _OVERALL_KEYS) else 2
 
 
 def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
-    """The score under the plainest key of the outermost level that has one."""
+    """The score under the plainest key of the outermost level that has one; of equals the last."""
     for level in _levels(mapping):
-        ranked = [(_key_rank(key), value) for key, value in level.items()]
-        ranked = [(r, value) for r, value in ranked if r < 9 and not isinstance(value, Mapping)]
-        if ranked:
-            best = min(rank for rank, _ in ranked)
-            return _number_of([value for rank, value in ranked if rank == best][-1])
+        by_rank = {
+            rank: value
+            for key, value in level.items()
+            if (rank := _key_rank(key)) is not None and not isinstance(value, Mapping)
+        }
+        if by_rank:
+            return _number_of(by_rank[min(by_rank)])
     return None
 
 
 def _has_score(mapping: Mapping[object, object]) -> bool:
-    return any(_key_rank(key) < 9 for level in _levels(mapping) for key in level)
+    return any(_key_rank(key) is not None for level in _levels(mapping) for key in level)
 
 
 def _extract_objects(text: str) -> tuple[str, list[_Found]]:
