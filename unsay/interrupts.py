@@ -23,13 +23,10 @@ T = TypeVar("T")
 ACTION = "deliver_answer"
 """Name of the action that a person decides about."""
 
-
 SPENDING = "exceed_budget"
 """Name of the action by which a call goes over a budget."""
 
-
 Kind = Literal["approve", "edit", "reject", "respond"]
-
 
 _KINDS: dict[str, Kind] = {
     "approve": "approve",

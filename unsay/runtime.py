@@ -67,14 +67,11 @@ class Journal:
 Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
 
-
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: an agent of ours inside is started by it."""
 
-
 ASIDE = "unsay:aside"
 """Tag of calls beside the answer: judges, summaries, titles."""
-
 
 QUIET = "nostream"
 """Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""

@@ -51,14 +51,7 @@ def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMess
     id changes nothing), anything else is appended. Messages without an id get
     one that depends only on where and what they are, so that replaying the
     same writes in other batches gives the same record:
-    `merge(merge(r, xs), ys) == merge(r, xs + ys)`.
-
-    Args:
-        record: Messages with ids, oldest first.
-        writes: Each a message-like value or a list of them.
-
-    Returns:
-        A new list; neither argument is changed.
+    `merge(merge(r, xs), ys) == merge(r, xs + ys)`. Neither argument is changed.
     """
     places: dict[str, BaseMessage] = {m.id or "": m for m in _messages(record, {})}
     for write in writes:
@@ -90,10 +83,7 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
 
 
 def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
-    """An id from the message's place and content, free on this record.
-
-    The place is told by the message before: how many there are says nothing where part is sealed.
-    """
+    # The place is named by the message before: a count would change when messages are offloaded.
     before = next(reversed(places), "")
     for position in range(len(places) + 1):
         seed = f"{before}\x00{position}\x00{message.type}\x00{message.content!r}"

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from unsay.messages.annotations import DOCUMENT, is_question, notice, with_mark
-from unsay.operations.pending import Entry, Injected, read_entry, unjudged, unjudged_documents
+from unsay.operations.pending import (
+    Injected,
+    PendingInput,
+    read_entry,
+    unjudged,
+    unjudged_documents,
+)
 from unsay.types import Turn
 
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
@@ -81,7 +87,9 @@ def test_the_pending_question_is_found(shape: str, question: int | None, start: 
     messages = record(shape)
 
     asked = None if question is None else messages[question]
-    assert Entry(question=asked, start=start, interrupted=range(0)) == read_entry(messages, None)
+    assert PendingInput(question=asked, start=start, interrupted=range(0)) == read_entry(
+        messages, None
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The graph: five nodes, their edges, and what they work with."""
+"""The graph: five nodes, their edges, and their services."""
 
 import asyncio
 import warnings
@@ -38,15 +38,11 @@ CHANNEL = "messages"
 
 
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
-    """Whether a saver keeps the writes from which a record is rebuilt.
+    """Whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    It is tried on a scratch thread, which is deleted again: a saver that
-    forgets old writes would lose messages in silence.
-
-    Args:
-        saver: Any checkpointer. One that is bound to an event loop would block
-            on it and cannot be tried from here; it is trusted if it stores
-            writes at all.
+    It is tried on a scratch thread, which is deleted again: one that forgets old writes would lose
+    messages in silence. One that is bound to an event loop would block on it and cannot be tried
+    from here; it is trusted if it stores writes at all.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -87,7 +83,6 @@ def _forget(saver: BaseCheckpointSaver[Any], thread_id: str) -> None:
 
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
-
 
 NODES: dict[str, Node] = {
     "evaluate_quality": evaluate_quality,
@@ -182,7 +177,7 @@ def make_services(
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
-    """What a graph's nodes work with; arguments as for `build_graph`.
+    """Make the services of a graph's nodes; arguments as for `build_graph`.
 
     Raises:
         ConfigurationError: A setting is impossible.
@@ -215,14 +210,7 @@ def compile_graph(
     checkpointer: BaseCheckpointSaver[Any] | None,
     store: BaseStore | None,
 ) -> Graph:
-    """The nodes and edges over one set of services.
-
-    Args:
-        services: What the nodes work with.
-        deltas: Whether the record is stored as deltas or whole.
-        checkpointer: See `build_graph`.
-        store: See `build_graph`.
-    """
+    """Compile the nodes and edges; `deltas` says whether the transcript is stored as deltas."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
     for name, node in NODES.items():
@@ -239,9 +227,9 @@ def compile_graph(
 
 
 class Lifted(Runnable[State, Update]):
-    """A node in the two forms that LangGraph calls, with its books kept.
+    """A node in the two forms that LangGraph calls, with its run tracked.
 
-    LangGraph announces the node to whoever traces; a `RunnableLambda` would do so once more.
+    A `RunnableLambda` would announce the node to tracers a second time, after LangGraph.
     """
 
     def __init__(self, name: str, node: Node, services: Services) -> None:

@@ -1,4 +1,4 @@
-"""create_checkpoint: mark the good points that the turn has earned, and settle what it owes."""
+"""create_checkpoint: save the good points of a turn, and take back what it must not leave behind."""
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
@@ -9,9 +9,9 @@ from unsay.state import State, Update
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
-    """Add the checkpoints that are due to the thread's own, bounded.
+    """Add the checkpoints that are due.
 
-    What the drafts did that the turn ended without is taken back here: by now they are off for good.
+    Effects of drafts that were not delivered are taken back here: no rollback needs them any more.
     """
     yield from finish(state, scope)
     settled = Update(owed=[]) if state.get("owed") else Update()

@@ -1,4 +1,4 @@
-"""detect_topic_change: same subject, a new one, or back to an earlier one."""
+"""detect_topic_change: the same topic, a new one, or back to an earlier one."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from unsay.effects import Steps
 from unsay.history.branch import Line
 from unsay.judging.topic_detector import label_of
 from unsay.messages.content import text_of
-from unsay.operations.compact import fold
+from unsay.operations.compact import compact
 from unsay.operations.rollback import line_of, note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
 SEGMENTS = 48
-"""How many stretches a thread tells apart; the oldest run together past that."""
+"""Most segments of a thread; beyond that the oldest are merged."""
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Place the pending question among the topics, and fold what was left."""
+    """Find the topic of the pending question, and compact the topics that were left."""
     turn, move = state["turn"], state.get("move")
     if turn["done"] or state.get("notice") or (move and move["kind"] != "context"):
         return Update()
@@ -35,7 +35,7 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _kept(line: Line, base: str | None, pending: Sequence[str]) -> Line:
-    """The line as it will be once the rollback that is due has been made."""
+    """The transcript as it will be after the rollback that is due."""
     stays = {m.id for m in line.messages[: line.index_of(base) + 1]} | set(pending)
     return Line(
         messages=tuple(m for m in line.messages if m.id in stays),
@@ -49,7 +49,7 @@ def _shift(
 ) -> TopicShift | None:
     """The detector's finding; `None` for a conversation's first question.
 
-    It is told nothing of what is forgotten: what comes after a forgotten topic is a new one.
+    It does not see what is forgotten: what follows a forgotten topic is a new one.
     """
     if not line.segments:
         return None
@@ -73,7 +73,7 @@ def _shift(
 def _change(
     state: State, scope: Scope, line: Line, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
-    """Start a segment, of a new topic or of the one that the talk returns to."""
+    """Start a segment of a new topic, or of the one that the conversation returns to."""
     turn = state["turn"]
     topics = list(state.get("topics", []))
     topic_id = shift.topic_id if shift and shift.kind == "back" else None
@@ -86,7 +86,7 @@ def _change(
     before = [*state["messages"][: line_of(state).index_of(turn["pending"][0])]]
     segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
     shown = Line(messages=line.messages, segments=(*line.segments, start))
-    topics = yield from fold(shown, topics, scope, state.get("forgotten", []))
+    topics = yield from compact(shown, topics, scope, state.get("forgotten", []))
     labels = {each["id"]: each["label"] for each in topics}
     label = labels.get(topic_id, label_of(question))
     kind = shift.kind if shift else "new"

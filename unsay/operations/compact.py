@@ -1,4 +1,4 @@
-"""Folds: the summaries by which views tell of what they leave out."""
+"""Compaction: summaries of topics, which contexts show in place of their messages."""
 
 from collections.abc import Sequence
 
@@ -17,46 +17,44 @@ from unsay.runtime import Scope
 from unsay.types import Forgotten, Topic
 
 SUMMARY_CHARS = 1_500
-"""Longest summary of one topic that a view carries, in characters."""
-
+"""Longest summary of one topic, in characters."""
 
 LOCAL_CHARS = 400
-"""Longest summary that is made without a model: a list of questions tells less for its length, and
-the state carries it in every turn."""
-
+"""Longest summary that is made without a model: a list of questions says less for its length, and it
+is part of the state in every turn."""
 
 MATERIAL_CHARS = 24_000
-"""How much of a topic a summarizer is shown, its newest part."""
+"""How many characters of a topic a summarizer reads, the newest."""
 
 
-def fold(
+def compact(
     line: Line, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
-    """Summarize each topic that is not under way and has grown since its last summary.
+    """Summarize each topic but the current one that has grown since its last summary.
 
-    What is forgotten is told to nobody.
+    What is forgotten is left out.
     """
     current = current_topic_id(line.segments)
     grouped = by_topic(line.messages, line.segments)
-    folded: list[Topic] = []
+    compacted: list[Topic] = []
     for topic in topics:
         said = grouped.get(topic["id"], [])
         if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
-            folded.append(topic)
+            compacted.append(topic)
             continue
         told = told_of(said, line, forgotten, scope)
         earlier = topic.get("sealed")
         summary = (yield from summary_of(told, scope, earlier=earlier)) if told else None
-        folded.append({**topic, "summary": summary, "summarized_through": said[-1].id})
-        log_fold(scope, folded[-1])
+        compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
+        log_fold(scope, compacted[-1])
         scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
-    return folded
+    return compacted
 
 
 def told_of(
     said: list[AnyMessage], line: Line, forgotten: Sequence[Forgotten], scope: Scope
 ) -> list[AnyMessage]:
-    """Those of a line's messages of which a summary may tell, forgotten results as cleared."""
+    """The messages that a summary may cover: without forgotten ones, forgotten results as cleared."""
     if not forgotten:
         return said
     texts = scope.texts(list(line.messages))
@@ -70,10 +68,7 @@ def summary_of(
 ) -> Steps[str]:
     """A summary by the summarizer, or the local one where there is none or it fails.
 
-    Args:
-        messages: Of one topic.
-        scope: Of the step.
-        earlier: What tells of the topic's messages before these; it is told again.
+    It covers the messages of one topic, and the earlier summary of those before them.
     """
     texts = scope.texts(messages)
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)

@@ -18,7 +18,7 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.forget import Cause, named_by
-from unsay.operations.pending import Entry, check_message, read_entry
+from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall_search import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, turns_left
@@ -59,7 +59,7 @@ class _Order:
 
 
 def read_orders(
-    state: State, scope: Scope, turn: Turn, entry: Entry, command: Command | None
+    state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
     """Carry out what a person wants; an order that cannot be carried out becomes a notice."""
     texts = scope.texts(state["messages"])

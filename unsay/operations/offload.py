@@ -31,14 +31,11 @@ from unsay.types import Checkpoint, Segment, Topic, Unfolded
 PAGES = 8
 """Most segments that one turn writes: a long transcript that enters at once takes several turns."""
 
-
 TOPIC_PAGES = 2
 """How many of a topic's newest segments are loaded when the topic returns."""
 
-
 PAGE_MESSAGES = 200
 """Most messages of a segment, unless a single turn has more."""
-
 
 LONGEST = 2
 """Past this many windows the current topic is offloaded as well, and only its summary is shown."""

@@ -25,31 +25,30 @@ from unsay.types import Operation, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """The unanswered end of a record."""
+class PendingInput:
+    """The unanswered end of a transcript."""
 
     question: AnyMessage | None
-    """The newest message of the user that nothing answers; `None` when there is none."""
+    """The user's newest message; `None` where all are answered."""
 
     start: int
-    """Index where the pending messages begin; the record's length without a question."""
+    """Index of the first pending message; the transcript's length without a question."""
 
     interrupted: range
-    """Indices of an earlier question whose turn never ended; empty when there is none."""
+    """Indices of an earlier question whose turn never ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """An answer that entered the record without a verdict."""
+    """An answer that entered the transcript without a verdict."""
 
     index: int
-    """Where the answer stands."""
 
     start: int
-    """Where its exchange begins: at its question if it has one, else at itself."""
+    """Index at which its exchange begins: at its question if it has one, else at itself."""
 
 
-def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> Entry:
+def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
     """Find the pending question, and the one that an interruption left behind.
 
     Args:
@@ -67,8 +66,8 @@ def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> Entry:
             question = question or messages[index]
     old_end = _end_of_interrupted(messages, turn, start)
     if question is None or old_end is None:
-        return Entry(question=question, start=start, interrupted=range(0))
-    return Entry(question=question, start=old_end, interrupted=range(start, old_end))
+        return PendingInput(question=question, start=start, interrupted=range(0))
+    return PendingInput(question=question, start=old_end, interrupted=range(start, old_end))
 
 
 def _end_of_interrupted(
@@ -87,7 +86,7 @@ def _end_of_interrupted(
     return next(i for i in range(after, len(messages)) if messages[i].type == "human")
 
 
-def open_turn(state: State, entry: Entry, run_id: str) -> Turn:
+def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
     """The turn that answers the pending messages."""
     messages = state["messages"]
     return Turn(
@@ -109,7 +108,9 @@ def open_turn(state: State, entry: Entry, run_id: str) -> Turn:
     )
 
 
-def repair_interrupted(state: State, scope: Scope, entry: Entry, *, undone: bool) -> Steps[Update]:
+def repair_interrupted(
+    state: State, scope: Scope, entry: PendingInput, *, undone: bool
+) -> Steps[Update]:
     """Remove the question of a turn that never ended; its rollbacks become steps to undo.
 
     Args:
@@ -159,15 +160,7 @@ def check_message(message: AnyMessage, limit: int) -> None:
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
-    """Answers before an index that have no verdict, back to the newest that has one.
-
-    Args:
-        messages: The record.
-        end: Index of the first pending message.
-
-    Returns:
-        Oldest first.
-    """
+    """Answers before an index that have no verdict, back to the newest that has one, oldest first."""
     found: list[Injected] = []
     for index in range(end - 1, -1, -1):
         message = messages[index]
@@ -182,17 +175,12 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
     for index in range(answer - 1, -1, -1):
         if is_question(messages[index]):
-            return _with_documents(messages, index)
+            while index > 0 and is_document(messages[index - 1]):
+                index -= 1  # noqa: PLW2901 - its documents belong to the exchange
+            return index
         if is_answer(messages[index]) or is_notice(messages[index]):
             break
     return answer
-
-
-def _with_documents(messages: Sequence[AnyMessage], question: int) -> int:
-    """Index of the first of the documents that stand right before a question."""
-    while question > 0 and is_document(messages[question - 1]):
-        question -= 1
-    return question
 
 
 def unjudged_documents(

@@ -26,16 +26,13 @@ FRESH = 1_600
 Source: own measurement, 0.1 s.
 """
 
-
 PAGES = 64
 """Most pages that one turn reads, however small they are."""
-
 
 REACH = 2_000
 """How many of the newest messages a turn searches, rounded up to whole segments, so that its cost stays
 flat; a search by order reads older ones too. Source: own measurement, about 12 ms at 2,000 and 20 at
 10,000."""
-
 
 SMALL = 200
 """A field of a content block that is longer is an image's or a file's data."""

@@ -111,10 +111,8 @@ def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
 PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
 """On what tokens are spent, as `Spent` has it."""
 
-
 ROUND_FROM = 9.95
 """Percent from which on a share is shown without a digit behind the point: two are enough."""
-
 
 SEPARATOR = " · "
 """Between the parts of a line."""
