@@ -14,9 +14,9 @@ from unsay.history.compensations import Compensation
 from unsay.history.token_usage import tokens_of
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
+from unsay.operations.checkpoint_rules import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import due
-from unsay.operations.dispatch import checkpoint_by_order, step_places
 from unsay.operations.pending import read_entry
 from unsay.operations.recall_search import Find, ids_of, recalled_by_order
 from unsay.operations.record_events import log_checkpoints
@@ -29,6 +29,7 @@ from unsay.operations.rollback import (
     line_of,
     place_name,
     redo_last,
+    step_places,
     turns_left,
     undo_last,
 )

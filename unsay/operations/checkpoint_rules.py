@@ -18,12 +18,15 @@ from collections.abc import Iterator, Sequence
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.effects import Steps
-from unsay.history.checkpoints import make_checkpoint
+from unsay.errors import UnknownCheckpointError
+from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.history.runs import find_run
 from unsay.judging.instructions import is_lasting
+from unsay.messages.annotations import is_answer, mark_of, spoken
 from unsay.messages.content import text_of
+from unsay.operations.rollback import turns_left
 from unsay.runtime import Scope
-from unsay.state import State
+from unsay.state import State, offloaded_of
 from unsay.types import Checkpoint, CheckpointReason, Verdict
 
 
@@ -109,3 +112,31 @@ def _checkpoint(
         reason=reason,
         created_at=scope.now(),
     )
+
+
+def checkpoint_by_order(
+    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
+) -> Checkpoint:
+    """Make a checkpoint at the newest answer by a person's order.
+
+    Raises:
+        InvalidNameError: The name cannot be used.
+        CheckpointExistsError: Another checkpoint has it.
+        UnknownCheckpointError: Nothing has been answered.
+    """
+    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while said and not is_answer(said[-1]):
+        said.pop()
+    if not said:
+        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
+    mark = make_checkpoint(
+        message_id=said[-1].id or "",
+        turn=turns_left(said, offloaded_of(state)),
+        score=mark_of(said[-1]).get("score"),
+        topic=state.get("current_topic", ""),
+        reason="order",
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
+    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
+    return mark

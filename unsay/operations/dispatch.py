@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from unsay.effects import Steps
-from unsay.errors import UnknownCheckpointError, UnsayError
-from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
-from unsay.messages.annotations import is_answer, mark_of, spoken
+from unsay.errors import UnsayError
 from unsay.operations import visibility
+from unsay.operations.checkpoint_rules import checkpoint_by_order
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import (
     TIMELINE_TURNS,
@@ -17,17 +16,17 @@ from unsay.operations.commands import (
     questions_text,
     timeline_text,
 )
-from unsay.operations.forget import Cause, named_by
+from unsay.operations.forget import Cause
 from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall_search import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
-from unsay.operations.rollback import last_operation, last_undone, line_of, turns_left
+from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
 from unsay.operations.targets import landing_of_order, landing_of_person, landing_places
 from unsay.operations.usage_report import totals_at_hand, totals_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, Move, State, Update, offloaded_of
-from unsay.types import Checkpoint, Operation, Turn
+from unsay.types import Checkpoint, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,10 +201,7 @@ OBEYED = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
 
 
 def places_of(state: State, command: Command | None) -> tuple[set[str | None], int]:
-    """The messages that a person's order may lead to, and how many turns it is about.
-
-    An order that leads nowhere has none: `read_orders` says why.
-    """
+    """Return what must be loaded before an order is read: messages, and a number of turns."""
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":
         return step_places(state.get("operations", [])), 0
@@ -222,40 +218,3 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
     if command is None:
         return landing_places(line_of(state), state.get("rollback_checkpoint_id"), number=False)
     return set(), 0
-
-
-def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Where the newest step stands, or what it is about, unless it has neither."""
-    if not steps or "topic" in steps[-1]:
-        return set()
-    if steps[-1]["kind"] == "forget":
-        return set(named_by(steps[-1]))
-    return {steps[-1]["base"]}
-
-
-def checkpoint_by_order(
-    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
-) -> Checkpoint:
-    """A checkpoint at the newest answer.
-
-    Raises:
-        InvalidNameError: The name cannot be used.
-        CheckpointExistsError: Another checkpoint has it.
-        UnknownCheckpointError: Nothing has been answered.
-    """
-    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
-    while said and not is_answer(said[-1]):
-        said.pop()
-    if not said:
-        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    mark = make_checkpoint(
-        message_id=said[-1].id or "",
-        turn=turns_left(said, offloaded_of(state)),
-        score=mark_of(said[-1]).get("score"),
-        topic=state.get("current_topic", ""),
-        reason="order",
-        created_at=scope.now(),
-        name=None if name is None else check_name(name),
-    )
-    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
-    return mark

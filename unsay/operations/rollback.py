@@ -24,7 +24,7 @@ from unsay.history.checkpoints import by_age
 from unsay.history.turns import answers_in, put_places
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.forget import apply
+from unsay.operations.forget import apply, named_by
 from unsay.operations.record_events import log_fold, log_move, log_unfold
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -74,6 +74,15 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
     if not operations:
         raise NothingToUndoError("There is no step left to undo in this conversation")
     return operations[-1]
+
+
+def step_places(steps: Sequence[Operation]) -> set[str | None]:
+    """Return the messages that must be loaded before the newest step is undone or redone."""
+    if not steps or "topic" in steps[-1]:
+        return set()
+    if steps[-1]["kind"] == "forget":
+        return set(named_by(steps[-1]))
+    return {steps[-1]["base"]}
 
 
 def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list[CutRef]]:
