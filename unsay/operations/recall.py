@@ -1,4 +1,4 @@
-"""Recall in a turn: what a view leaves out is looked through for what bears on the question."""
+"""Recall: earlier messages that are relevant to a question are added to its context."""
 
 from array import array
 from collections.abc import Collection, Sequence
@@ -17,18 +17,18 @@ from unsay.runtime import Scope
 from unsay.state import State
 
 VECTORS = 2_000
-"""So many of the newest messages that a view leaves out are compared by their meaning."""
+"""How many of the newest messages that a context leaves out are compared by meaning."""
 
 
 SPARE = 32
-"""An estimate is this part too high, so that what is taken by it rarely has to be counted twice."""
+"""An estimate is 1/32 too high, so that its messages rarely have to be counted twice."""
 
 
 _OPENING = "opening"
 
 
 FRESH_VECTORS = 512
-"""Of so many new ones a turn asks for the meaning at most; the turns after it ask on."""
+"""How many new messages a turn embeds at most; later turns embed the rest."""
 
 
 BAR = 0.5
@@ -38,7 +38,7 @@ alone. Source: own measurement: kept 0.65 of the evidence as without, with two t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What is looked for, where, and within which bounds."""
+    """One search: the question, the messages, and the limits."""
 
     question: str
     said: Recollected
@@ -49,7 +49,7 @@ class _Look:
     cost: TokenCounter
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
-        """What quoting some messages costs, as known from quoting each, and a little more."""
+        """Estimate what quoting messages costs from the cost of quoting each."""
         known, opening = self.said.memory.costs, self._opening
         for message in messages:
             if message.id not in known:
@@ -59,7 +59,6 @@ class _Look:
 
     @property
     def _opening(self) -> int:
-        """What quotes cost that quote nothing."""
         known = self.said.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")
@@ -121,21 +120,24 @@ def looked_up(
     forgotten: Collection[str] = (),
     by_hand: bool = False,
 ) -> Steps[Recalled]:
-    """What bears on some words, of all that is not shown; see `recalled`.
+    """Search the messages that a context leaves out.
 
     Args:
         state: As it is.
-        scope: Of the run or the order.
-        shown: Ids of messages that are not looked for.
-        question: The words.
-        budget_tokens: What quoting them may cost.
+        scope: Of the run or the verb.
+        shown: Ids of messages that the context includes.
+        question: What to search for.
+        budget_tokens: What quoting the matches may cost.
         count: Of the chat model.
-        forgotten: Ids of messages that a person wants left out.
-        by_hand: Whether somebody asked for it: all of the record is then read, however long
-            that takes, and what has little in common with the words is found as well.
+        forgotten: Ids of messages that must not be found.
+        by_hand: Whether a person asked for it: then the whole transcript is searched, however long
+            that takes, and weak matches are found as well.
+
+    Returns:
+        In the transcript's order; offloaded messages come without their images and files.
 
     Raises:
-        StorageError: The record cannot be read.
+        StorageError: The transcript cannot be read.
     """
     texts = scope.texts(state["messages"])
     hidden = set(forgotten)
@@ -166,7 +168,6 @@ def looked_up(
 
 
 def _bars(scope: Scope, *, by_hand: bool) -> Bars:
-    """What a message must have: less where somebody asks for it."""
     settings = scope.settings
     if by_hand:
         return Bars(floor=settings.recall_floor)
@@ -180,7 +181,7 @@ def _asked_for(
     budget: int,
     cost: TokenCounter,
 ) -> Steps[list[AnyMessage]]:
-    """The messages that a person asked for, the first of them first, as far as they fit."""
+    """The messages that a person asked for, as far as they fit."""
     if not wanted:
         return []
     known = {message.id or "": message for message in said.messages}
@@ -196,7 +197,7 @@ def _asked_for(
 
 
 def _bearing(look: _Look, scope: Scope) -> Steps[Recalled]:
-    """The messages that bear on a question, by their words and, where it can be, their meaning."""
+    """The messages that match a question by words and, with embeddings, by meaning."""
     vectors = yield from _vectors(look, scope)
     try:
         return recall(
@@ -221,7 +222,7 @@ def _bearing(look: _Look, scope: Scope) -> Steps[Recalled]:
 
 
 def _vectors(look: _Look, scope: Scope) -> Steps[Vectors | None]:
-    """Where the question and the newest of the messages lie; `None` goes by words alone."""
+    """Embeddings of the question and the newest messages; `None` searches by words alone."""
     embeddings = scope.services.embeddings
     if embeddings is None:
         return None
@@ -248,7 +249,6 @@ def _vectors(look: _Look, scope: Scope) -> Steps[Vectors | None]:
 def _joined(
     asked: Sequence[AnyMessage], found: Recalled, said: Recollected, cost: TokenCounter
 ) -> Recalled:
-    """Both, in the record's order."""
     if not asked:
         return found
     places = {message.id: place for place, message in enumerate(said.messages)}

@@ -1,4 +1,4 @@
-"""Recall by order: what was said that bears on some words, for a person and for the next view."""
+"""Recall by order: search earlier messages, for a person and for the next context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from unsay.state import State
 from unsay.tokens.counter import TokenCounter, uncalibrated
 
 MOST_FOUND = 20
-"""So many messages an order finds at most, the best."""
+"""How many messages an order finds at most, the best."""
 
 
 QUOTED_CHARS = 200
-"""How much of each a person is shown."""
+"""How many characters of each message a person is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,7 @@ class Find:
 
 
 def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
-    """What was said that bears on some words, in the record's order; the ledger is told of it.
-
-    Args:
-        state: As it is, the order perhaps pending.
-        scope: Of the run or the order.
-        words: To look for.
+    """Search the whole transcript; matches come in its order, and the event log records them.
 
     Raises:
         InputError: There are no words.
@@ -78,7 +73,7 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
 
 
 def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
-    """The ids of what was found, the best first."""
+    """Return the ids of the matches, the best first."""
     return tuple(each.message.id or "" for each in _best_first(finds))
 
 
@@ -87,7 +82,7 @@ def _best_first(finds: Sequence[Find]) -> list[Find]:
 
 
 def finds_text(finds: Sequence[Find], words: str, texts: Texts) -> str:
-    """What was found, as a person reads it."""
+    """Return the matches as text for a person."""
     if not finds:
         return texts.recalled_none.format(words=preview(words))
     lines = [
@@ -103,5 +98,5 @@ def finds_text(finds: Sequence[Find], words: str, texts: Texts) -> str:
 
 
 def why_text(reason: Recollection, texts: Texts) -> str:
-    """Why a message was recalled, in words."""
+    """Return in words why a message was recalled."""
     return texts.recall_reasons[reason.why].format(words=", ".join(reason.words))
