@@ -28,6 +28,19 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(unsay)
 
 
+@pytest.mark.parametrize("package", ["messages", "events"])
+def test_a_package_gives_its_public_names(package: str) -> None:
+    """The names are what they say, even where every module of the package is loaded."""
+    home = import_module(f"unsay.{package}")
+    for file in Path(home.__path__[0]).glob("[a-z]*.py"):
+        import_module(f"unsay.{package}.{file.stem}")
+
+    assert home.__all__ == [getattr(home, name).__name__ for name in home.__all__]
+    assert home.__all__ == dir(home)
+    with pytest.raises(AttributeError, match="nothing_here"):
+        home.nothing_here  # noqa: B018 - the access is what is tested
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """The front door does not hide a misspelling."""
     with pytest.raises(AttributeError, match="nothing_here"):
