@@ -1,8 +1,6 @@
 """The event log: what happened in a thread, as a chain of pages in the store."""
 
 import hashlib
-import json
-from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
@@ -15,7 +13,7 @@ from unsay.events.event_types import body_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, Page
 from unsay.storage.pages import make_page as link
-from unsay.storage.pagination import has_labels
+from unsay.storage.pagination import decode_cursor, encode_cursor, has_labels
 from unsay.types import Event, EventType
 
 
@@ -180,17 +178,13 @@ def select(
     page = wanted[:limit]
     return EventPage(
         events=tuple(events[index] for index in page),
-        cursor=_cursor(page[-1], events[page[-1]]) if len(wanted) > limit else None,
+        cursor=encode_cursor(page[-1], events[page[-1]]["id"]) if len(wanted) > limit else None,
     )
-
-
-def _cursor(index: int, event: Event) -> str:
-    return urlsafe_b64encode(json.dumps([index, event["id"]]).encode()).decode("ascii")
 
 
 def _after(events: Sequence[Event], cursor: str) -> int:
     try:
-        index, name = json.loads(b64decode(cursor, altchars=b"-_", validate=True))
+        index, name = decode_cursor(cursor)
         if index >= 0 and events[index]["id"] == name:
             return int(index) + 1
     except (TypeError, ValueError, LookupError):

@@ -59,7 +59,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The pages of one thread and one kind."""
+    """The pages of one kind in one thread; `name` and `hint` are for error messages."""
 
     store: BaseStore
     place: tuple[str, ...]
@@ -181,8 +181,8 @@ class Chain:
     def damaged(self, page_id: str | None) -> StorageError:
         """The error for a page that is not what was written."""
         return self.error(
-            f"Page {page_id!r} of {self.name} is missing, was changed or stands in another's "
-            f"place: {BACKUP}{self.hint}"
+            f"Page {page_id!r} of {self.name} is missing, changed or out of place: "
+            f"{BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:

@@ -66,11 +66,11 @@ class Window:
         )
         ordered = sorted(rest, key=lambda each: each[0], reverse=newest_first)
         page = ordered[: self.limit]
-        more = len(ordered) > self.limit
-        return Slice(
-            lines=tuple(line for _, line in page),
-            cursor=_cursor(self.kind, page[-1][0]) if more else None,
-        )
+        cursor = None
+        if len(ordered) > self.limit:
+            moment, *ids = page[-1][0]
+            cursor = encode_cursor(self.kind, moment.isoformat(), *ids)
+        return Slice(lines=tuple(line for _, line in page), cursor=cursor)
 
 
 def window(
@@ -209,14 +209,24 @@ def _bound(name: str, text: str | None) -> datetime | None:
     return moment
 
 
-def _cursor(kind: str, place: _Place) -> str:
-    plain = json.dumps([kind, place[0].isoformat(), *place[1:]])
-    return urlsafe_b64encode(plain.encode("ascii")).decode("ascii")
+def encode_cursor(*parts: Any) -> str:
+    """A cursor that holds plain JSON values."""
+    return urlsafe_b64encode(json.dumps(parts).encode("ascii")).decode("ascii")
+
+
+def decode_cursor(cursor: str) -> Any:
+    """The values that a cursor holds.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is no cursor.
+    """
+    return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
 
 
 def _place_in(kind: str, cursor: str) -> _Place:
     try:
-        own, at, *ids = json.loads(b64decode(cursor, altchars=b"-_", validate=True))
+        own, at, *ids = decode_cursor(cursor)
         first, second = map(_text, ids)
         if own == kind:
             return moment_of(at), first, second

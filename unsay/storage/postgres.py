@@ -243,7 +243,13 @@ class PostgresDatabase(Database):
 
     def erase(self, thread_id: str) -> Purged:
         """Delete a thread's rows, all in one transaction."""
-        return self.server.write([thread_id], lambda: _erase(self.server, thread_id))
+
+        def work() -> Purged:
+            with self.server.pool.connection() as connection, connection.transaction():
+                self.server.check(connection)
+                return erase(connection, thread_id)
+
+        return self.server.write([thread_id], work)
 
     def scrub(self) -> None:
         """Free the space of deleted rows.
@@ -256,16 +262,20 @@ class PostgresDatabase(Database):
         Source:
             PostgreSQL, VACUUM; own measurement of the files.
         """
-        self.server.reach(lambda: _vacuum(self.server.pool))
+
+        def work() -> None:
+            with self.server.pool.connection() as connection:
+                connection.execute(VACUUM)
+
+        self.server.reach(work)
 
 
-def open_postgres(url: str, *, connections: int = CONNECTIONS) -> PostgresDatabase:
+def open_postgres(url: str) -> PostgresDatabase:
     """Open a Postgres database; its tables are made if they are not there.
 
     Args:
         url: `postgresql://user:password@host:port/name`, as libpq reads it. Between here and
             the server no pooler may share connections by transaction.
-        connections: Most connections to hold, 1 or more.
 
     Raises:
         ConfigurationError: The URL cannot be read.
@@ -280,7 +290,7 @@ def open_postgres(url: str, *, connections: int = CONNECTIONS) -> PostgresDataba
     pool: ConnectionPool[Connection] = ConnectionPool(
         url,
         min_size=1,
-        max_size=connections,
+        max_size=CONNECTIONS,
         timeout=WAIT_SECONDS,
         kwargs=OPTIONS,
         configure=_configure,
@@ -345,14 +355,3 @@ def _configure(connection: Connection) -> None:
 
 def _thread(config: Any) -> list[str]:
     return [config["configurable"]["thread_id"]]
-
-
-def _erase(server: Server, thread_id: str) -> Purged:
-    with server.pool.connection() as connection, connection.transaction():
-        server.check(connection)
-        return erase(connection, thread_id)
-
-
-def _vacuum(pool: ConnectionPool[Connection]) -> None:
-    with pool.connection() as connection:
-        connection.execute(VACUUM)
