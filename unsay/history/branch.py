@@ -26,7 +26,7 @@ class Line:
     """Id of the last message that is sealed; `None` where the record is whole."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
-    """Each stands at a message of the record, also of its sealed part."""
+    """Each at a message of the transcript, also of its offloaded part."""
 
     segments: tuple[Segment, ...] = ()
     """Each starts at a message of the record."""
@@ -119,7 +119,7 @@ def put_back(
 ) -> Change:
     """Replace everything after a message by what earlier cuts took from there.
 
-    A message that stands on what stays is not put back a second time.
+    A message that is still there is not put back a second time.
 
     Args:
         line: As it is.
@@ -233,20 +233,11 @@ def _topics_after(
     topics = []
     for topic in line.topics:
         found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
-        of_known = found["summarized_through"] in known
-        topics.append(_with_summary(topic, found) if of_known else _without_summary(topic))
+        summary, through = found["summary"], found["summarized_through"]
+        if through not in known:  # the summary may tell of messages that were taken back
+            summary = through = None
+        topics.append(Topic(**{**topic, "summary": summary, "summarized_through": through}))
     return tuple(topics)
-
-
-def _with_summary(topic: Topic, other: Topic) -> Topic:
-    """A topic with another's summary; what of it is sealed stays as it is."""
-    through = other["summarized_through"]
-    return {**topic, "summary": other["summary"], "summarized_through": through}
-
-
-def _without_summary(topic: Topic) -> Topic:
-    """A topic whose summary may tell of messages that were taken back."""
-    return {**topic, "summary": None, "summarized_through": None}
 
 
 CUT_REFS = 20

@@ -31,7 +31,7 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """A checkpoint whose id follows from the message it stands at.
+    """A checkpoint whose id follows from its message.
 
     Args:
         message_id: The last message that is still part of the good state.
@@ -174,7 +174,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
 ) -> list[Checkpoint]:
-    """Checkpoints that stand at or before a place on the record, the newest first.
+    """Checkpoints at or before a place in the transcript, the newest first.
 
     Args:
         checkpoints: All of the thread's.

@@ -1,8 +1,9 @@
 """The journal of compensations: what was taken back in the world, once, through crashes.
 
 One item a call, in the store, written before anything runs: `pending`, then `running`, then `done`,
-`failed` or `skipped`. A call whose answer is still under way is `made`: its turn may never end. What a crash leaves `running` may have run: nobody knows, so it is told to
-whoever asks and not run again, unless its tool says that this does no harm.
+`failed` or `skipped`. A call whose answer is still under way is `made`: its turn may never
+end. What a crash leaves `running` may have run or not, so it is reported and not run again, unless
+its tool says that this does no harm.
 """
 
 from collections.abc import Mapping, Sequence

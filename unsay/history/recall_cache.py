@@ -1,6 +1,6 @@
 """What the process remembers of threads, so that recall reads nothing twice.
 
-It follows from what is stored: whoever starts anew reads it again, and what is remembered of a
+It follows from what is stored: another process reads it again, and what is remembered of a
 record serves only where the record still says so.
 """
 
@@ -52,7 +52,7 @@ class Memory:
 
 
 class Memories:
-    """What is remembered of the threads of all stores; no thread is told of another's."""
+    """What is remembered of the threads of all stores; no thread sees another's."""
 
     def __init__(self, most: int = THREADS) -> None:
         self._most, self._lock = most, Lock()
@@ -62,7 +62,7 @@ class Memories:
         """What is remembered of a thread, empty for one that is new.
 
         Args:
-            owner: The store that the thread lies in; without one, what serves the thread.
+            owner: The store that holds the thread; without one, the object that serves the thread.
             thread_id: In it.
         """
         key = (id(owner), thread_id)

@@ -1,4 +1,4 @@
-"""A run as a value: what it is, and which states it may pass through."""
+"""A run as a value, and the states that it may pass through."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "failed": ("failed",),
     "canceled": ("canceled",),
 }
-"""The phases that fit a status; the first stands where none is named. Source: Goa-AI."""
+"""The phases that fit a status; the first is the default. Source: Goa-AI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Suspension:
     """The caller's; the same one may be handed in again with the same body."""
 
     body: Any
-    """JSON: what whoever lets the run go on needs to know."""
+    """JSON for the caller that lets the run go on."""
 
     at: str
 

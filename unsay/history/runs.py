@@ -93,7 +93,7 @@ def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]
     """A run, `None` where there is none.
 
     Raises:
-        DatabaseCorruptError: Something lies in its place that is no run.
+        DatabaseCorruptError: What is stored under its id is no run.
     """
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     if item is None:
@@ -112,7 +112,7 @@ def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
 
     Raises:
         UnknownRunError: There is no such run.
-        DatabaseCorruptError: Something lies in its place that is no run.
+        DatabaseCorruptError: What is stored under its id is no run.
     """
     found = yield from find_run(store, thread_id, run_id)
     if found is None:
@@ -139,7 +139,7 @@ def list_runs(
     """Runs, the one opened first first.
 
     Their order never changes, so pages fit together while others write: what was there when the
-    first page was read comes once, and what is opened later stands at the end.
+    first page was read comes once, and what is opened later comes at the end.
 
     Each page is one reading of the thread's runs, or of all runs without a thread: some 20
     microseconds for each that is there. One status, a phase and a parent are looked for by the

@@ -82,7 +82,7 @@ def get_entry(store: BaseStore, thread_id: str) -> Call:
 
 
 def put_entry(store: BaseStore, thread_id: str, value: Mapping[str, Any]) -> Call:
-    """A call that lists a thread, or lists it anew."""
+    """A call that lists a thread, or replaces its line."""
     return put_item(store, THREADS, thread_id, value)
 
 
@@ -181,7 +181,7 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadEntry]:
     """Write some fields of a session's line, read afresh; the others stay as they are.
 
-    The caller holds the thread's lock: between the reading and the writing stands no other.
+    The caller holds the thread's lock: no other writer comes between the reading and the writing.
     """
     item = yield get_entry(store, thread_id)
     new = ThreadEntry(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
@@ -226,7 +226,7 @@ def search_sessions(
     """Sessions of a store, the one begun last first.
 
     Their order never changes, so pages fit together while others write: what was there when the
-    first page was read comes once, and what begins later stands before the first page.
+    first page was read comes once, and what begins later comes before the first page.
 
     Args:
         store: Where they are.

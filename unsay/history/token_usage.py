@@ -52,7 +52,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a conversation cost; each message counts once, wherever it stands now."""
+    """What a conversation cost; each message counts once, wherever it is now."""
 
     live: Tokens
     abandoned: Tokens
@@ -78,7 +78,7 @@ class Spent:
 def tokens_of(
     messages: Iterable[BaseMessage], prices: PriceTable | None = None, model: str | None = None
 ) -> Tokens:
-    """What some messages cost; one that stands there twice counts once.
+    """What some messages cost; one that is there twice counts once.
 
     A message that was picked from elsewhere was paid for there.
 

@@ -1,6 +1,6 @@
 """Where a turn went, found by its id once its words are no longer in the state.
 
-A turn's id is the id of its user message. While that message stands in the state nothing is kept
+A turn's id is the id of its user message. While that message is in the state nothing is kept
 here. Before it leaves, its place is written: so what is found here is a place to look, and the
 state, which is looked at first, is what counts.
 """
@@ -20,7 +20,7 @@ BUCKETS = 64
 at 10,000 turns that left the state an item is 8 KB long."""
 
 DIGEST_CHARS = 20
-"""How much of a turn id's digest stands for it; what is found is compared with the id itself."""
+"""Length of the digest of a turn id; what is found is compared with the id itself."""
 
 
 def turns_namespace(thread_id: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
     Args:
         store: Any LangGraph store.
         thread_id: Whose turns.
-        places: By turn id: the id of a cut, or of the message that the turn asks anew.
+        places: By turn id: the id of a cut, or of the message that the turn asks again.
     """
     found: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():

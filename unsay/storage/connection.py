@@ -87,7 +87,7 @@ def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "")
 
 
 def take_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back what a failed statement stands in, and note in its error how long was waited."""
+    """Roll back the transaction of a failed statement, and note in its error how long it waited."""
     vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
     if connection.in_transaction:
         with suppress(sqlite3.Error):

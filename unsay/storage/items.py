@@ -293,7 +293,7 @@ def thaw(text: str) -> Any:
 
 
 def bytes_of(text: str) -> bytes:
-    """The bytes that were frozen, for whoever checks them.
+    """The bytes that were frozen.
 
     Raises:
         ValueError: They are not what was frozen.

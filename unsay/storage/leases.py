@@ -1,6 +1,6 @@
 """One writer per thread among processes: a lease on it.
 
-A lease is a row of the file, and its token a number that no other row ever had. Whoever has
+A lease is a row of the file, and its token a number that no other row ever had. The owner of
 the lowest token of a thread writes; the others wait behind it. A holder's row is renewed by a
 thread of its own for as long as the turn lasts, however slow its model is. It is over when its
 owner says so, has died, or did not renew it in time: then the next in the queue takes it away.
@@ -272,7 +272,7 @@ class FileLeases(Leases):
         """Join the queue, or look how far it has moved.
 
         Returns:
-            Who stands before, in words; empty when the lease is ours.
+            Where the holder is, in words; empty when the lease is ours.
         """
         thread = _digest(lease.thread_id)
         with self._mutex:

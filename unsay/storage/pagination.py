@@ -15,13 +15,13 @@ from unsay.errors import InputError
 T = TypeVar("T")
 
 PAGE = 20_000
-"""Items read from a store at once; fewer than that are seen as they stand at one moment."""
+"""Items read from a store at once; fewer than that are read at one moment."""
 
 MOST = 1_000
 """Longest page that a caller may ask for."""
 
 _Place = tuple[datetime, str, str]
-"""Where a line stands in a list: when it began, and two ids that settle ties."""
+"""The position of a line in a list: when it began, and two ids that settle ties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

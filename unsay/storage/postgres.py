@@ -74,7 +74,7 @@ class Server:
     pool: ConnectionPool[Connection]
     leases: PostgresLeases
     due: threading.local = field(default_factory=threading.local)
-    """What the write that is under way in this thread has to show."""
+    """The proofs of leases that the write in this thread needs."""
 
     def reach(self, work: Callable[[], T]) -> T:
         """What some work gives, done once more if its connection had been lost.
@@ -196,7 +196,7 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """The first row; a connection that was lost is made anew.
+        """The first row; a connection that was lost is made again.
 
         Raises:
             StorageError: The server cannot be reached, or refuses.

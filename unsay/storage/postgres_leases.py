@@ -2,7 +2,7 @@
 
 A lease is an advisory lock of one connection that does nothing else. It ends with that
 connection: when its process does, when the server stops, or when the network has been gone for
-as long as a lease lasts. Whoever lost it is refused at its next write. A process that was
+as long as a lease lasts. An owner that lost it is refused at its next write. A process that was
 stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
 """
 
@@ -37,7 +37,7 @@ GUARD: LiteralString = (
     " AND objsubid = 1 AND classid = %s AND objid = %s"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-"""Divides by zero, which ends the transaction it stands in, unless a lease is still held.
+"""Divides by zero, which ends its transaction, unless a lease is still held.
 
 Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low half the object.
 """

@@ -131,7 +131,7 @@ def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
 
 
 ESCAPE = "\ufdd0"
-"""Stands before the four digits of what cannot be stored; no character of any language.
+"""Precedes the four digits of what cannot be stored; no character of any language.
 
 Source: Unicode 16, chapter 23.7, noncharacters.
 """
@@ -206,7 +206,7 @@ def is_broken(code: str) -> bool:
 
 
 def unreadable(path: str) -> ConfigurationError:
-    """What is wrong with a URL that libpq cannot read; it is not quoted, for its password."""
+    """The error for a URL that libpq cannot read; it is not quoted, since it may hold a password."""
     return ConfigurationError(
         f"{path!r} is no URL of a Postgres database: check its parameters, and write a "
         "password's % as %25"

@@ -18,7 +18,7 @@ CHECKED = "+c"
 """Marks the type of a value that has a checksum of its own; a compressed one has zlib's."""
 
 MARK = "#"
-"""Stands in the type of a write before the mark of its channel."""
+"""Separates the type of a write from the mark of its channel."""
 
 
 @dataclass(frozen=True, slots=True)

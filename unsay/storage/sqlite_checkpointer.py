@@ -157,7 +157,7 @@ class FileSaver(OffLoop, SqliteSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store a step's writes; each bears a mark of the channel and the place it is for."""
+        """Store a step's writes, each with a mark of its channel and its task."""
         marked = [(channel, Marked(value, _mark(channel, task_path))) for channel, value in writes]
         super().put_writes(config, marked, task_id, task_path)
 
