@@ -44,7 +44,11 @@ def write_places(places: Collection[int]) -> str:
     ranges = write_ranges(places)
     if len(ranges) <= READABLE_CHARS:
         return ranges
-    return min(ranges, _bits(places), key=len)
+    first = min(places)
+    number = sum(1 << (place - first) for place in set(places))
+    data = zlib.compress(number.to_bytes((number.bit_length() + 7) // 8, "little"), 9, -15)
+    bits = f"{first}:{urlsafe_b64encode(data).decode('ascii').rstrip('=')}"
+    return min(ranges, bits, key=len)
 
 
 def write_ranges(places: Collection[int]) -> str:
@@ -53,9 +57,13 @@ def write_ranges(places: Collection[int]) -> str:
     >>> write_ranges({7, 9, 8, 1})
     '1,7-9'
     """
-    return ",".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in _runs(places)
-    )
+    rows: list[list[int]] = []
+    for place in sorted(places):
+        if rows and place <= rows[-1][1] + 1:
+            rows[-1][1] = place
+        else:
+            rows.append([place, place])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in rows)
 
 
 def read_places(text: str) -> tuple[int, ...]:
@@ -76,26 +84,6 @@ def read_places(text: str) -> tuple[int, ...]:
     if sum(map(len, rows)) > MOST:
         raise InputError(f"{text!r} names more places than {MOST}, which no record has")
     return tuple(place for row in rows for place in row)
-
-
-def _runs(places: Collection[int]) -> Iterator[tuple[int, int]]:
-    first = last = None
-    for place in sorted(places):
-        if first is None or last is None:
-            first = place
-        elif place > last + 1:
-            yield first, last
-            first = place
-        last = place
-    if first is not None and last is not None:
-        yield first, last
-
-
-def _bits(places: Collection[int]) -> str:
-    first = min(places)
-    number = sum(1 << (place - first) for place in set(places))
-    data = zlib.compress(number.to_bytes((number.bit_length() + 7) // 8, "little"), 9, -15)
-    return f"{first}:{urlsafe_b64encode(data).decode('ascii').rstrip('=')}"
 
 
 def _of_bits(first: int, data: str) -> tuple[int, ...]:
@@ -307,11 +295,8 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
     """How a message of the view reached the provider; one that was joined to another did."""
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON
-    if went is not None or (planned.type != "tool" and _has_content(planned)):
+    calls = isinstance(planned, AIMessage) and planned.tool_calls
+    full = calls or text_of(planned).strip() or has_other_content(planned)
+    if went is not None or (planned.type != "tool" and full):
         return shortened(planned) or "sent"
     return "unsendable"
-
-
-def _has_content(message: AnyMessage) -> bool:
-    calls = isinstance(message, AIMessage) and bool(message.tool_calls)
-    return calls or bool(text_of(message).strip()) or has_other_content(message)

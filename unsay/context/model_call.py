@@ -81,8 +81,10 @@ def read_manifest(
             places=places,
             message_ids=tuple(record[place - 1].id or "" for place in places) if fits else (),
         )
-        for name, places in sorted(named.items(), key=_order)
+        # By the first message that a rule names; those that come on top are last.
+        for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1]))
     ]
+    used = message.usage_metadata if isinstance(message, AIMessage) else None
     return CallView(
         message_id=message.id,
         attempt=manifest["attempt"],
@@ -94,14 +96,5 @@ def read_manifest(
         unplaced=manifest.get("unplaced", 0),
         parts=manifest["parts"],
         window=manifest["window"],
-        usage=_usage(message),
+        usage=usage_of(used) if used else None,
     )
-
-
-def _order(named: tuple[str, tuple[int, ...]]) -> tuple[bool, tuple[int, ...]]:
-    return named[0] in BESIDE, named[1]
-
-
-def _usage(message: AnyMessage) -> Usage | None:
-    used = message.usage_metadata if isinstance(message, AIMessage) else None
-    return usage_of(used) if used else None

@@ -231,9 +231,8 @@ class ByTurns:
 
     def _summed(self, now: Situation, said: Sequence[AnyMessage]) -> Steps[Plan]:
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
-        return (
-            yield from fold_summarized(now, said[: self._kept_from(now, said)], how, why=TURNS_WHY)
-        )
+        older = said[: self._kept_from(now, said)]
+        return (yield from fold_summarized(now, older, how, why=TURNS_WHY))
 
     def _kept_from(self, now: Situation, said: Sequence[AnyMessage]) -> int:
         """Where the turns begin that stay; the newest one always does."""

@@ -93,18 +93,14 @@ def memories(
             topic_id=topic_id,
             texts=(
                 *([sealed[topic_id][:TEXT_CHARS]] if topic_id in sealed else []),
-                *_newest_texts(grouped.get(topic_id, [])),
+                *(
+                    text[:TEXT_CHARS]
+                    for message in grouped.get(topic_id, [])[-MEMORY_TEXTS:]
+                    if message.type in ("human", "ai") and (text := text_of(message)).strip()
+                ),
             ),
         )
         for topic_id in list(dict.fromkeys(named))[:MEMORY_TOPICS]
-    ]
-
-
-def _newest_texts(messages: Sequence[AnyMessage]) -> list[str]:
-    return [
-        text[:TEXT_CHARS]
-        for message in messages[-MEMORY_TEXTS:]
-        if message.type in ("human", "ai") and (text := text_of(message)).strip()
     ]
 
 
