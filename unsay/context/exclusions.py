@@ -22,7 +22,6 @@ class Stretches:
     """Which stretch of some messages belongs to which topic."""
 
     segments: Sequence[Segment]
-
     unfolded: Sequence[Unfolded]
     """Topics that are shown although the talk is elsewhere."""
 

@@ -164,7 +164,6 @@ class Asked:
     """By which rules; of two that name one message the first counts."""
 
     pins: Collection[str] = frozenset()
-
     recalled: Collection[str] = frozenset()
     """Ids of the messages that the view quotes."""
 
@@ -189,7 +188,6 @@ class Room:
     """Of it, summaries that stand in the system message."""
 
     reply: int = 0
-
     window: int = 0
     """Of the model; 0 where nobody knows it."""
 

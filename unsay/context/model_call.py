@@ -17,7 +17,6 @@ class Rule:
     """`sent`, `truncated`, `topic`, a strategy's own, and so on."""
 
     places: tuple[int, ...]
-
     message_ids: tuple[str, ...]
     """At those places; empty where the record has changed since."""
 
@@ -27,18 +26,13 @@ class CallView:
     """One model call: what it was sent, by which rules, at what cost."""
 
     message_id: str | None
-
     attempt: int
-
     call: int
-
     model: str
-
     fits: bool
     """Whether the record still has what was meant, so that messages can be named."""
 
     sent: Rule
-
     rules: tuple[Rule, ...]
     """What became of the rest; those of `BESIDE` come on top, and stand last."""
 

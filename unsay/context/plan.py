@@ -37,7 +37,6 @@ class Omission:
     """The rule's name; `cleared` and `truncated` are those of tool results, `topic` of topics."""
 
     message_ids: tuple[str, ...]
-
     summary: str | None = None
 
 
@@ -46,7 +45,6 @@ class Plan:
     """A view, what was left out of it and why, and where the next plan begins."""
 
     after: "Situation"
-
     problems: tuple[Exception, ...] = ()
     """What could not be done, and changed nothing."""
 
@@ -74,9 +72,7 @@ class Situation:
     """What belongs to the conversation, oldest first, and what the draft under way has so far."""
 
     count: TokenCounter
-
     texts: Texts = field(repr=False)
-
     fold: Fold = field(default_factory=Fold)
     """As the plan before left it; empty for a new conversation."""
 
@@ -105,12 +101,10 @@ class Situation:
     """Which model call of the turn is planned, from 1; `None` at the turn's end."""
 
     overflows: int = 0
-
     minutes: float | None = None
     """Of the caller's clock, for what may not happen too often; `None` for no clock."""
 
     segments: Sequence[Segment] = ()
-
     unfolded: Sequence[Unfolded] = ()
     """Topics that are shown as well while the talk stays where it is."""
 

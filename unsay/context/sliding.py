@@ -81,7 +81,6 @@ class SlidingWindow:
     """Whether an overflow first shortens tool results, the oldest first."""
 
     per_turn: PerTurn = False
-
     pin_first: int = 0
     """So many of the first messages are never left out."""
 

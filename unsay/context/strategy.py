@@ -174,7 +174,6 @@ class Answered:
     """A model's reply, and the plan of the view that it replied to."""
 
     reply: Any
-
     plan: Plan
 
 

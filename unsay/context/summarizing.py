@@ -41,7 +41,6 @@ class Summarizing:
     """Tells the summarizer what to keep; `None` takes the catalogue's words."""
 
     summary_tokens: int = SUMMARY_TOKENS
-
     measure: Literal["messages", "tokens"] = "messages"
     """What `summary_ratio` is a share of: the number of messages, or their tokens."""
 
@@ -49,7 +48,6 @@ class Summarizing:
     """How full the window is when it begins; `None` waits for an overflow."""
 
     per_turn: PerTurn = True
-
     pin_first: int = 0
     """So many of the first messages are never left out."""
 
@@ -169,9 +167,7 @@ class ByTurns:
     """Beside the newest turn, as many older ones stay as have this together at most."""
 
     summary_tokens: int = SUMMARY_TOKENS
-
     summarizer: Any = None
-
     per_turn: PerTurn = True
 
     def __post_init__(self) -> None:

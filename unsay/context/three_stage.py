@@ -168,7 +168,6 @@ class ThreeStage:
     """Share of the window that is left then."""
 
     summary_tokens: int = SUMMARY_TOKENS
-
     summarizer: Any = None
     """The model that summarizes; `None` is the graph's."""
 
@@ -176,7 +175,6 @@ class ThreeStage:
     """How often at most; `None` needs no limit, as folds last until the window fills again."""
 
     per_turn: PerTurn = True
-
     ratios: Ratios = field(init=False)
 
     def __post_init__(self) -> None:

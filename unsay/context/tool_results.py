@@ -45,7 +45,7 @@ def truncate(
     if _is_short(message, 2 * keep):
         return message
     words, media = _content(message, texts)
-    head, tail = cut(words, keep), _end(words, keep)
+    head, tail = cut(words, keep), words[len(cut(words, max(len(words) - keep, 0))) :]
     left = len(words) - len(head) - len(tail) + lacking
     named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
     shorter = f"{head}\n{texts.result_truncated.format(removed=left, **named)}\n{tail}"
@@ -53,7 +53,7 @@ def truncate(
     if kept == words and not media:
         return message
     content = "\n".join(filter(None, (kept, *media)))
-    return _marked(message, content, "truncated")
+    return with_mark(message.model_copy(update={"content": content}), shortened="truncated")
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
@@ -65,7 +65,7 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
     content = "\n".join([texts.result_cleared.format(chars=len(words), **named), *media])
     if len(content) >= len(words) and not media:
         return message
-    return _marked(message, content, "cleared")
+    return with_mark(message.model_copy(update={"content": content}), shortened="cleared")
 
 
 def shortened(message: AnyMessage) -> Shortened | None:
@@ -84,10 +84,6 @@ def large(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
     """The results that can be truncated, oldest first."""
     results = [each for each in messages if isinstance(each, ToolMessage)]
     return [each for each in results if truncate(each, texts) is not each]
-
-
-def _marked(message: ToolMessage, content: str, how: Shortened) -> ToolMessage:
-    return with_mark(message.model_copy(update={"content": content}), shortened=how)
 
 
 def _is_short(message: ToolMessage, chars: int) -> bool:
@@ -139,7 +135,3 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     named = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
     return named, size if encoded else "?"
-
-
-def _end(text: str, chars: int) -> str:
-    return text[len(cut(text, max(len(text) - chars, 0))) :]

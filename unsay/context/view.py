@@ -21,7 +21,6 @@ class Hints:
     """What one attempt is told beside the conversation; it never enters the record."""
 
     attempt: int = 1
-
     rejections: tuple[str, ...] = ()
     """Why this turn's earlier drafts were taken back, oldest first."""
 
@@ -113,16 +112,8 @@ def sendable(
 ) -> list[AnyMessage]:
     """A view as a provider may be sent it: whole, in order, and no tool result too large.
 
-    Args:
-        view: Its messages, followed by those of the draft under way.
-        texts: Of the conversation's language.
-        provider: Who answers; thinking of others is left out. `None` where nobody knows.
-        max_tool_result_bytes: A larger one is shown as a record with its beginning.
-        readable: Whether the model has the tool that reads the rest.
-
-    Returns:
-        What is longer begins with what was sent before it, so that a provider's
-        cache stays good.
+    A longer view begins with what was sent before it, so that a provider's cache stays good.
+    `readable` says whether the model has the tool that reads the rest of a result.
     """
     shown = [
         present(each, max_tool_result_bytes, readable=readable)

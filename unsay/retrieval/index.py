@@ -34,7 +34,6 @@ class Table:
     """By number; empty for a message that has to be read again."""
 
     numbers: dict[str, int] = field(default_factory=dict)
-
     speakers: list[str] = field(default_factory=list)
     """Of each message: a name, or the kind of message."""
 

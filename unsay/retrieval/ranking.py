@@ -82,7 +82,6 @@ class Asked:
     """What a question looks for."""
 
     query: Query
-
     persons: frozenset[str]
     """Speakers whose name it has."""
 

@@ -35,7 +35,6 @@ class Recollection:
     """Of the record; what the message says where it has no id."""
 
     why: Why
-
     words: tuple[str, ...]
     """The words of the question that led to it, as they were asked."""
 

@@ -34,7 +34,6 @@ class Vectors:
     """Where a question and messages lie."""
 
     question: Vector
-
     messages: Mapping[str, Vector]
     """By the message's key in the index, which is its id; those that are missing count nothing."""
 
