@@ -1,8 +1,10 @@
 """Compaction: summaries of topics, which contexts show in place of their messages."""
 
 from collections.abc import Sequence
+from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 
 from unsay.context.exclusions import remembered
 from unsay.context.summaries import local_summary
@@ -79,24 +81,36 @@ def summary_of(
         said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
         said = said if earlier is None else f"{earlier}\n{said}"
         material = Fence.around(said).mark("conversation", said)
-        request = [
+        request: list[AnyMessage] = [
             SystemMessage(texts.summary_system),
             HumanMessage(texts.summary_request.format(material=material)),
         ]
-        limit = scope.settings.judge_timeout_seconds
-        reply = yield from ask_model(
-            ModelRequest(
-                scope=scope,
-                model=summarizer,
-                value=request,
-                purpose="summary",
-                key=messages[-1].id or "",
-                aside=True,
-                timeout_seconds=limit,
-            )
-        )
+        key = messages[-1].id or ""
+        written = yield from ask_for_text(scope, summarizer, request, purpose="summary", key=key)
     except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
         scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
         return local
-    written = (reply if isinstance(reply, str) else text_of(reply)).strip()
-    return written[:SUMMARY_CHARS] or local
+    return written.strip()[:SUMMARY_CHARS] or local
+
+
+def ask_for_text(
+    scope: Scope,
+    model: Runnable[Any, Any],
+    request: list[AnyMessage],
+    *,
+    purpose: Literal["summary", "title"],
+    key: str,
+) -> Steps[str]:
+    """Ask a model beside the answer for a text, with the judge's time limit."""
+    reply = yield from ask_model(
+        ModelRequest(
+            scope=scope,
+            model=model,
+            value=request,
+            purpose=purpose,
+            key=key,
+            aside=True,
+            timeout_seconds=scope.settings.judge_timeout_seconds,
+        )
+    )
+    return reply if isinstance(reply, str) else text_of(reply)
