@@ -146,7 +146,12 @@ class Situation:
         """All of the messages but the instructions, shown or not."""
         return [each for each in self.messages if each.type != "system"]
 
-    def unpinned(self, first: int = 0) -> list[AnyMessage]:
+    @property
+    def unpinned(self) -> list[AnyMessage]:
+        """Those of the shown messages that are neither instructions nor held by a pin."""
+        return self.loose(0)
+
+    def loose(self, first: int) -> list[AnyMessage]:
         """Those of the shown messages that are neither instructions nor `held`."""
         held = self.held(first)
         return [each for each in self.shown if each.type != "system" and each.id not in held]

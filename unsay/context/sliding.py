@@ -15,7 +15,7 @@ from unsay.messages.boundaries import safe_cut, tail_start
 
 def clear_stale(now: Situation) -> Plan:
     """Clear the results that are not among the newest few."""
-    found = _whole(now, stale(now.unpinned(), now.texts))
+    found = _whole(now, stale(now.unpinned, now.texts))
     return now.shorten(clear=found[-1]) if found else now.keep()
 
 
@@ -25,7 +25,7 @@ def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
     A goal of `None` truncates one.
     """
     plan = now.keep()
-    for each in _whole(now, large(now.unpinned(), now.texts)):
+    for each in _whole(now, large(now.unpinned, now.texts)):
         plan = now.shorten(truncate=each)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:
             break
@@ -92,7 +92,7 @@ class SlidingWindow:
 
     def plan(self, now: Situation) -> Plan:
         """Leave out what is older than the window."""
-        body = now.unpinned(self.pin_first)
+        body = now.loose(self.pin_first)
         return self._trimmed(now, body, len(body) - self.window_size)
 
     def reduce(self, now: Situation) -> Plan:
@@ -105,7 +105,7 @@ class SlidingWindow:
             shorter = shorten_results(now)
             if shorter.after.tokens < now.tokens:
                 return shorter
-        body = now.unpinned(self.pin_first)
+        body = now.loose(self.pin_first)
         least = max(SMALLEST_TRIM, len(body) - self.window_size)
         surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(now.overflows, 1), len(body))
         plan = self._trimmed(now, body, surplus)
