@@ -333,14 +333,8 @@ class Scope:
     ) -> Call:
         """A call of a model, judge, agent or graph.
 
-        Args:
-            runnable: Is called.
-            value: Its input.
-            quiet: Whether its tokens must not reach the user.
-            aside: Whether it is a call beside the answer, such as a judge's.
-            timeout_seconds: After it a `TimeoutError`; `None` waits for ever.
-            configurable: More for the call's configuration.
-            witness: Receives the callbacks of everything inside the call.
+        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, such as a
+        judge's, and `witness` receives the callbacks of everything inside.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.

@@ -45,9 +45,8 @@ def load_segments(
     short = turns - turns_left(state["messages"]) if turns else 0
     if not missing and short <= 0:
         return Update()
-    return _put_back(
-        state, scope, (yield from read_back(*scope.address, head, missing, turns=short))
-    )
+    pages = yield from read_back(*scope.address, head, missing, turns=short)
+    return _put_back(state, scope, pages)
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
@@ -72,7 +71,8 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
     if len(said) <= 1 and (scope.named or scope.run_id in fresh):
         return Update()
     names = {message.id for message in entered}
-    return _put_back(state, scope, (yield from read_back(*scope.address, head, names)))
+    pages = yield from read_back(*scope.address, head, names)
+    return _put_back(state, scope, pages)
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
