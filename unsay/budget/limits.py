@@ -80,10 +80,14 @@ class Limits:
     warning: float = 0.8
     """From this share on, that share included, a call is granted with a warning."""
 
+    @property
+    def is_set(self) -> bool:
+        """Whether any layer has a limit."""
+        return any(self.of(layer) != Limit() for layer in LAYERS)
+
     def of(self, layer: Layer) -> Limit:
         """The limit of one layer."""
-        limit: Limit = getattr(self, layer)
-        return limit
+        return {"session": self.session, "task": self.task, "agent": self.agent}[layer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

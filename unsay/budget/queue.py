@@ -1,7 +1,4 @@
-"""The waiting line in front of the models: who goes in, who waits, who is refused.
-
-A line is a value; every step gives a new one. Nothing waits here.
-"""
+"""The queue before the models as a value: every step gives a new one, and nothing waits here."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,13 +13,11 @@ class Line:
     """The calls that stand before a model, by their tickets."""
 
     places: int
-    """How many are inside at once."""
 
     most_waiting: int | None
     """How many may wait; 0 refuses those who do not get in at once, `None` refuses nobody."""
 
     inside: frozenset[int] = frozenset()
-    """Who is in."""
 
     waiting: tuple[int, ...] = ()
     """Who waits, the next one first."""
@@ -38,10 +33,7 @@ class Line:
                 )
 
     def joined(self, ticket: int) -> "Line":
-        """The line with one more; the same line where it is refused.
-
-        Whoever waits goes first: nobody who comes later overtakes.
-        """
+        """The line with one more caller, behind those who wait; the same line where it is refused."""
         if len(self.inside) < self.places:
             return replace(self, inside=self.inside | {ticket})
         if self.most_waiting is None or len(self.waiting) < self.most_waiting:

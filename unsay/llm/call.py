@@ -7,14 +7,14 @@ held or spent; afterwards the hold makes way for what the model reported.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import Runnable
 
 from unsay.budget.accounts import LAYERS, Place
-from unsay.budget.limits import Check, Limits, delay_ms, limits_of, pressure
+from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
@@ -89,9 +89,7 @@ class ModelRequest:
     @property
     def is_limited(self) -> bool:
         """Whether a budget is set. Readers of a thread have none: they could not book it."""
-        limits = limits_of(self.scope.settings)
-        each = (limits.of(layer) for layer in LAYERS)
-        return not self.scope.is_reader and any(limit.tokens or limit.micros for limit in each)
+        return not self.scope.is_reader and limits_of(self.scope.settings).is_set
 
     @property
     def limits(self) -> Limits:
@@ -221,7 +219,11 @@ def _place(scope: Scope) -> Place:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Hold what a call may come to; where there is no room and a person may be asked, ask."""
+    """Hold what a call may come to; where there is no room and a person may be asked, ask.
+
+    Raises:
+        BudgetDeclinedError: The person said no.
+    """
     scope = request.scope
     reserve = partial(
         account_of_thread(scope).reserve,
@@ -233,24 +235,15 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     grant = yield from reserve()
     if grant.check.outcome != "ask":
         return grant
-    _ask_person(request, grant.check)
-    return (yield from reserve(may_exceed=True))
-
-
-def _ask_person(request: ModelRequest, over: Check) -> None:
-    """Ask a person whether the call may exceed the budget.
-
-    Raises:
-        BudgetDeclinedError: It was no.
-    """
-    question = spending_request(over, request.texts)
-    is_allowed = ask_person(question, read_permission)
-    request.scope.tell("decision", decision="approve" if is_allowed else "reject")
+    is_allowed = ask_person(spending_request(grant.check, request.texts), read_permission)
+    scope.tell("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
+        over = "; ".join(map(str, grant.check.exceeded))
         raise BudgetDeclinedError(
-            f"The model was not asked: {'; '.join(map(str, over.exceeded))}, and a person said no. "
+            f"The model was not asked: {over}, and a person said no. "
             "The question is kept: say it again, or raise the budget"
         )
+    return (yield from reserve(may_exceed=True))
 
 
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
@@ -301,23 +294,12 @@ class Fallbacks:
     """The models that answer in another's place, made when first needed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._made: dict[str, Model] = {}
+        self.model = cache(lambda name: resolve_model(name, settings))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Those of a graph with these settings."""
         return cls(settings)
-
-    def model(self, name: str) -> Model:
-        """A model by its name.
-
-        Raises:
-            MissingModelError: There is no key or address for it.
-        """
-        if name not in self._made:
-            self._made[name] = resolve_model(name, self._settings)
-        return self._made[name]
 
 
 class _Stream(BaseCallbackHandler):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from langchain_core.messages import AnyMessage
 
-from unsay.budget.accounts import LAYERS, Place
+from unsay.budget.accounts import Place
 from unsay.budget.limits import Gauge, check, limits_of
 from unsay.context.manifest import manifest_in
 from unsay.context.model_call import CallView, read_manifest
@@ -99,8 +99,7 @@ def newest_call(record: Sequence[AnyMessage]) -> CallView | None:
 def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     """Where each budget that is set stands."""
     limits = limits_of(scope.settings)
-    each = (limits.of(layer) for layer in LAYERS)
-    if not any(limit.tokens or limit.micros for limit in each):
+    if not limits.is_set:
         return ()
     kept = yield from account_of_thread(scope).read()
     topic = current_topic_id(state.get("segments", []))
