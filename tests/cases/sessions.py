@@ -14,10 +14,9 @@ from tests.cases.world import NotBoundError
 from tests.unit.run_kit import change_run
 from unsay.effects import drive
 from unsay.errors import RunConflictError, UnsayError
-from unsay.history.purge import purge_thread
 from unsay.history.run import Run, advance, suspend
 from unsay.history.runs import list_runs, open_run
-from unsay.history.threads import begin, end, find_session
+from unsay.history.threads import begin, end, find_session, purge_thread
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 from unsay.types import RunStatus

@@ -21,8 +21,7 @@ from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
 from unsay.events.transcript_replay import replay
 from unsay.graph.builder import build_graph
-from unsay.history.purge import purge_thread
-from unsay.history.threads import list_threads
+from unsay.history.threads import list_threads, purge_thread
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 

@@ -15,7 +15,7 @@ from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, use
 from unsay.budget.limits import Limit, Limits
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetExceededError
-from unsay.history.purge import purge_thread
+from unsay.history.threads import purge_thread
 from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
 from unsay.storage.sqlite import open_database
 from unsay.tokens.pricing import Amount

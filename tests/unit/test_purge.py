@@ -17,9 +17,8 @@ from langgraph.store.memory import InMemoryStore
 from unsay.effects import adrive, drive
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.history.branch import cuts_namespace
-from unsay.history.purge import purge_thread
 from unsay.history.runs import list_runs, open_run
-from unsay.history.threads import begin, list_threads, revise
+from unsay.history.threads import begin, list_threads, purge_thread, revise
 from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database

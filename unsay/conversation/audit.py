@@ -12,9 +12,8 @@ from unsay.events.event_types import Stamp, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_cuts
-from unsay.history.purge import purge_thread
 from unsay.history.runs import RunPage, list_runs
-from unsay.history.threads import ThreadEntry, find_session
+from unsay.history.threads import ThreadEntry, find_session, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events

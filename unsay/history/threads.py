@@ -11,9 +11,10 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from langgraph.store.base import BaseStore, Item
 
-from unsay.effects import Call, Steps, drive
+from unsay.effects import Call, Steps, drive, off_loop
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
-from unsay.storage.base import THREADS
+from unsay.history.recall_cache import MEMORIES
+from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import get_item, put_item, thaw_messages
 from unsay.storage.pagination import (
     are_labels,
@@ -198,6 +199,24 @@ def read_journal(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
     item = yield get_entry(store, thread_id)
     kept = None if item is None else item.value.get("journal")
     return thaw_messages(kept) if isinstance(kept, str) else []
+
+
+def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
+    """Remove a thread from a database, and its words from a file's bytes.
+
+    What is stored goes first, its line in the catalogue last; a purge that was cut short can be
+    made again, and the file is cleaned every time. Copies elsewhere, such as backups, are the
+    operator's to clean, and so are the bytes that a Postgres server has not yet written over:
+    see `PostgresDatabase.scrub`. The caller holds the thread's lock.
+
+    Raises:
+        StorageError: The file cannot be read or written.
+        DatabaseLockedError: Another process kept the file from being cleaned.
+    """
+    MEMORIES.drop(database.store, thread_id)
+    purged: Purged = yield off_loop(lambda: database.erase(thread_id))
+    yield off_loop(database.scrub)
+    return purged
 
 
 def refuse_ended(session: ThreadEntry | None) -> None:

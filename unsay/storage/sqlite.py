@@ -1,12 +1,17 @@
 """One SQLite file for a thread's state and for what outlives it."""
 
+import asyncio
 import os
 import sqlite3
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+
+from langgraph.store.base import Item, Op, PutOp, Result
+from langgraph.store.sqlite import SqliteStore
 
 from unsay.errors import ConfigurationError, DatabaseCorruptError, DatabaseLockedError, StorageError
 from unsay.storage.base import (
@@ -21,12 +26,11 @@ from unsay.storage.base import (
     check_layout,
     translated,
 )
-from unsay.storage.connection import connect
-from unsay.storage.items import sound, thread_namespace
+from unsay.storage.connection import Connection, connect
+from unsay.storage.items import damaged, sound, summed, thread_namespace, unsummed
 from unsay.storage.leases import TABLE, FileLeases, Leases, thread_of_item
 from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite_checkpointer import FileSaver
-from unsay.storage.sqlite_store import FileStore
 from unsay.storage.urls import is_postgres, masked
 
 LOOK_BYTES = 8 * 2**20
@@ -43,6 +47,60 @@ _COUNT = (
 )
 
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE})
+
+
+class FileStore(SqliteStore):
+    """LangGraph's SQLite store, usable from an event loop as well; our items have checksums."""
+
+    conn: Connection
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """What some operations find, or nothing of them.
+
+        Raises:
+            DatabaseCorruptError: An item is not what was written.
+        """
+        given = [_guarded(op) for op in ops]
+        with _told(puts=any(isinstance(op, PutOp) for op in given)):
+            results = super().batch(given)
+        for found in results:
+            for item in found if isinstance(found, list) else [found]:
+                if isinstance(item, Item) and item.namespace[0] == OURS:
+                    item.value = unsummed(item.namespace, item.key, item.value)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch`, off the event loop."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    @contextmanager
+    def _cursor(self, *, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """A cursor in a transaction that is taken back when anything ends it early."""
+        with super()._cursor(transaction=transaction) as cursor:
+            try:
+                yield cursor
+            except BaseException:  # whatever ends it early must leave no half transaction
+                self.conn.rollback()
+                raise
+
+
+def _guarded(op: Op) -> Op:
+    if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
+        return op._replace(value=summed(op.namespace, op.key, op.value))
+    return op
+
+
+@contextmanager
+def _told(*, puts: bool) -> Iterator[None]:
+    """What a store's reader makes of damaged rows, as one error; a caller's own errors stay."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(error.__cause__, sqlite3.Error):
+            raise error.__cause__ from None
+        if puts or str(error).startswith(("Invalid filter key", "Unsupported operator")):
+            raise
+        raise damaged("An item", f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
