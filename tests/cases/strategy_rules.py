@@ -166,7 +166,7 @@ class Dropping:
 
     def reduce(self, now: Situation) -> Plan:
         """Without the oldest message."""
-        return now.leave_out(now.unpinned()[:1], why="dropped")
+        return now.leave_out(now.unpinned[:1], why="dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,9 +252,7 @@ class Member:
         self.saw.append(now.utilization)
         if self.does.get("raises"):
             raise ValueError("a strategy is broken")
-        return (
-            now.leave_out(now.unpinned()[:1], why="acts") if self.does.get("acts") else now.keep()
-        )
+        return now.leave_out(now.unpinned[:1], why="acts") if self.does.get("acts") else now.keep()
 
     def reduce(self, now: Situation) -> Plan:
         """The same."""
