@@ -32,13 +32,13 @@ from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import Bars, recall
-from unsay.settings import Showing
+from unsay.settings import ContextSettings
 from unsay.types import Segment, Topic
 
-RECALL_TOKENS = Showing.model_fields["recall_tokens"].default
-RECALL_SHARE = Showing.model_fields["recall_share"].default
-RECALL_FLOOR = Showing.model_fields["recall_floor"].default
-RECALL_GAIN = Showing.model_fields["recall_gain"].default
+RECALL_TOKENS = ContextSettings.model_fields["recall_tokens"].default
+RECALL_SHARE = ContextSettings.model_fields["recall_share"].default
+RECALL_FLOOR = ContextSettings.model_fields["recall_floor"].default
+RECALL_GAIN = ContextSettings.model_fields["recall_gain"].default
 
 SYSTEM = "Answer briefly, and say so where you do not know."
 """What every request begins with."""
