@@ -295,7 +295,9 @@ def sight_of(
         unfolded=here.unfolded,
         earlier=frozenset(earlier.places),
     )
-    question = (m for m in reversed(messages) if m.id == state["turn"]["question_id"])
+    # A state that is only read, such as one that a host put in, may have no turn.
+    asked = state["turn"]["question_id"] if state.get("turn") else None
+    question = (m for m in reversed(messages) if asked and m.id == asked)
     return Sight(
         state=state,
         scope=scope,
