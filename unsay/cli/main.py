@@ -12,17 +12,6 @@ from typing import Any, get_args
 
 import click
 
-from unsay.cli.options import (
-    MODELS,
-    PAGE,
-    PINNED,
-    PLACE,
-    SHARED,
-    begun,
-    labelled,
-    pairs,
-    thread,
-)
 from unsay.operations.command_table import COMMANDS
 from unsay.types import EventType, RunPhase, RunStatus
 
@@ -75,11 +64,74 @@ def cli(context: click.Context) -> None:
         context.color = False
 
 
+SHARED = (
+    click.Option(["--db"], metavar="PATH", help="Database file, instead of unsay's own."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON for programs."),
+)
+
+MODELS = (
+    click.Option(["--model"], metavar="NAME", help="Answers; default $UNSAY_MODEL."),
+    click.Option(
+        ["--judge-model"],
+        metavar="NAME",
+        help="Judges the answers; default the answering model.",
+    ),
+)
+
+PLACE = (
+    click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
+    click.Option(["--turns"], metavar="N", type=int, help="So many turns back instead."),
+)
+
+PINNED = (
+    click.Argument(["message_id"], metavar="[ID]", required=False),
+    click.Option(["--turn"], metavar="N", type=int, help="All of this turn."),
+)
+
+PAGE = (
+    click.Option(["--limit"], metavar="N", type=int, help="At most so many; default all."),
+    click.Option(["--cursor"], metavar="C", help="Go on where a shorter list ended."),
+)
+
+
+def _thread(note: str = "the last one by default", *, required: bool = False) -> click.Option:
+    return click.Option(
+        ["--thread"], metavar="ID", required=required, help=f"The conversation; {note}."
+    )
+
+
+def _labelled(what: str) -> click.Option:
+    return click.Option(
+        ["--label", "labels"],
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_pairs,
+        help=f"Only {what} with this label; may be given several times.",
+    )
+
+
+def _begun(what: str) -> tuple[click.Option, click.Option]:
+    return (
+        click.Option(["--since"], metavar="ISO", help=f"Only {what} begun then or later."),
+        click.Option(["--until"], metavar="ISO", help=f"Only {what} begun before."),
+    )
+
+
+def _pairs(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise click.BadParameter(f"{each!r} is no label: write NAME=VALUE", context, parameter)
+    split = (each.partition("=") for each in given)
+    return {name: value for name, _, value in split}
+
+
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
-    "chat": (thread("a new one by default"), *MODELS),
+    "chat": (_thread("a new one by default"), *MODELS),
     "say": (
         click.Argument(["text"], required=False),
-        thread("a new one by default, the last one for --resume and --decide"),
+        _thread("a new one by default, the last one for --resume and --decide"),
         *MODELS,
         click.Option(["--resume"], is_flag=True, help="Go on with a turn that was interrupted."),
         click.Option(
@@ -97,8 +149,8 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "threads": (
         click.Option(["--status"], type=click.Choice(["active", "ended"]), help="Only these."),
-        labelled("threads"),
-        *begun("threads"),
+        _labelled("threads"),
+        *_begun("threads"),
         *PAGE,
     ),
     "timeline": (
@@ -108,32 +160,32 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             type=int,
             help="Show what the model was sent in this turn, instead.",
         ),
-        thread(),
+        _thread(),
     ),
-    "checkpoint": (click.Argument(["name"], required=False), thread()),
+    "checkpoint": (click.Argument(["name"], required=False), _thread()),
     "rollback": (
         *PLACE,
         click.Option(
             ["--preview"], is_flag=True, help="Only tell what would go; nothing is changed."
         ),
-        thread(),
+        _thread(),
     ),
-    "retry": (thread(), *MODELS),
+    "retry": (_thread(), *MODELS),
     "fork": (
         *PLACE,
         click.Option(
             ["--as", "name"], metavar="ID", help="The new conversation; a new id by default."
         ),
-        thread(),
+        _thread(),
     ),
     "diff": (
         click.Argument(["a"]),
         click.Argument(["b"], required=False, default="live"),
-        thread(),
+        _thread(),
     ),
-    "restore": (click.Argument(["what"]), thread()),
-    "pin": (*PINNED, thread()),
-    "unpin": (*PINNED, thread()),
+    "restore": (click.Argument(["what"]), _thread()),
+    "pin": (*PINNED, _thread()),
+    "unpin": (*PINNED, _thread()),
     "forget": (
         click.Argument(["what"], required=False),
         click.Argument(["through"], required=False),
@@ -145,13 +197,13 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             help="Instead the tool results that score less against the topic's questions.",
         ),
         click.Option(["--reason"], metavar="TEXT", default="", help="Why, for whoever lists it."),
-        thread(),
+        _thread(),
     ),
     "recall": (
         click.Argument(
             ["words"], nargs=-1, required=True, callback=lambda *given: " ".join(given[-1])
         ),
-        thread(),
+        _thread(),
     ),
     "pick": (
         click.Argument(["message_ids"], metavar="ID...", nargs=-1, required=True),
@@ -161,10 +213,10 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             required=True,
             help="A cut's id, or a conversation's.",
         ),
-        thread(),
+        _thread(),
     ),
     "runs": (
-        thread(),
+        _thread(),
         click.Option(["--all", "everywhere"], is_flag=True, help="The runs of all conversations."),
         click.Option(
             ["--status"],
@@ -175,12 +227,12 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         click.Option(
             ["--phase"], type=click.Choice(get_args(RunPhase)), help="Only those at this work."
         ),
-        labelled("runs"),
-        *begun("runs"),
+        _labelled("runs"),
+        *_begun("runs"),
         *PAGE,
     ),
     "events": (
-        thread(),
+        _thread(),
         click.Option(
             ["--type", "types"],
             type=click.Choice(get_args(EventType)),
@@ -188,7 +240,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             help="Only these; may be given several times.",
         ),
         click.Option(["--run"], metavar="ID", help="Only those of this run."),
-        labelled("events"),
+        _labelled("events"),
         *PAGE,
         click.Option(
             ["--verify"],
@@ -197,7 +249,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         ),
     ),
     "replay": (
-        thread(),
+        _thread(),
         click.Option(["--turn"], metavar="N", type=int, help="Of this turn."),
         click.Option(
             ["--run"], metavar="ID", help="Of this run, which failed or took a draft back."
@@ -212,13 +264,13 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         click.Option(["--payload"], is_flag=True, help="Print the request's body alone, as JSON."),
     ),
     "label": (
-        click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=pairs),
-        thread(),
+        click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=_pairs),
+        _thread(),
         click.Option(["--remove"], metavar="NAME", multiple=True, help="Take this label off."),
     ),
-    "end": (thread("it can be read ever after", required=True),),
+    "end": (_thread("it can be read ever after", required=True),),
     "purge": (
-        thread("nothing brings it back", required=True),
+        _thread("nothing brings it back", required=True),
         click.Option(["--yes"], is_flag=True, help="Do not ask; needed where nobody can be asked."),
     ),
     "demo": (
@@ -245,7 +297,7 @@ for _entry in COMMANDS:
             click.Command(
                 _entry.name,
                 callback=_runs(_entry.name),
-                params=[*PARAMETERS.get(_entry.name, (thread(),)), *SHARED],
+                params=[*PARAMETERS.get(_entry.name, (_thread(),)), *SHARED],
                 help=f"{_entry.summary}\n\n{_entry.details}".rstrip(),
             )
         )

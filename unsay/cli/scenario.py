@@ -16,11 +16,7 @@ class Act:
     """One step of the demo."""
 
     title: str
-    """What the step shows, in one line."""
-
     question: str
-    """What the user says."""
-
     replies: tuple[str, ...]
     """What the stand-in drafts, one for each attempt."""
 
@@ -33,20 +29,10 @@ class Scenario:
     """The whole script in one language."""
 
     heading: str
-    """Says what is scripted and what is not."""
-
     acts: tuple[Act, ...]
-    """In order."""
-
     insertion: str
-    """Stands over an inserted exchange."""
-
     checkpoints: str
-    """Stands over the list of checkpoints."""
-
     tree: str
-    """Stands over the tree."""
-
     ending: str
     """Says where the conversation lies, or that it is gone; `{where}`."""
 
@@ -54,7 +40,6 @@ class Scenario:
     """Where a database that was named keeps it; `{thread}`, `{db}`."""
 
     gone: str
-    """The temporary file is deleted."""
 
     def script(self) -> Mapping[str, list[str]]:
         """The replies by question, for a scripted model."""
