@@ -1,4 +1,4 @@
-"""Fit `unsay/tokens/weights.py`: `python benchmarks/fit_tokens.py CORPUS [NAME…] > weights.py`.
+"""Fit `unsay/tokens/weights.json`: `python benchmarks/fit_tokens.py CORPUS [NAME…] > weights.json`.
 
 CORPUS holds one text a line: `{"group", "weight", "text"}`. Groups count by their weights, however
 much text they have. A group with `"accents": true` is one of Latin letters in a language other than
@@ -18,7 +18,7 @@ import sys
 import unicodedata
 from base64 import b85encode
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,9 +36,6 @@ LEAST = 20_000
 
 LAST_ASCII = 127
 """The last code of ASCII."""
-
-LINE = 180
-"""Characters of a line of the file that is written."""
 
 EMOJI = 0x3F
 """What stands for all code points over `WIDE`: `?`, as `bytes` writes what it cannot."""
@@ -238,48 +235,21 @@ def packed(table: Any, wide: Learned, narrow: Learned) -> tuple[bytes, float, fl
     return b"".join(part.astype(np.uint8).tobytes() for part in parts), scales[0], scales[1]
 
 
-def module(fitted: dict[str, tuple[bytes, float, float]]) -> Iterator[str]:
-    """The lines of the module that keeps what was fitted."""
-    names = ", ".join(f'"{name}"' for name in fitted)
-    yield HEAD.format(names=names)
-    for name, (tables, wide, narrow) in fitted.items():
-        text = b85encode(compress(tables, 9)).decode()
-        yield f'    "{name}": Packed(\n        wide_scale={wide:.4f},'
-        yield f"        ascii_scale={narrow:.4f},\n        tables=("
-        for start in range(0, len(text), LINE):
-            yield f'            "{text[start : start + LINE]}"'
-        yield "        ),\n    ),"
-    yield "}"
-
-
-HEAD = '''"""What `benchmarks/fit_tokens.py` learned of each vocabulary: made by it, not by hand."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
-
-Vocabulary = Literal[{names}]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """What was learned of one vocabulary, as it is kept."""
-
-    wide_scale: float
-    """What one token is in the weights of the characters outside ASCII."""
-
-    ascii_scale: float
-    """What one token is in the weights of the others."""
-
-    tables: str
-    """Kinds, steps and weights, compressed, in base 85."""
-
-
-PACKED: Mapping[Vocabulary, Packed] = {{'''
+def weights_file(fitted: dict[str, tuple[bytes, float, float]]) -> str:
+    """The file that keeps what was fitted: for each vocabulary an `unsay.tokens.estimate.Packed`."""
+    rows = {
+        name: {
+            "wide_scale": round(wide, 4),
+            "ascii_scale": round(narrow, 4),
+            "tables": b85encode(compress(tables, 9)).decode(),
+        }
+        for name, (tables, wide, narrow) in fitted.items()
+    }
+    return json.dumps(rows, indent=1)
 
 
 def main() -> None:
-    """Fit the vocabularies that the command line names and print the module."""
+    """Fit the vocabularies that the command line names and print the file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -291,7 +261,7 @@ def main() -> None:
     for name in options.names or there:
         print(f"fitting {name}", file=sys.stderr)
         fitted[name] = fit(options.corpus, there[name])
-    print("\n".join(module(fitted)))
+    print(weights_file(fitted))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,7 @@ from vocabularies import Encoder, encoders
 
 from unsay.messages.content import text_of
 from unsay.tokens.counter import TokenCounter
-from unsay.tokens.estimate import estimate
-from unsay.tokens.weights import Vocabulary
+from unsay.tokens.estimate import Vocabulary, estimate
 
 Conversation = Sequence[BaseMessage]
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.tokens.estimate import CHUNK, WIDE, estimate
-from unsay.tokens.weights import PACKED, Vocabulary
+from unsay.tokens.estimate import CHUNK, PACKED, WIDE, Vocabulary, estimate
 
 ENGLISH = (
     "Could you help me plan a birthday dinner for my sister? She doesn't eat meat, and two of the "

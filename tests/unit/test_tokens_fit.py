@@ -44,15 +44,13 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_what_is_fitted_counts_as_the_vocabulary_does(
     fit: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The module that is written makes estimates that are near, on texts that were not fitted."""
+    """The file that is written makes estimates that are near, on texts that were not fitted."""
     corpus = tmp_path / "corpus.jsonl"
     rows = [{"group": "all", "weight": 1, "text": text} for text in TEXTS[:8]]
     corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    written: dict[str, object] = {}
-    source = "\n".join(fit.module({"o200k": fit.fit(corpus, Words())}))
+    written = fit.weights_file({"o200k": fit.fit(corpus, Words())})
 
-    exec(source, {"__name__": "weights"} | written, written)  # noqa: S102 - our own module's text
-    monkeypatch.setattr(estimates, "PACKED", written["PACKED"])
+    monkeypatch.setattr(estimates, "PACKED", json.loads(written))
     estimates._fitted.cache_clear()
     try:
         for text in TEXTS[8:]:

@@ -11,11 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from unsay.errors import ConfigurationError
 
 _ATTEMPT = re.compile(r"^\s*(?:Attempt|試行)\s*(\d+)", re.MULTILINE)
-
 _END = re.compile(
     r"(?:\A|\n\n)(?:The user's message ends here\.|利用者のメッセージはここまでです。)"
 )
-
 _BEFORE = re.compile(
     r"(?:[^<\n][^\n]*:\n"
     r'(?:<(summary|recalled|document) key="(\w+)">\n.*?\n</\1 key="\2">\n{0,2})+)+',
@@ -24,7 +22,6 @@ _BEFORE = re.compile(
 """What contexts put before the user's words: a heading, and data between tags with a random key."""
 
 _WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
-
 _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
 

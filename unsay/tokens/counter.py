@@ -16,9 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from unsay.tokens.estimate import estimate
+from unsay.tokens.estimate import Vocabulary, estimate
 from unsay.tokens.media import media_tokens
-from unsay.tokens.weights import Vocabulary
 from unsay.types import Provider
 
 Encoder = Callable[[str], int]

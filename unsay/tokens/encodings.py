@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from unsay.tokens.counter import Encoder
-from unsay.tokens.weights import Vocabulary
+from unsay.tokens.estimate import Vocabulary
 
 _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
     "o200k": (

@@ -13,13 +13,17 @@ ASCII are estimated in a text of their own, with the spaces and signs between th
 are too many of them for one byte each.
 """
 
+import json
 import re
 from base64 import b85decode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Literal, TypedDict
 from zlib import decompress
 
-from unsay.tokens.weights import PACKED, Vocabulary
+Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 
 REACH = (1, 2, 4, 8)
 """How far apart stand what each step joins, in characters."""
@@ -41,18 +45,29 @@ FEW_SHARE = 0.25
 """Source: Zhang 2026, chapter 7, a token for four characters."""
 
 _LETTERS = bytes(code for code in range(128) if chr(code).isalnum())
-
 _UNBROKEN = bytes(code < 128 and chr(code).isalnum() for code in range(256))
-
 _LONG = b"\x01" * 64
-
 _LONG_WORD = re.compile(rb"\x01{64,}")
-
 _HIGH = bytes(code & 0xF0 for code in range(256))
-
 _BOTH = bytes(range(256))
-
 _LOW = bytes(code & 0x0F for code in range(256))
+
+
+class Packed(TypedDict):
+    """What `benchmarks/fit_tokens.py` learned of one vocabulary.
+
+    The scales say what one token is in the weights of the characters outside ASCII and of the
+    others; `tables` holds kinds, steps and weights, compressed, in base 85.
+    """
+
+    wide_scale: float
+    ascii_scale: float
+    tables: str
+
+
+PACKED: Mapping[Vocabulary, Packed] = json.loads(
+    Path(__file__).with_name("weights.json").read_text("ascii")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,24 +177,20 @@ def _joined(codes: bytes, step: Step) -> bytes:
 @cache
 def _fitted(vocabulary: Vocabulary) -> Fitted:
     packed = PACKED[vocabulary]
-    tables = decompress(b85decode(packed.tables))
+    tables = decompress(b85decode(packed["tables"]))
     wide, narrow = tables[WIDE : WIDE + 1024], tables[WIDE + 1024 :]
     return Fitted(
         kinds=tables[:WIDE].decode("latin-1"),
-        wide=_chances(_BOTH + wide, packed.wide_scale),
-        ascii=_chances(narrow, packed.ascii_scale),
+        wide=_chances(_BOTH + wide, packed["wide_scale"]),
+        ascii=_chances(narrow, packed["ascii_scale"]),
     )
 
 
 def _chances(tables: bytes, scale: float) -> Chances:
     """Tables of 256 bytes, one for each step and the weights last."""
     *steps, weights = (tables[start : start + 256] for start in range(0, len(tables), 256))
-    return Chances(
-        steps=tuple(_step(*each) for each in zip(REACH, steps, strict=True)),
-        weights=weights,
-        scale=scale,
+    joins = tuple(
+        Step(reach=reach, before=table.translate(_HIGH), after=table.translate(_LOW))
+        for reach, table in zip(REACH, steps, strict=True)
     )
-
-
-def _step(reach: int, table: bytes) -> Step:
-    return Step(reach=reach, before=table.translate(_HIGH), after=table.translate(_LOW))
+    return Chances(steps=joins, weights=weights, scale=scale)

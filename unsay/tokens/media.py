@@ -31,9 +31,7 @@ _LOOKED_THROUGH = 2**20
 """Bytes of a file that are searched for its pages."""
 
 _DATA_URL = re.compile(r"^data:[^,]{0,200},", re.IGNORECASE)
-
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
-
 _CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})
 """Keys under which blocks carry a file's bytes as text."""
 
