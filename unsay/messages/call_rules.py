@@ -112,35 +112,26 @@ def call_ids(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
 @rule
 def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """Every call is answered by one of the tool messages that directly follow it."""
-    for index, message in enumerate(messages):
-        calls = calls_of(message)
-        answered = _answered_behind(messages, index) if calls else set()
-        for call in calls:
+    answered: set[str] = set()
+    strayed: dict[str, int] = {}
+    # Backwards, so that the results behind a message are known before its calls.
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+            strayed[message.tool_call_id] = index
+            continue
+        for call in calls_of(message):
             if call.id and call.id not in answered:
+                where = ": add the result, or one with status 'error'"
+                if call.id in strayed:
+                    where = f": move it there from message {strayed[call.id]}"
                 yield (
                     index,
                     f"The call {call.id!r} of {call.name!r} in message {index} has no result "
-                    f"directly behind it{_elsewhere(messages, index, call.id)}.",
+                    f"directly behind it{where}.",
                 )
-
-
-def _answered_behind(messages: Sequence[BaseMessage], index: int) -> set[str]:
-    """Ids of the calls that the tool messages directly behind a message answer."""
-    answered: set[str] = set()
-    for later in range(index + 1, len(messages)):
-        message = messages[later]
-        if not isinstance(message, ToolMessage):
-            break
-        answered.add(message.tool_call_id)
-    return answered
-
-
-def _elsewhere(messages: Sequence[BaseMessage], index: int, call_id: str) -> str:
-    """Where the result stands instead, and what to do."""
-    for later, message in enumerate(messages[index + 1 :], start=index + 1):
-        if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
-            return f": move it there from message {later}"
-    return ": add the result, or one with status 'error'"
+        answered = set()
 
 
 @rule

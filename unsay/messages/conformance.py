@@ -95,7 +95,11 @@ def conform(
     """
     if not opening.strip():
         raise EmptyMessageError(f"opening is {opening!r}; give words that a user may say first")
-    whole = repair(messages, interrupted=interrupted, fits=_is_call_id)
+    whole = repair(
+        messages,
+        interrupted=interrupted,
+        fits=lambda call_id: _CALL_ID.fullmatch(call_id) is not None,
+    )
     sound = [_sound(_named(message), provider) for message in whole]
     held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]
     systems: list[AnyMessage] = [message for message in held if message.type == "system"]
@@ -277,7 +281,3 @@ def _named(message: AnyMessage) -> AnyMessage:
 
 def _tool_name(name: str) -> str:
     return name if _TOOL_NAME.fullmatch(name) else "t_" + fitting(name, limit=62)
-
-
-def _is_call_id(text: str) -> bool:
-    return _CALL_ID.fullmatch(text) is not None

@@ -14,9 +14,7 @@ from wcwidth import width
 from unsay.types import Language
 
 _KANA = re.compile(r"[\u3040-\u30ff\uff66-\uff9f]")
-
 _HAN = re.compile(r"[\u4e00-\u9fff]")
-
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 
 
@@ -204,12 +202,17 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
         for call in message.tool_calls
     ]
     known = {call.id for call in declared}
-    written = [
-        _call(block)
-        for block in blocks_of(message)
-        if block.get("type") in ("tool_use", "tool_call")
-    ]
-    return (*declared, *(call for call in written if call.id not in known))
+    written = []
+    for block in blocks_of(message):
+        if block.get("type") in ("tool_use", "tool_call") and (block.get("id") or "") not in known:
+            args = block.get("input", block.get("args"))
+            call = ToolCall(
+                id=block.get("id") or "",
+                name=block.get("name") or "",
+                args=args if isinstance(args, dict) else {},
+            )
+            written.append(call)
+    return (*declared, *written)
 
 
 def thinking_of(message: BaseMessage) -> tuple[Thinking, ...]:
@@ -269,7 +272,7 @@ def _thinking_block(part: Thinking) -> dict[str, Any]:
 
 
 def _part(block: dict[str, Any]) -> Part | None:
-    """A content block as a part; `None` for empty words and for calls, listed apart."""
+    """`None` for empty words and for calls, which `calls_of` lists."""
     kind = str(block.get("type"))
     if kind == "text":
         return Text(text=block["text"]) if block.get("text") else None
@@ -313,12 +316,3 @@ def _reasoning_proof(block: Mapping[str, Any]) -> str | None:
     proof = extras.get("signature") or block.get("encrypted_content")
     kept = str(block.get("id") or "")
     return proof or extras.get("encrypted_content") or (kept if kept.startswith("rs_") else None)
-
-
-def _call(block: Mapping[str, Any]) -> ToolCall:
-    args = block.get("input", block.get("args"))
-    return ToolCall(
-        id=block.get("id") or "",
-        name=block.get("name") or "",
-        args=args if isinstance(args, dict) else {},
-    )

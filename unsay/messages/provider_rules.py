@@ -4,14 +4,11 @@ from unsay.messages.base import Dialect
 from unsay.messages.content import THINKING_TYPES
 
 OPENAI_TOOLS = "OpenAI guide, Function calling (platform.openai.com/docs/guides/function-calling)"
-
 CLAUDE = "Claude API reference, Create a Message (platform.claude.com/docs/en/api/messages/create)"
-
 CLAUDE_TOOLS = (
     "Claude docs, Handle tool calls "
     "(platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls)"
 )
-
 CLAUDE_THINKING = (
     "Claude docs, Building with extended thinking "
     "(platform.claude.com/docs/en/build-with-claude/extended-thinking)"
@@ -156,19 +153,12 @@ ANTHROPIC = Dialect(
 )
 
 _AWS = "Amazon Bedrock API reference, "
-
 _AWS_URL = "docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
-
 _AWS_TOOLS = f"{_AWS}ToolUseBlock ({_AWS_URL}ToolUseBlock.html)"
-
 _AWS_MESSAGE = f"{_AWS}Message ({_AWS_URL}Message.html)"
-
 _AWS_BLOCK = f"{_AWS}ContentBlock ({_AWS_URL}ContentBlock.html)"
-
 _AWS_DOCUMENT = f"{_AWS}DocumentBlock ({_AWS_URL}DocumentBlock.html)"
-
 _AWS_CONVERSE = f"{_AWS}Converse ({_AWS_URL}Converse.html)"
-
 _AWS_THINKING = (
     "Amazon Bedrock user guide, Extended thinking "
     "(docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html)"
@@ -243,9 +233,7 @@ BEDROCK = Dialect(
 )
 
 _GEMINI_TOOLS = "Gemini API docs, Function calling (ai.google.dev/gemini-api/docs/function-calling)"
-
 _GEMINI = "Gemini API reference, Content (ai.google.dev/api/caching#Content)"
-
 _GEMINI_SIGNATURES = (
     "Gemini API docs, Thought signatures (ai.google.dev/gemini-api/docs/thought-signatures)"
 )

@@ -66,7 +66,9 @@ def repair(
         steps.append(step)
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
             ids = list(_given_ids(calls, taken, fits))
-            step.message = _declaring(message, calls, ids)
+            if [call["id"] for call in message.tool_calls] != ids:
+                named = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
+                step.message = with_calls(message, named)
             open_calls.update((call.id, []) for call in calls)
             for call, call_id in zip(calls, ids, strict=True):
                 open_calls[call.id].append((step, call_id))
@@ -115,13 +117,6 @@ def _given_ids(
             call_id = f"{base[:36]}-{nth}"
         taken.add(call_id)
         yield call_id
-
-
-def _declaring(message: AIMessage, calls: Sequence[ToolCall], ids: Sequence[str]) -> AIMessage:
-    if [call["id"] for call in message.tool_calls] == ids:
-        return message
-    pairs = zip(calls, ids, strict=True)
-    return with_calls(message, [replace(call, id=call_id) for call, call_id in pairs])
 
 
 def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:

@@ -23,7 +23,6 @@ REASON = "size_limit"
 """Why a result was omitted. Source: Goa-AI, tool_result_content.go."""
 
 _START = '{"omitted": true, "reason": '
-
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
 

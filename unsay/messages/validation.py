@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from langchain_core.messages import BaseMessage
 
 from unsay.errors import InputError, TranscriptError
-from unsay.messages import (
-    call_rules,  # noqa: F401 - registers its rules
-    content_rules,  # noqa: F401 - registers its rules
-    thinking_rules,  # noqa: F401 - registers its rules
-)
+from unsay.messages import call_rules, content_rules  # noqa: F401 - they register their rules
 from unsay.messages.base import RULES, Dialect, Fault
 from unsay.messages.provider_rules import ANTHROPIC, BEDROCK, COMMON, GEMINI, OPENAI
 from unsay.types import Provider
@@ -35,7 +31,7 @@ def faults(
     *,
     thinking: bool = False,
 ) -> tuple[Fault, ...]:
-    """Everything that would make a provider refuse these messages, oldest message first.
+    """Return everything that would make a provider refuse these messages, oldest message first.
 
     Args:
         messages: Oldest first, as they would be sent.
