@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unsay.context.reminders import Reminder
-    from unsay.conversation.conversation import AsyncConversation, Conversation
-    from unsay.conversation.registry import AsyncRegistry, Registry
+    from unsay.conversation.conversation import (
+        AsyncConversation,
+        AsyncRegistry,
+        Conversation,
+        Registry,
+    )
     from unsay.graph.builder import build_graph
     from unsay.settings import Context, Settings
     from unsay.tools import reversible
@@ -29,10 +33,10 @@ __all__ = [
 
 _HOMES = {
     "AsyncConversation": "unsay.conversation.conversation",
-    "AsyncRegistry": "unsay.conversation.registry",
+    "AsyncRegistry": "unsay.conversation.conversation",
     "Context": "unsay.settings",
     "Conversation": "unsay.conversation.conversation",
-    "Registry": "unsay.conversation.registry",
+    "Registry": "unsay.conversation.conversation",
     "Reminder": "unsay.context.reminders",
     "Settings": "unsay.settings",
     "build_graph": "unsay.graph.builder",

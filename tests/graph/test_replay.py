@@ -13,7 +13,7 @@ from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.ledger_kit import as_stored
 from unsay.conversation.conversation import AsyncConversation, Conversation
-from unsay.conversation.request_replay import Answered
+from unsay.conversation.model_calls import Answered
 from unsay.errors import (
     ModelUnavailableError,
     NothingToUndoError,

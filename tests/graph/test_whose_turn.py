@@ -11,8 +11,7 @@ from langgraph.types import Interrupt, StateSnapshot
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.idempotency import Stored
-from unsay.conversation.turn_lifecycle import goes_on_with, is_opened
+from unsay.conversation.turn_lifecycle import Stored, goes_on_with, is_opened
 from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
 from unsay.messages.annotations import DOCUMENT, notice
 

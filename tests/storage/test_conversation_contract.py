@@ -8,8 +8,7 @@ import pytest
 
 from tests.graph.kit import Numbered, said, scores
 from tests.storage.conftest import Opens
-from unsay.conversation.conversation import AsyncConversation, Conversation
-from unsay.conversation.registry import Registry
+from unsay.conversation.conversation import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     BudgetExceededError,
     ConflictError,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
-from unsay.conversation.facade import Opener, Verb
-from unsay.conversation.verbs import ConversationVerbs, RegistryVerbs
+from unsay.conversation.verbs import ConversationVerbs, Opener, RegistryVerbs, Verb
 
 ROOT = Path(__file__).parents[2]
 

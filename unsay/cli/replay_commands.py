@@ -15,8 +15,7 @@ from unsay.context.manifest import write_ranges
 from unsay.context.model_call import CallView
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.model_calls import PENDING, TurnCall, TurnCalls
-from unsay.conversation.request_replay import Answered, Replay
+from unsay.conversation.model_calls import PENDING, Answered, Replay, TurnCall, TurnCalls
 from unsay.conversation.tree import one_line
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import score_text

@@ -6,7 +6,7 @@ from unsay.cli.output import usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.conversation.tree import forgotten_line
 from unsay.messages.content import preview, text_of
-from unsay.operations.recall_search import finds_text
+from unsay.operations.recall import finds_text
 from unsay.retrieval.excerpts import speaker
 from unsay.types import Forgotten, Pin
 

@@ -20,10 +20,8 @@ from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations import fork as forking
 from unsay.operations import restore as restoring
-from unsay.operations.fork import COMPARED, branch_until
-from unsay.operations.restore import CUT, find_cut, source_of
+from unsay.operations.restore import COMPARED, CUT, branch_until, find_cut, source_of
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.targets import safe_base
 from unsay.state import State
@@ -33,7 +31,6 @@ from unsay.types import Cut
 
 LIVE = "live"
 """Name of the line that the talk goes on from."""
-
 
 SHOWN_CHARS = 60
 """How much of a message a list shows."""
@@ -185,7 +182,7 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
     scope = other.scope()
-    update = yield from forking.fork(state, scope, line, talk.thread_id)
+    update = yield from restoring.fork(state, scope, line, talk.thread_id)
     yield from other.write(State(), scope, update)
     entry = yield from find_session(talk.database.store, talk.thread_id)
     yield from revise(

@@ -18,7 +18,7 @@ from unsay.operations.checkpoint_rules import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import due
 from unsay.operations.pending import read_entry
-from unsay.operations.recall_search import Find, ids_of, recalled_by_order
+from unsay.operations.recall import Find, ids_of, recalled_by_order
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.retry import retried
 from unsay.operations.rollback import (

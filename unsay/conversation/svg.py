@@ -28,32 +28,16 @@ from unsay.messages.content import cells_of
 
 __all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
 
-
 WIDTH = 960
 """Of every picture, in pixels."""
 
-
 _INK, _FAINT, _RULE, _PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
-
-
 _PASSED, _FAILED, _MARK = "#0b5cad", "#b3261e", "#0a6b4f"
-
-
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 826, 48, 208
-
-
 _TURNS_Y, _UNSCORED_Y, _TAKEN_Y, _LEGEND_Y = 232, 255, 277, 307
-
-
 _TICKS = 20
-
-
 _TRUNK, _TEXT, _BRANCH = 28, 118, 138
-
-
 _ROW = 25
-
-
 _ROOM = 112
 
 

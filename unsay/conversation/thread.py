@@ -48,10 +48,7 @@ def check_thread(name: str) -> str:
 
 T = TypeVar("T")
 
-
 _LOCKS: dict[tuple[str, str], WriterLock] = {}
-
-
 _END = "create_checkpoint"
 """Updates from outside a run are written as this node's, because nothing comes after it."""
 

@@ -20,7 +20,6 @@ from unsay.types import Topic, Verdict
 SAMPLE = 5
 """How many summaries are judged where nobody says."""
 
-
 TOPIC = "topic"
 """The rule by which a topic that was left is summarized; others are named by their strategies."""
 

@@ -14,14 +14,11 @@ from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
 SHOWN_TURNS = 60
 """The newest so many turns are shown, and how many are hidden is said."""
 
-
 SHOWN_CUTS = 12
 """The newest so many cuts are shown in one place."""
 
-
 ELSEWHERE = "set aside elsewhere"
 """Heading of the cuts that hang from what is no longer on the branch."""
-
 
 CUT_WORDS: dict[CutKind, str] = {
     "draft": "draft taken back",
@@ -37,23 +34,14 @@ CUT_WORDS: dict[CutKind, str] = {
 }
 """What a person calls each kind of cut."""
 
-
 FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
 """What a person calls each flag."""
 
-
 _READ_CHARS = 400
-
-
 _NAME_CELLS = 128
 
-
 _JOINERS = "\u200c\u200d"
-
-
 _NEVER_IN_XML = "\ufffe\uffff"
-
-
 _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 

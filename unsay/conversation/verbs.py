@@ -1,7 +1,13 @@
-"""The tables of verbs: the name of each, the steps behind it, and what it needs."""
+"""The tables of verbs, and how they become a class for scripts and a class for async code.
 
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+A verb is written once, as steps over a thread or a store. A table names each verb and says how
+its steps are run. `Blocking` and `OnLoop` make the methods of the public classes from a table.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from unsay.conversation import (
     audit,
@@ -9,19 +15,166 @@ from unsay.conversation import (
     memory,
     model_calls,
     navigation,
-    request_replay,
     topic_summaries,
     turn_lifecycle,
 )
-from unsay.conversation.facade import Opener, Verb
 from unsay.conversation.thread import Talk
-from unsay.effects import Steps
+from unsay.effects import Steps, adrive, drive
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Blocking:
+    """A class whose verbs return their results, for scripts."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _make_methods(cls, _blocking)
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the database; a registry closes only a database that it opened itself."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class OnLoop:
+    """A class whose verbs are coroutines, for async code."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _make_methods(cls, _on_loop)
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the database; a registry closes only a database that it opened itself."""
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+B = TypeVar("B", bound=Blocking)
+L = TypeVar("L", bound=OnLoop)
+
+
+class Verb(Generic[P, T]):
+    """One verb of a table.
+
+    On the public classes it is replaced by a method, so `__get__` exists for type checkers: it
+    gives the verb's own parameters, and its result or a coroutine of it.
+    """
+
+    def __init__(
+        self,
+        steps: Callable[Concatenate[Any, P], Steps[T]],
+        run: Callable[[Any, Callable[[Any], Steps[Any]]], Steps[Any]],
+    ) -> None:
+        self.steps: Callable[..., Steps[Any]] = steps
+        self._run = run
+
+    def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
+        """Return the steps of one call."""
+        return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
+
+    @overload
+    def __get__(self, facade: None, owner: type[B]) -> Callable[Concatenate[B, P], T]: ...
+    @overload
+    def __get__(
+        self, facade: None, owner: type[L]
+    ) -> Callable[Concatenate[L, P], Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, facade: Blocking, owner: object) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, facade: OnLoop, owner: object) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, facade: object, owner: object) -> Any:
+        return self
+
+
+class Opener(Generic[P]):
+    """A verb whose result is another object of the same class."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[Any]]) -> None:
+        self.steps: Callable[..., Steps[Any]] = steps
+
+    def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
+        """Return the steps of one call."""
+        return type(facade)((yield from self.steps(facade._talk, *args, **kwargs)))
+
+    @overload
+    def __get__(self, facade: None, owner: type[B]) -> Callable[Concatenate[B, P], B]: ...
+    @overload
+    def __get__(
+        self, facade: None, owner: type[L]
+    ) -> Callable[Concatenate[L, P], Coroutine[Any, Any, L]]: ...
+    @overload
+    def __get__(self, facade: B, owner: object) -> Callable[P, B]: ...
+    @overload
+    def __get__(self, facade: L, owner: object) -> Callable[P, Coroutine[Any, Any, L]]: ...
+    def __get__(self, facade: object, owner: object) -> Any:
+        return self
+
+
+AnyVerb = Verb[..., Any] | Opener[...]
+
+
+def _blocking(verb: AnyVerb) -> Callable[..., Any]:
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return drive(verb.started(self, args, kwargs))
+
+    return method
+
+
+def _on_loop(verb: AnyVerb) -> Callable[..., Any]:
+    async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return await adrive(verb.started(self, args, kwargs))
+
+    return method
+
+
+def _make_methods(cls: type, make: Callable[[AnyVerb], Callable[..., Any]]) -> None:
+    """Give a class a method for each verb of the tables that it inherits from directly."""
+    for table in cls.__bases__:
+        for name, verb in vars(table).items():
+            if isinstance(verb, Verb | Opener):
+                method: Any = make(verb)
+                method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
+                method.__module__, method.__doc__ = cls.__module__, _doc(verb)
+                # For `inspect.getsource`; the signature is taken from `__signature__`.
+                method.__wrapped__ = verb.steps
+                method.__signature__ = _signature(verb, cls)
+                setattr(cls, name, method)
+
+
+def _doc(verb: AnyVerb) -> str:
+    """Return the steps' docstring without the line of the subject, which is `self` here."""
+    subject = next(iter(inspect.signature(verb.steps).parameters))
+    return re.sub(rf"\n +{subject}: [^\n]*", "", verb.steps.__doc__ or "")
+
+
+def _signature(verb: AnyVerb, cls: type) -> inspect.Signature:
+    """Return the verb's own signature: `self` for the subject, and the result of its steps."""
+    own = inspect.signature(verb.steps)
+    subject, *parameters = own.parameters.values()
+    first = subject.replace(name="self", annotation=inspect.Parameter.empty)
+    result = cls if isinstance(verb, Opener) else own.return_annotation.__args__[-1]
+    return own.replace(parameters=[first, *parameters], return_annotation=result)
 
 
 def _changes(steps: Callable[Concatenate[Talk, P], Steps[T]]) -> Verb[P, T]:
@@ -70,7 +223,7 @@ class ConversationVerbs:
     recall = _changes(navigation.recall)
 
     view = _reads(model_calls.view)
-    replay = _reads(request_replay.replay)
+    replay = _reads(model_calls.replay)
     tool_result = _reads(audit.tool_result)
     tokens = _reads(audit.tokens)
     judge_summaries = _changes(topic_summaries.judge_summaries)

@@ -18,7 +18,7 @@ from unsay.operations.commands import (
 )
 from unsay.operations.forget import Cause
 from unsay.operations.pending import PendingInput, check_message, read_entry
-from unsay.operations.recall_search import finds_text, ids_of, recalled_by_order
+from unsay.operations.recall import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
 from unsay.operations.targets import landing_of_order, landing_of_person, landing_places
@@ -177,14 +177,12 @@ _MOVES: dict[str, Callable[[_Order], Move]] = {
     "rollback": _rollback,
 }
 
-
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
     "timeline": _timeline,
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
     "help": lambda o: chat_help(o.scope.language(o.state["messages"])),
 }
-
 
 _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "checkpoint": _checkpoint,
@@ -194,7 +192,6 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "recall": _recall,
     "tokens": _tokens,
 }
-
 
 OBEYED = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
 """The slash commands that have an operation."""

@@ -24,10 +24,8 @@ from unsay.types import Forgotten, ForgottenKind, Operation, Pin, Topic
 FORGOTTEN = 64
 """How many entries a thread may have at a time."""
 
-
 FORGOTTEN_MESSAGES = 1_000
 """How many messages these may name one by one: the state carries them in every turn."""
-
 
 TOPIC_ENDS = 32
 """How many of a forgotten topic's newest messages are noted, to tell them from what follows."""

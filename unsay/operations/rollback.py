@@ -37,7 +37,6 @@ OPERATIONS = 1_000
 """Most steps in the state that can be undone, and most of those undone that can be redone; the
 older ones are put away as turns begin, see `put_away`."""
 
-
 UNFOLDED = 4
 """How many folded topics views show at most, the newest."""
 
@@ -313,10 +312,8 @@ def turns_left(messages: Sequence[AnyMessage], sealed: Offloaded | None = None) 
 NEWEST = 16
 """How many steps stay in the state when older ones are moved to the store."""
 
-
 MOST = 48
 """How many steps the state holds before that."""
-
 
 WITHOUT_STORE = 32
 """How many steps can be undone without a store."""
