@@ -211,7 +211,7 @@ def test_fault_is_raised_fresh_each_time() -> None:
 
 async def test_delay_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """A delayed reply is awaited, never slept, so a timeout of the caller's ends it."""
-    monkeypatch.setattr("unsay.testing.base.time.sleep", lambda _: pytest.fail("it blocks"))
+    monkeypatch.setattr("unsay.testing.scripted_models.time.sleep", lambda _: pytest.fail("it blocks"))
     chat = ScriptedChat(default=Delay(seconds=3600, reply="Late."))
 
     for call in (chat.ainvoke("one"), anext(chat.astream("two"))):
@@ -224,7 +224,7 @@ async def test_delay_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch)
 def test_delays_add_up_and_end_in_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nested delays are slept once, as their sum, before the first token."""
     slept: list[float] = []
-    monkeypatch.setattr("unsay.testing.base.time.sleep", slept.append)
+    monkeypatch.setattr("unsay.testing.scripted_models.time.sleep", slept.append)
     chat = ScriptedChat(default=Delay(seconds=2, reply=Delay(seconds=3, reply="Late.")))
 
     assert "Late." == chat.invoke("one").content

@@ -34,10 +34,10 @@ class Step:
     """The event's data; for a plain event all its fields."""
 
     name: str
-    """Names the event in errors."""
+    """For errors."""
 
     def text(self) -> str:
-        """Return the words of a part."""
+        """Return the words of a part; those of a tool result are its content."""
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
@@ -63,7 +63,7 @@ class _Draft:
     parts: list[Part] = field(default_factory=list)
 
     def calls(self) -> dict[str, str]:
-        """Names of the tools by the calls' ids, in the order of declaration."""
+        """Return the tools' names by the calls' ids, in the order of declaration."""
         return {part.id: part.name for part in self.parts if isinstance(part, ToolCall)}
 
 
@@ -80,13 +80,10 @@ class Assembly:
         self._waiting: list[Step] = []
         self._late: dict[str, str] = {}
 
-    def expect(self, call_id: str, tool: str) -> None:
-        """Take note of a call that a whole message declared."""
-        self._late[call_id] = tool
-
-    def answered(self, call_id: str) -> None:
-        """Take note of a result that came as a whole message."""
-        self._late.pop(call_id, None)
+    def note(self, data: Mapping[str, Any]) -> None:
+        """Take note of the calls in a whole message, or of the call that it answers."""
+        self._late |= {str(call["id"]): call["name"] for call in data.get("tool_calls") or ()}
+        self._late.pop(str(data.get("tool_call_id")), None)
 
     def feed(self, step: Step) -> list[AnyMessage]:
         """Take one part; return the messages that it completes.

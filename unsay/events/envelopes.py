@@ -54,11 +54,10 @@ def take_apart(message: BaseMessage) -> Pieces:
         for step in hole["path"]:
             value = value[step]
         found[hole["piece"]].append(value)
-    envelope = tree
     for hole in holes:
-        envelope = put(envelope, hole["path"], None)
+        tree = put(tree, hole["path"], None)
     return Pieces(
-        envelope=envelope,
+        envelope=tree,
         holes=holes,
         thinking=found["thinking"],
         calls=found["call"],

@@ -54,7 +54,6 @@ class Stamp:
     """Where and when events happen."""
 
     thread_id: str
-
     at: str
     """ISO 8601, UTC."""
 
@@ -173,18 +172,10 @@ def rollback(
 ) -> Event:
     """Return the event that removes the messages after `base`, or replaces them by earlier ones.
 
-    Args:
-        cut_id: By which they can be put back.
-        kind: Who or what removed them.
-        base: Id of the last message to keep; `None` keeps nothing before.
-        removed: Ids of what is removed, oldest first.
-        reason: In words.
-        stamp: Of the event.
-        keep: Ids after the base that stay, behind what is restored.
-        drafts: Those of the removed that were a draft: a restore does not put them back.
-        restored: The cuts whose messages return, in the order of these; with any, the event is a
-            `restore`.
-        only: Ids of what returns; `None` is all that the cuts hold.
+    All but `restored` are ids of messages, oldest first. Without a base nothing before stays; `keep`
+    stays behind what is restored, and a restore does not put `drafts` back. With `restored`, the ids
+    of the cuts whose messages return, in that order, the event is a `restore`; it puts back `only`
+    some of them, or for `None` all.
     """
     data = {
         "cut_id": cut_id,

@@ -9,8 +9,7 @@ Example:
     'Buy a car.'
 """
 
-from unsay.testing.base import Scripted
-from unsay.testing.scripted_models import ScriptedChat, ScriptedDetector, ScriptedJudge
+from unsay.testing.scripted_models import Scripted, ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Delay, Fault, ToolCalls, Truncated, attempt_of, question_of
 
 __all__ = [

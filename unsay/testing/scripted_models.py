@@ -5,30 +5,139 @@ replay after a rollback, a fork or a second thread is answered alike. They are s
 call is an `AssertionError`, and so is, by `assert_all_used`, a reply that nobody asked for.
 """
 
+import asyncio
+import hashlib
 import html
+import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import takewhile
+from typing import Any, Self, TypeAlias
 
-from langchain_core.messages import BaseMessage
-from pydantic import Field, SkipValidation, model_validator
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.tool import ToolCall, ToolMessage, invalid_tool_call, tool_call
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
 from unsay.errors import ConfigurationError
-from unsay.testing.base import Scripted
 from unsay.testing.scripts import (
+    Delay,
+    Fault,
     Line,
     Replies,
     Reply,
     Script,
+    ToolCalls,
+    Truncated,
     key_for,
     line_for,
     lines_of,
     question_of,
+    results_after_question,
+    tokens_of,
 )
 from unsay.types import ShiftKind, TopicMemory, TopicShift
 
 _ANSWER = re.compile(r"<answer\b[^>]*>(.*?)</answer\b[^>]*>", re.DOTALL)
+
+Tool: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
+"""What LangChain accepts as a tool."""
+
+
+class Scripted(BaseChatModel):
+    """A chat model whose reply is a pure function of the messages; the base of the others."""
+
+    model_name: str = "scripted"
+
+    _calls: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+
+    @property
+    def calls(self) -> list[list[BaseMessage]]:
+        """The messages of every call, oldest first, bound copies' included; no reply uses them."""
+        return self._calls
+
+    def assert_all_used(self) -> None:
+        """Check that every scripted reply was asked for, and no call was one too many.
+
+        Raises:
+            AssertionError: A reply is left over; or a call found none, even if that error was
+                caught.
+        """
+        used = {self._place(call) for call in self._calls}
+        if left := [place for place in self._places() if place not in used]:
+            raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
+
+    def bind_tools(
+        self, tools: Sequence[Tool], *, tool_choice: str | None = None, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with the tools that its script may call; it may call no others."""
+        formats = [convert_to_openai_tool(tool) for tool in tools]
+        # LangChain's with_structured_output says so here, and only here.
+        structured = "ls_structured_output_format" in kwargs
+        return self.bind(tools=formats, tool_choice=tool_choice, structured=structured, **kwargs)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @abstractmethod
+    def _reply(self, messages: Sequence[BaseMessage]) -> Reply: ...
+
+    @abstractmethod
+    def _place(self, messages: Sequence[BaseMessage]) -> str | None: ...
+
+    @abstractmethod
+    def _places(self) -> list[str]: ...
+
+    def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
+        self._calls.append(messages)
+        reply, seconds = self._reply(messages), 0.0
+        while isinstance(reply, Delay):
+            seconds += reply.seconds
+            reply = reply.reply
+        if isinstance(reply, Fault):
+            return _Take(seconds=seconds, message=AIMessage(reply.text), fault=reply)
+        tools = [tool.get("function", tool) for tool in kwargs.get("tools", ())]
+        names = [str(tool.get("name") or tool["type"]) for tool in tools]
+        schema = names[0] if kwargs.get("structured") else None
+        request = _Request(messages=messages, tool_names=names, schema_name=schema)
+        message = _signed(request.message_for(reply), messages, self.model_name)
+        return _Take(seconds=seconds, message=message, fault=None)
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
+        take = self._take(messages, kwargs)
+        time.sleep(take.seconds)
+        return take.result()
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
+        take = self._take(messages, kwargs)
+        await asyncio.sleep(take.seconds)
+        return take.result()
+
+    def _stream(
+        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        take = self._take(messages, kwargs)
+        time.sleep(take.seconds)
+        yield from take.chunks()
+
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        take = self._take(messages, kwargs)
+        await asyncio.sleep(take.seconds)
+        for chunk in take.chunks():
+            yield chunk
+            # As on a network: others run, and a cancelled stream ends here.
+            await asyncio.sleep(0)
 
 
 class ScriptedChat(Scripted):
@@ -108,7 +217,7 @@ class ScriptedJudge(Scripted):
     """For every other answer."""
 
     def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
-        key = key_for(self.scores, _answer(messages))
+        key = self._key(messages)
         score = self.default if key is None else self.scores[key]
         if not isinstance(score, int | float):
             return score
@@ -116,18 +225,17 @@ class ScriptedJudge(Scripted):
         return {"score": score, "reason": why}
 
     def _place(self, messages: Sequence[BaseMessage]) -> str | None:
-        key = key_for(self.scores, _answer(messages))
+        key = self._key(messages)
         return None if key is None else repr(key)
+
+    def _key(self, messages: Sequence[BaseMessage]) -> str | None:
+        question = question_of(messages)
+        prompt = "\n".join(str(message.text) for message in messages)
+        found = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
+        return key_for(self.scores, html.unescape(found[-1]))
 
     def _places(self) -> list[str]:
         return [repr(key) for key in self.scores]
-
-
-def _answer(messages: Sequence[BaseMessage]) -> str:
-    question = question_of(messages)
-    prompt = "\n".join(str(message.text) for message in messages)
-    found = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
-    return html.unescape(found[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +265,111 @@ class ScriptedDetector:
             AssertionError: The script goes back to a topic that is not among `others`.
         """
         key = key_for(self.shifts, question)
-        shift = _shift(self.default if key is None else self.shifts[key], others)
+        shift = self.default if key is None else self.shifts[key]
         earlier = [topic.topic_id for topic in others]
+        if not isinstance(shift, TopicShift):
+            last = earlier[0] if shift == "back" and earlier else None
+            shift = TopicShift(kind=shift, similarity=float(shift != "new"), topic_id=last)
         if shift.kind == "back" and shift.topic_id not in earlier:
             raise AssertionError(f"{question!r} goes back to {shift.topic_id!r}, not in {earlier}")
         return shift
 
 
-def _shift(scripted: ShiftKind | TopicShift, others: Sequence[TopicMemory]) -> TopicShift:
-    if isinstance(scripted, TopicShift):
-        return scripted
-    last = others[0].topic_id if scripted == "back" and others else None
-    return TopicShift(kind=scripted, similarity=float(scripted != "new"), topic_id=last)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Take:
+    seconds: float
+    message: AIMessage
+    fault: Fault | None
+
+    def result(self) -> ChatResult:
+        if self.fault is not None:
+            self.fault.strike()
+        return ChatResult(generations=[ChatGeneration(message=self.message)])
+
+    def chunks(self) -> Iterator[ChatGenerationChunk]:
+        content = self.message.content
+        tokens = tokens_of(content) if isinstance(content, str) else []
+        for token in tokens[: self.fault.after_tokens if self.fault else None]:
+            yield ChatGenerationChunk(message=AIMessageChunk(content=token))
+        if self.fault is not None:
+            self.fault.strike()
+        rest = self.message.model_dump(exclude={"type", "content"})
+        rest["content"] = "" if isinstance(content, str) else content
+        yield ChatGenerationChunk(message=AIMessageChunk(**rest, chunk_position="last"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    messages: Sequence[BaseMessage]
+    tool_names: Sequence[str]
+    schema_name: str | None
+
+    def message_for(self, reply: Reply) -> AIMessage:
+        match reply:
+            case AIMessage():
+                return reply.model_copy(deep=True)
+            case ToolCalls():
+                calls = [self._call(*item) for item in enumerate(reply.calls)]
+                return AIMessage(self._filled(reply.text), tool_calls=calls)
+            case Truncated():
+                message = self._said(self._filled(reply.text))
+                message.response_metadata["finish_reason"] = "length"
+                return message
+            case str():
+                return self._said(self._filled(reply))
+            case Mapping():
+                return self._said(json.dumps(dict(reply), ensure_ascii=False))
+        raise AssertionError(f"{reply!r} is no reply to {question_of(self.messages)!r}")
+
+    def _said(self, text: str) -> AIMessage:
+        if self.schema_name is None:
+            return AIMessage(text)
+        name, call_id = self.schema_name, self._id(0)
+        try:
+            return AIMessage(
+                "", tool_calls=[tool_call(name=name, args=json.loads(text), id=call_id)]
+            )
+        except ValueError as error:
+            call = invalid_tool_call(name=name, args=text, id=call_id, error=str(error))
+        # The raw call is where LangChain's parsers look for what was wrong with it.
+        function = {"name": name, "arguments": text}
+        raw = {"tool_calls": [{"id": call_id, "type": "function", "function": function}]}
+        return AIMessage("", invalid_tool_calls=[call], additional_kwargs=raw)
+
+    def _call(self, index: int, call: Mapping[str, Any]) -> ToolCall:
+        name, args = call["name"], dict(call.get("args", {}))
+        if name not in self.tool_names:
+            raise AssertionError(f"tool {name!r} is not bound; bound are {list(self.tool_names)!r}")
+        return tool_call(name=name, args=args, id=call.get("id", self._id(index)))
+
+    def _id(self, index: int) -> str:
+        # Unique in the conversation, and the same when this call is replayed.
+        asked = [m.id for m in self.messages if isinstance(m, HumanMessage)][-1:]
+        said = [(message.type, str(message.text)) for message in self.messages]
+        digest = hashlib.sha256(repr((asked, said, index)).encode())
+        return f"call_{digest.hexdigest()[:24]}"
+
+    def _filled(self, text: str) -> str:
+        if not results_after_question(self.messages):
+            return text
+        newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
+        results = [str(message.text) for message in newest]
+        return text.replace("{result}", "\n".join(reversed(results)))
+
+
+def _signed(message: AIMessage, messages: Sequence[BaseMessage], model_name: str) -> AIMessage:
+    calls = message.tool_calls or message.invalid_tool_calls
+    defaults = {"model_name": model_name, "finish_reason": "tool_calls" if calls else "stop"}
+    message.response_metadata = defaults | message.response_metadata
+    if message.usage_metadata is None:
+        read, written = sum(_count(sent) for sent in messages), _count(message)
+        message.usage_metadata = UsageMetadata(
+            input_tokens=read, output_tokens=written, total_tokens=read + written
+        )
+    return message
+
+
+def _count(message: BaseMessage) -> int:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    written = [f"{call['name']} {json.dumps(call['args'], default=str)}" for call in calls]
+    return sum(len(tokens_of(text)) for text in (str(message.text), *written))
