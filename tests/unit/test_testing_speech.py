@@ -211,7 +211,9 @@ def test_fault_is_raised_fresh_each_time() -> None:
 
 async def test_delay_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """A delayed reply is awaited, never slept, so a timeout of the caller's ends it."""
-    monkeypatch.setattr("unsay.testing.scripted_models.time.sleep", lambda _: pytest.fail("it blocks"))
+    monkeypatch.setattr(
+        "unsay.testing.scripted_models.time.sleep", lambda _: pytest.fail("it blocks")
+    )
     chat = ScriptedChat(default=Delay(seconds=3600, reply="Late."))
 
     for call in (chat.ainvoke("one"), anext(chat.astream("two"))):

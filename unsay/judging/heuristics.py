@@ -8,9 +8,8 @@ why all but the obvious cases are left to a model judge.
 import re
 from dataclasses import replace
 
-from unsay.judging.repetition import squeezed
-from unsay.judging.signals import RULES, Signal, is_empty, overlap
-from unsay.judging.vocabulary import normal, sentences, stops_short, width
+from unsay.judging.signals import RULES, Signal, is_empty, squeezed
+from unsay.judging.vocabulary import normal, overlap, sentences, stops_short, width
 from unsay.types import Exchange, PreVerdict
 
 BEST = 0.95  # the most that surface features can earn, from 0 to 1; they cannot tell truth
@@ -85,7 +84,7 @@ def prejudge(exchange: Exchange) -> PreVerdict:
     heard, demand = _without_demands(exchange)
     found = [signal for rule in RULES if (signal := rule(heard)) is not None] + demand
     worst = min(found, key=lambda signal: (not signal.certain, signal.score), default=None)
-    score = round(min([quality(heard), *(signal.score for signal in found)]), 3)
+    score = round(min([_quality(heard), *(signal.score for signal in found)]), 3)
     telling = worst is not None and (worst.certain or worst.score <= score)
     return PreVerdict(
         score=score,
@@ -124,8 +123,7 @@ def _impression(score: float) -> str:
     return "The answer hardly takes up the question."
 
 
-def quality(exchange: Exchange) -> float:
-    """A heuristic quality from 0 to 1: relevance times completeness, at most `BEST`."""
+def _quality(exchange: Exchange) -> float:
     if is_empty(exchange.answer):
         return 0.0
     toll = 1 - _TOLL * min(len(exchange.earlier), _MOST_TOLLS)

@@ -116,7 +116,7 @@ CUES: Mapping[str, re.Pattern[str]] = {
         r"|さっき|先ほど|先程|(?:最初|前)の(?:話|質問|件|話題)|[にへ]戻|についても"
     ),
 }
-"""What wording announces, by name; each pattern meets a text as `words.normal` gives it.
+"""What wording announces, by name; each pattern meets a text as `vocabulary.normal` gives it.
 
 `change` and `return` say it outright, `turn` and `earlier` may; the others speak of what was just
 said or of how the question stands by itself.
@@ -202,10 +202,11 @@ class LexicalDetector:
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
         """Assign a question to a topic, as `unsay.types.TopicDetector` describes."""
-        reading = read(question, current, others, decay=self.decay)
-        rival = best_rival(reading, others, fade=self.back_fade)
+        reading = _read(question, current, others, decay=self.decay)
+        rival = _best_rival(reading, others, fade=self.back_fade)
         excess = max(rival.share - reading.share, 0.0) if rival else 0.0
-        log_odds = reading.log_odds + self.back_weight * excess
+        log_odds = BIAS + sum(WEIGHTS[name] * value for name, value in reading.features.items())
+        log_odds += self.back_weight * excess
         changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
         if rival and self._returns(reading, rival, changes=changes):
             return TopicShift(kind="back", similarity=rival.share, topic_id=rival.topic_id)
@@ -214,7 +215,7 @@ class LexicalDetector:
         is_new = changes and reading.novelty >= needed
         return TopicShift(kind="new" if is_new else "same", similarity=reading.share)
 
-    def _returns(self, reading: "Reading", rival: "Rival", *, changes: bool) -> bool:
+    def _returns(self, reading: "_Reading", rival: "_Rival", *, changes: bool) -> bool:
         if "return" in reading.cues and reading.share < self.back_overlap:
             return True
         clear = rival.share >= max(self.back_overlap, reading.share + self.back_margin)
@@ -222,7 +223,7 @@ class LexicalDetector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class _Reading:
     """A question, measured against the current topic."""
 
     content: tuple[Unit, ...]
@@ -243,14 +244,9 @@ class Reading:
     features: Mapping[str, float]
     """Keys of `WEIGHTS`."""
 
-    @property
-    def log_odds(self) -> float:
-        """Log-odds of a change of topic."""
-        return BIAS + sum(WEIGHTS[name] * value for name, value in self.features.items())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class _Rival:
     """The earlier topic that has most in common with a question."""
 
     topic_id: str
@@ -258,10 +254,9 @@ class Rival:
     """Of the question's content, from 0 to 1."""
 
 
-def read(
+def _read(
     question: str, current: TopicMemory, others: Sequence[TopicMemory], *, decay: float
-) -> Reading:
-    """Measure a question against the topics of the thread."""
+) -> _Reading:
     text = normal(question)
     content = tuple({unit.whole: unit for unit in units(question)}.values())[:_UNITS_READ]
     bags = [_bag(other.texts) for other in others]
@@ -284,14 +279,14 @@ def read(
         **_form(text, cues),
         "awaited": float(len(newest) < _TAIL and bool(_ASKS.search(newest))),
     }
-    return Reading(
+    return _Reading(
         content=content, cues=cues, share=share, novelty=novelty, common=common, features=features
     )
 
 
-def best_rival(reading: Reading, others: Sequence[TopicMemory], *, fade: float) -> Rival | None:
+def _best_rival(reading: _Reading, others: Sequence[TopicMemory], *, fade: float) -> _Rival | None:
     """Return the earlier topic that has most in common; of equals the most recently left."""
-    best: Rival | None = None
+    best: _Rival | None = None
     for position, other in enumerate(others):
         bag = _bag(other.texts)
         known = {
@@ -301,7 +296,7 @@ def best_rival(reading: Reading, others: Sequence[TopicMemory], *, fade: float) 
         }
         share = _share(reading.content, known) * fade**position
         if best is None or share > best.share:
-            best = Rival(topic_id=other.topic_id, share=share)
+            best = _Rival(topic_id=other.topic_id, share=share)
     return best
 
 
@@ -322,7 +317,6 @@ def _cues(text: str) -> frozenset[str]:
 
 
 def _form(text: str, cues: frozenset[str]) -> dict[str, float]:
-    """Return the features of a question's wording alone."""
     japanese = bool(_JAPANESE.search(text))
     length = math.log1p(len(text) / (1.0 if japanese else 2.5)) / 5
     return {

@@ -96,12 +96,7 @@ def relevance(question: str, document: str) -> PreVerdict:
 
 
 def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
-    """Return the verdict in a judge's reply, unscored if the reply has no usable score.
-
-    Args:
-        reply: A message, a number, a mapping, an object with a score, or text.
-        quality_threshold: A score below it fails.
-    """
+    """Return the verdict in any reply that `read_reply` reads; unscored without a usable score."""
     read = read_reply(reply)
     if read.score is None:
         return unscored(f"the judge's reply has no usable score: {read.reason!r}")

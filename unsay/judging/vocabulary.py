@@ -27,6 +27,7 @@ _TOKENS = re.compile(
 )
 _SHORTEST_WORD = 2
 _SHORTEST_STEM = 3
+_BEGINNING = 5  # letters that two related words share, such as `reflective` and `reflection`
 
 _ENGLISH = """
 a about above actually add advantage affect after again ah all almost also alternative although
@@ -167,6 +168,59 @@ def _run(run: str, *, katakana: bool) -> Unit:
     parts = tuple(dict.fromkeys(gram for gram in grams if gram != run))
     size = len(run) / (4 if katakana else 2)
     return Unit(whole=run, parts=parts, weight=min(max(size, 0.5) ** 0.5, 2.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """How many content words an answer shares with its question and the earlier exchanges."""
+
+    asked: int
+    """Distinct content words of the question."""
+
+    said: int
+    """Distinct content words of the answer."""
+
+    with_question: int
+    """Of `said`, those that the question has too."""
+
+    with_context: int
+    """Of `said`, those that the question or an earlier exchange has too."""
+
+    covered: float
+    """Share of the question's content, by weight, that the answer has too; from 0 to 1."""
+
+
+def overlap(exchange: Exchange) -> Overlap:
+    """Count what an answer shares with its question and the exchanges before it."""
+    asked = {unit.whole: unit for unit in units(exchange.question)}.values()
+    said = {unit.whole: unit for unit in units(exchange.answer)}.values()
+    question, answer = _known(exchange.question), _known(exchange.answer)
+    known = question.union(*(_known(text) for pair in exchange.earlier for text in pair))
+    weight = sum(unit.weight for unit in asked)
+    taken_up = sum(unit.weight for unit in asked if _meets(unit, answer))
+    return Overlap(
+        asked=len(asked),
+        said=len(said),
+        with_question=sum(_meets(unit, question) for unit in said),
+        with_context=sum(_meets(unit, known) for unit in said),
+        covered=taken_up / weight if weight else 0.0,
+    )
+
+
+@lru_cache(maxsize=64)
+def _known(text: str) -> frozenset[str]:
+    """The terms of a text, and the beginnings of the longer ones."""
+    terms = vocabulary(text)
+    return terms | {_beginning(term) for term in terms}
+
+
+def _beginning(term: str) -> str:
+    return f"{term[:_BEGINNING]}…" if term.isascii() and len(term) >= _BEGINNING else term
+
+
+def _meets(unit: Unit, known: frozenset[str]) -> bool:
+    whole = unit.whole
+    return whole in known or _beginning(whole) in known or any(part in known for part in unit.parts)
 
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
