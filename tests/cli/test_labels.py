@@ -2,8 +2,8 @@ from string import Formatter
 
 import pytest
 
+from unsay.cli.demo_commands import scenario
 from unsay.cli.output import SCHEMA_VERSION
-from unsay.cli.scenario import scenario
 from unsay.cli.strings import Label, Labels
 from unsay.conversation import timeline
 

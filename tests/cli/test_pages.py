@@ -1,6 +1,6 @@
 import pytest
 
-from unsay.cli.tables import gathered
+from unsay.cli.terminal import gathered
 from unsay.storage.pagination import Slice
 
 

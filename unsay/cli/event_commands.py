@@ -12,8 +12,7 @@ import click
 from unsay.cli.output import call_text, print_json, usage_error, versioned
 from unsay.cli.session import Opened, existing_thread, exists, location, on_thread
 from unsay.cli.strings import Labels
-from unsay.cli.tables import aligned, end_list, gathered, line, moment
-from unsay.cli.terminal import columns
+from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import LedgerGapError, UnknownThreadError

@@ -280,7 +280,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
 """What each command takes beside `--db` and `--json`; one that is not listed takes a thread."""
 
 
-HOMES = {each.name: f"unsay.cli.{each.module}" for each in COMMANDS if each.module}
+HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
 """The module that has each command's function, which bears the command's name."""
 
 

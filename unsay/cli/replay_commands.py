@@ -9,8 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from unsay.cli.output import call_text, print_json, usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import CONTEXT_RULES, Labels, named
-from unsay.cli.tables import WIDE, aligned
-from unsay.cli.terminal import UNBOUNDED, block, columns, side_by_side
+from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, side_by_side
 from unsay.context.manifest import write_ranges
 from unsay.context.model_call import CallView
 from unsay.conversation.branching import LIVE

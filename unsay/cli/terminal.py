@@ -4,18 +4,25 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from wcwidth import iter_graphemes
 
+from unsay.cli.output import note
 from unsay.cli.strings import Labels
 from unsay.conversation.results import Event, Reply
 from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
+from unsay.storage.pagination import MOST, Slice
+
+T = TypeVar("T")
+
+Read = Callable[[str | None, int], Slice[T]]
+"""Returns the page after a cursor, with at most this many lines."""
 
 NO_START = frozenset(
     "。、，．・：；？！」』）］｝〉》】〕’”…ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%"
@@ -323,3 +330,50 @@ def _row(left: str, right: str, width: int) -> str:
 def padded(line: str, cells: int) -> str:
     """Return a line with blanks added, so that it takes this many cells."""
     return line + " " * (cells - cells_of(line))
+
+
+WIDE = 100
+"""Cells from which a terminal has room for whole dates, and for two texts side by side."""
+
+PIPED_CELLS = 60
+"""Cells of the text that ends a table's line where no terminal says how wide it is."""
+
+LEAST_CELLS = 16
+"""Cells of the text that ends a table's line on the narrowest terminal."""
+
+
+def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T]:
+    """Return one page, or without a limit everything from the cursor on."""
+    page = read(cursor, MOST if limit is None else limit)
+    lines = list(page.lines)
+    while limit is None and page.cursor is not None:
+        page = read(page.cursor, MOST)
+        lines += page.lines
+    return Slice(lines=tuple(lines), cursor=page.cursor)
+
+
+def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
+    """Say how to get the next page where there is one, and that a list is empty."""
+    if cursor is not None:
+        note(f"there is more: --cursor {cursor}")
+    if not page:
+        note(empty)
+
+
+def moment(at: str) -> str:
+    """Return a stored ISO time for people, in UTC; on a narrow terminal without year and seconds."""
+    narrow = sys.stdout.isatty() and columns() < WIDE
+    return at[slice(5, 16) if narrow else slice(0, 19)].replace("T", " ")
+
+
+def line(head: str, words: str) -> str:
+    """Return a table's line: the columns, then as much of a text as fits."""
+    room = columns() - cells_of(head) - 2 if sys.stdout.isatty() else PIPED_CELLS
+    return f"{head}  {one_line(words, max(LEAST_CELLS, room))}".rstrip()
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield each row with its cells as wide as the widest of their column."""
+    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(padded, row, widths))

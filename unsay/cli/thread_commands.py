@@ -12,7 +12,7 @@ from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.replay_commands import print_view
 from unsay.cli.session import Opened, exists, location, on_thread
 from unsay.cli.strings import Labels
-from unsay.cli.tables import end_list, gathered
+from unsay.cli.terminal import end_list, gathered
 from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
 from unsay.errors import UnknownThreadError

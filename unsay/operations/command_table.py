@@ -17,13 +17,10 @@ class CommandEntry:
     """One command: what it does, and where it is available."""
 
     name: str
-
     module: str = ""
-    """The module below `unsay.cli` with the function of this name; empty: not a shell command."""
+    """`unsay.cli.<module>_commands` has the function of this name; empty: not a shell command."""
 
     summary: str = ""
-    """The line in `unsay --help`."""
-
     details: str = ""
     """What `unsay NAME --help` adds to the summary."""
 
@@ -51,36 +48,36 @@ def _both(en: str, ja: str) -> Words:
 
 COMMANDS = (
     CommandEntry("chat", "chat", "Talk; /help lists what can be taken back."),
-    CommandEntry("say", "say", "Say TEXT, or standard input for -; print the answer."),
+    CommandEntry("say", "chat", "Say TEXT, or standard input for -; print the answer."),
     CommandEntry(
         "threads",
-        "thread_commands",
+        "thread",
         "List the conversations, the newest first.",
         details="Without filters the one spoken in last comes first, with them the one begun last.",
     ),
     CommandEntry(
         "timeline",
-        "thread_commands",
+        "thread",
         "Show the turns, the scores and what was taken back.",
         details="Below stands who uses the window, and what was spent.",
         chat=_both("list the turns with their scores", "ターンとスコアの一覧"),
     ),
     CommandEntry(
         "checkpoints",
-        "thread_commands",
+        "thread",
         "List the checkpoints.",
         chat=_both("list the checkpoints", "チェックポイントの一覧"),
     ),
     CommandEntry(
         "checkpoint",
-        "rollback_commands",
+        "edit",
         "Mark this point as good, with or without a name.",
         chat=_both("mark this point as good", "現在の地点を良好な地点として記録する"),
         argument=_both("[NAME]", "[名前]"),
     ),
     CommandEntry(
         "rollback",
-        "rollback_commands",
+        "edit",
         "Go back to a checkpoint, by default the last good one.",
         chat=_both(
             "go back to a checkpoint, the last good one by default, or N turns",
@@ -90,22 +87,19 @@ COMMANDS = (
     ),
     CommandEntry(
         "undo",
-        "rollback_commands",
+        "edit",
         "Take back the last step, a turn or a rollback.",
         chat=_both("take back the last step", "直前の操作を取り消す"),
     ),
     CommandEntry(
         "redo",
-        "rollback_commands",
+        "edit",
         "Make the step again that was undone last.",
-        chat=_both(
-            "make again the last step that was taken back",
-            "取り消した操作をやり直す",
-        ),
+        chat=_both("make again the last step that was taken back", "取り消した操作をやり直す"),
     ),
     CommandEntry(
         "retry",
-        "say",
+        "chat",
         "Ask the last question again; print the new answer.",
         details="`unsay undo` brings the old answer back.",
         chat=_both(
@@ -113,33 +107,31 @@ COMMANDS = (
             "直前の質問にもう一度回答させる(/undo で前の回答に戻る)",
         ),
     ),
-    CommandEntry(
-        "fork", "rollback_commands", "Begin a conversation as this one was; print its id."
-    ),
+    CommandEntry("fork", "edit", "Begin a conversation as this one was; print its id."),
     CommandEntry(
         "branches",
-        "rollback_commands",
+        "edit",
         "List the live line, what was left, and the forks.",
         details="Each with its id, the turn after which it begins, its own turns and what they "
         "cost.",
     ),
     CommandEntry(
         "diff",
-        "rollback_commands",
+        "edit",
         "Show how two lines differ, B by default the live one.",
         details="A line is `live`, a checkpoint, a cut's id or a conversation's; `unsay branches` "
         "lists them.",
     ),
     CommandEntry(
         "restore",
-        "rollback_commands",
+        "edit",
         "Bring back a cut, what was forgotten, or a folded topic.",
         details="WHAT is the id of a cut, of something forgotten or of a message, or a topic's id "
         "or label.",
     ),
     CommandEntry(
         "pin",
-        "visibility_commands",
+        "edit",
         "Keep a message in every view, by default the last turn.",
         details="`unsay timeline --json` has the messages' ids.",
         chat=_both(
@@ -150,14 +142,14 @@ COMMANDS = (
     ),
     CommandEntry(
         "unpin",
-        "visibility_commands",
+        "edit",
         "Take a pin off, by default those of the last turn.",
         chat=_both("take the pin off again", "ピンを外す"),
         argument=_both("[N]", "[N]"),
     ),
     CommandEntry(
         "forget",
-        "visibility_commands",
+        "edit",
         "Hide words from the model; the record keeps them.",
         details="WHAT is a message's id, the first of a span that ends with THROUGH, or a topic's "
         "id or label. `unsay restore` or `unsay undo` shows it to the model again.",
@@ -169,13 +161,13 @@ COMMANDS = (
     ),
     CommandEntry(
         "forgotten",
-        "visibility_commands",
+        "edit",
         "List what is forgotten.",
         chat=_both("list what is forgotten", "忘れたものの一覧"),
     ),
     CommandEntry(
         "recall",
-        "visibility_commands",
+        "edit",
         "Find what was said that bears on WORDS.",
         details="The model is shown it with the next question.",
         chat=_both(
@@ -186,31 +178,29 @@ COMMANDS = (
     ),
     CommandEntry(
         "pick",
-        "rollback_commands",
+        "edit",
         "Put messages of another line at the end of this one.",
         details="`unsay diff BRANCH --json` has the messages' ids.",
     ),
     CommandEntry(
         "tokens",
-        "thread_commands",
+        "thread",
         "Show who uses the window, and what was spent on what.",
         details="On the answers that stand, on what was taken back, on judging, summaries and "
         "titles.",
         chat=_both("who uses the window, and what was spent", "文脈の内訳と消費トークン"),
     ),
-    CommandEntry("runs", "event_commands", "List what ran, the first run first, and how it ended."),
-    CommandEntry("events", "event_commands", "List everything that happened, oldest first."),
+    CommandEntry("runs", "event", "List what ran, the first run first, and how it ended."),
+    CommandEntry("events", "event", "List everything that happened, oldest first."),
     CommandEntry(
         "replay",
-        "replay_commands",
+        "replay",
         "Show what a model was sent, and ask another the same.",
         details="By default the newest attempt that failed; without one, the last turn.",
     ),
-    CommandEntry(
-        "label", "thread_commands", "Set labels to find a conversation by, and list them."
-    ),
-    CommandEntry("end", "thread_commands", "End a conversation for good."),
-    CommandEntry("purge", "thread_commands", "Remove a conversation, to the last byte."),
+    CommandEntry("label", "thread", "Set labels to find a conversation by, and list them."),
+    CommandEntry("end", "thread", "End a conversation for good."),
+    CommandEntry("purge", "thread", "Remove a conversation, to the last byte."),
     CommandEntry("demo", "demo", "Show it all on a scripted conversation; no key needed."),
     CommandEntry("help", chat=_both("show this list", "この一覧を表示する")),
     CommandEntry(

@@ -1,4 +1,4 @@
-"""`unsay checkpoint`, `rollback`, `undo`, `redo`, `restore`, `pick`, `fork`, `branches`, `diff`."""
+"""The commands that change what the transcript and the contexts hold, and show branches."""
 
 import sys
 from collections.abc import Sequence
@@ -8,20 +8,22 @@ from typing import Any
 import click
 from langchain_core.messages import AnyMessage, message_to_dict
 
-from unsay.cli.output import note, print_json, versioned
+from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import BRANCH_KINDS, Labels, named
-from unsay.cli.tables import aligned, line
-from unsay.cli.terminal import UNBOUNDED, block, columns
+from unsay.cli.terminal import UNBOUNDED, aligned, block, columns, line
 from unsay.conversation.branching import LIVE, Branch, Side
 from unsay.conversation.results import Moved, Preview
+from unsay.conversation.tree import forgotten_line
 from unsay.messages.annotations import is_answer, spoken
-from unsay.messages.content import newest_language
+from unsay.messages.content import newest_language, preview, text_of
 from unsay.operations.compensate import report_text
+from unsay.operations.recall import finds_text
 from unsay.operations.rollback import place_name, turns_left
 from unsay.prompts.catalog import texts
+from unsay.retrieval.excerpts import speaker
 from unsay.state import State
-from unsay.types import Language
+from unsay.types import Forgotten, Language, Pin
 
 
 @on_thread()
@@ -181,3 +183,91 @@ def _side(side: Side) -> dict[str, Any]:
     fields = ("name", "messages", "topics", "mean_score", "last_score")
     own = {"only": [message_to_dict(each) for each in side.only], "tokens": asdict(side.tokens)}
     return {**{field: getattr(side, field) for field in fields}, **own}
+
+
+def _check_pin(*, message_id: str | None, turn: int | None) -> None:
+    if message_id is not None and turn is not None:
+        raise usage_error("Give a message's ID or --turn, not both.")
+
+
+@on_thread(_check_pin)
+def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    """Pin a message or a turn, and say which."""
+    before = opened.conversation.pins()
+    pins = opened.conversation.pin(message_id, turn=turn)
+    new = [each for each in pins if each not in before]
+    opened.show(lambda: opened.texts.pinned.format(words=_words(opened, new)), pins=pins)
+
+
+@on_thread(_check_pin)
+def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    """Take pins off, and say which."""
+    before = opened.conversation.pins()
+    pins = opened.conversation.unpin(message_id, turn=turn)
+    names = {each["message_id"] for each in pins}
+    off = [each for each in before if each["message_id"] not in names]
+    opened.show(lambda: opened.texts.unpinned.format(words=_words(opened, off)), pins=pins)
+
+
+def _words(opened: Opened, pins: Sequence[Pin]) -> str:
+    """Return the first words of the pinned messages."""
+    names = {each["message_id"] for each in pins}
+    said = (text_of(each) for each in opened.conversation.messages() if each.id in names)
+    return preview(next((each for each in said if each.strip()), ""), 40)
+
+
+def _check_forget(
+    *, what: str | None, turn: str | None, results_below: float | None, **_others: str | None
+) -> None:
+    if sum(each is not None for each in (what, turn, results_below)) != 1:
+        raise usage_error("Give WHAT, --turn or --results-below, one of them.")
+
+
+@on_thread(_check_forget)
+def forget(
+    opened: Opened,
+    *,
+    what: str | None,
+    through: str | None,
+    turn: str | None,
+    results_below: float | None,
+    reason: str,
+) -> None:
+    """Forget what is named, and say what that is."""
+    conversation = opened.conversation
+    if results_below is None:
+        entry: Forgotten | None = conversation.forget(what, through, turns=turn, reason=reason)
+    else:
+        entry = conversation.forget_tool_results(results_below, reason=reason)
+    _show_forgotten(opened, [entry] if entry else [])
+
+
+@on_thread()
+def forgotten(opened: Opened) -> None:
+    """Print what is forgotten, oldest first."""
+    _show_forgotten(opened, opened.conversation.forgotten())
+
+
+def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
+    opened.show(
+        lambda: "\n".join(map(forgotten_line, entries)) or opened.texts.no_forgotten,
+        forgotten=entries,
+    )
+
+
+@on_thread()
+def recall(opened: Opened, *, words: str) -> None:
+    """Print the matches; the next answer's model is shown them."""
+    finds = opened.conversation.recall(words)
+    rows = [
+        {
+            "message_id": each.message.id,
+            "turn": each.turn,
+            "speaker": speaker(each.message),
+            "text": text_of(each.message),
+            "why": each.reason.why,
+            "words": list(each.reason.words),
+        }
+        for each in finds
+    ]
+    opened.show(lambda: finds_text(finds, words, opened.texts), recalled=rows)
