@@ -13,6 +13,7 @@ from unsay.effects import drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of
 from unsay.operations.recall import looked_up
+from unsay.operations.recall_source import source_of
 from unsay.prompts.catalog import texts
 from unsay.retrieval.excerpts import RESULT_CHARS, quotes
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
@@ -212,13 +213,11 @@ def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple
         state, scope = drive(talk._talk.known()), talk._talk.scope()
         found = drive(
             looked_up(
-                state,
-                scope,
+                drive(source_of(state, scope, by_hand=True)),
                 (),
                 question="row 9999",
                 budget_tokens=10_000,
                 count=lambda messages: 10 * len(messages),
-                by_hand=True,
             )
         )
     assert f"[truncated: {len(ROWS) - 2 * RESULT_CHARS} characters removed]" in quotes(

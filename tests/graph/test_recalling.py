@@ -14,6 +14,7 @@ from unsay.errors import InputError
 from unsay.events.transcript_replay import replay
 from unsay.history.recall_cache import MEMORIES
 from unsay.operations.recall import looked_up, recalled
+from unsay.operations.recall_source import source_of
 from unsay.retrieval.excerpts import RECALLED_ID
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
@@ -219,10 +220,11 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
         state, scope = drive(talk._talk.known()), talk._talk.scope()
+        source = drive(source_of(state, scope))
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
-            found = drive(looked_up(state, scope, (), budget_tokens=budget, **asked))
-            again = await adrive(recalled(state, scope, (), budget_tokens=budget, **asked))
+            found = drive(looked_up(source, (), budget_tokens=budget, **asked))
+            again = await adrive(recalled(source, (), budget_tokens=budget, **asked))
             assert found.tokens <= budget
             assert [m.id for m in again.messages] == [m.id for m in found.messages]
 
@@ -321,6 +323,7 @@ def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
             talk.say(words)
         shown = {m.id or "" for m in talk.messages()[-2:]}
         state, scope = drive(talk._talk.known()), talk._talk.scope()
+        source = drive(source_of(state, scope))
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
-        recalled_then = drive(recalled(state, scope, shown, **asked))
+        recalled_then = drive(recalled(source, shown, **asked))
     assert found == [m.content for m in recalled_then.messages].count(fact)

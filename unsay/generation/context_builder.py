@@ -1,8 +1,7 @@
 """What one attempt at an answer is shown: the view that the strategy plans, laid out to be sent."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypedDict
 
 from langchain_core.messages import AnyMessage
@@ -13,7 +12,6 @@ from unsay.context.exclusions import (
     anchored,
     cleared_ids,
     forgotten_ids,
-    named_ids,
     remembered,
     told_topics,
     untold,
@@ -39,11 +37,10 @@ from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model
 from unsay.operations.pin import pinned_ids
-from unsay.operations.recall import recalled
+from unsay.operations.recall_source import RecallSource
 from unsay.operations.segment_loading import Earlier
 from unsay.prompts.catalog import readable
 from unsay.prompts.fields import Texts
-from unsay.retrieval.selection import Recalled
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
@@ -148,8 +145,10 @@ class Sight:
     left_out: Sequence[Omission]
     """What no context of the attempt shows, whatever the strategy plans."""
 
-    recall: Callable[..., Steps[Recalled]]
-    """Finds earlier messages for the question: `recalled`, given the attempt's state."""
+    question: str
+
+    recallable: RecallSource | None
+    """What may be recalled for the question; `None` recalls nothing."""
 
     hints: Hints
 
@@ -245,6 +244,7 @@ def sight_of(
     reminders: Sequence[Reminder],
     *,
     pending: Collection[str],
+    recallable: RecallSource | None = None,
 ) -> Steps[Sight]:
     """What the contexts of an attempt are made of.
 
@@ -256,6 +256,7 @@ def sight_of(
         hints: For this attempt.
         reminders: Those that are due.
         pending: Ids of the question.
+        recallable: What may be recalled for the question.
     """
     yield scope.resolve("summarizer")
     counter = TokenCounter()
@@ -309,13 +310,8 @@ def sight_of(
         earlier=earlier.places,
         offloaded=sealed["messages"] if sealed else 0,
         left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
-        recall=partial(
-            recalled,
-            state,
-            scope,
-            question=next(map(text_of, question), ""),
-            forgotten=out | named_ids(gone),
-        ),
+        question=next(map(text_of, question), ""),
+        recallable=recallable,
         hints=hints,
         reminders=reminders,
         witness=Witness(),

@@ -24,6 +24,7 @@ from unsay.generation.context_builder import Carried, Sending, Sight, plans_at_e
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
+from unsay.operations.recall import recalled
 from unsay.retrieval.excerpts import quoting
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
@@ -73,8 +74,10 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         if plan.after.overflows:
             quoted, ids = None, []
         elif "quoted" not in carried:
-            found = yield from sight.recall(
-                shown={message.id or "" for message in plan.messages},
+            found = yield from recalled(
+                sight.recallable,
+                {message.id or "" for message in plan.messages},
+                question=sight.question,
                 budget_tokens=_room(plan.after, scope.settings),
                 count=plan.after.count,
             )

@@ -1,12 +1,13 @@
 """Tools by which a model fetches what its view leaves out: parts of tool results, earlier messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.prebuilt import ToolRuntime
 
+from unsay.context.exclusions import forgotten_topics
 from unsay.context.manifest import read_places
 from unsay.context.tool_results import result_text
 from unsay.effects import Steps, adrive, drive
@@ -15,7 +16,7 @@ from unsay.generation.context_builder import Sight
 from unsay.generation.tool_loop import ATTEMPT_KEY
 from unsay.messages.truncation import READ_TOOL
 from unsay.operations.recall import looked_up
-from unsay.operations.recall_source import hidden_ids, hidden_sealed, page_of_result
+from unsay.operations.recall_source import hidden_ids, page_of_result, source_of
 from unsay.operations.record_events import log_recall
 from unsay.retrieval.excerpts import quotes
 from unsay.settings import Settings
@@ -125,12 +126,13 @@ def _result(sight: Sight, done: Sequence[AnyMessage], tool_call_id: str) -> Step
         ToolException: There is none, it cannot be read, or a person wants it left out.
     """
     state, scope = sight.state, sight.scope
-    gone = hidden_ids(state)
+    gone: Collection[str] = hidden_ids(state)
     found = _of_call((*state["messages"], *done), tool_call_id)
     if found is None:
         try:
             found = _of_call((yield from page_of_result(state, scope, tool_call_id)), tool_call_id)
-            gone |= yield from hidden_sealed(state, scope)
+            if forgotten_topics(state.get("forgotten", [])):
+                gone = (yield from source_of(state, scope, by_hand=True)).hidden
         except UnsayError as error:
             raise ToolException(str(error)) from error
     if found is None or found.id in gone:
@@ -148,14 +150,11 @@ def _recall(runtime: ToolRuntime, query: str) -> Steps[str]:
     sight: Sight = runtime.config["configurable"][ATTEMPT_KEY]
     try:
         found = yield from looked_up(
-            {**sight.state, "asked_for": []},
-            sight.scope,
+            (yield from source_of(sight.state, sight.scope, by_hand=True)),
             _shown(sight, runtime.state),
             question=query,
             budget_tokens=RECALL_TOKENS,
             count=sight.counter.count,
-            forgotten=hidden_ids(sight.state),
-            by_hand=True,
         )
     except UnsayError as error:
         raise ToolException(str(error)) from error

@@ -24,6 +24,7 @@ from unsay.messages.content import text_of
 from unsay.operations.compensate import finish, left_of, report_text
 from unsay.operations.compensation_plan import book_drafts
 from unsay.operations.delivery import deliver, deliver_best
+from unsay.operations.recall import recallable
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import note
 from unsay.operations.segment_loading import load_opened
@@ -59,7 +60,10 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     earlier = yield from load_opened(state, scope)
     shown = due(scope.services.reminders, state.get("reminders", {}), **_moment(turn))
     hints, pending = _hints(state, scope, left), turn["pending"]
-    sight = yield from sight_of(state, scope, model, earlier, hints, shown, pending=pending)
+    found = yield from recallable(state, scope)
+    sight = yield from sight_of(
+        state, scope, model, earlier, hints, shown, pending=pending, recallable=found
+    )
     try:
         draft, carried = yield from _draft(sight)
     except BudgetDeclinedError as declined:

@@ -10,15 +10,9 @@ from unsay.context.plan import TokenCounter
 from unsay.context.tool_results import words_of
 from unsay.effects import Steps
 from unsay.errors import InputError, UnsayError
+from unsay.history.recall_cache import Memory
 from unsay.messages.content import preview
-from unsay.operations.recall_source import (
-    Recollected,
-    hidden_ids,
-    keep_vectors,
-    recollect,
-    turn_numbers,
-    words_for,
-)
+from unsay.operations.recall_source import RecallSource, keep_vectors, source_of
 from unsay.operations.record_events import log_recall
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting, speaker
@@ -31,10 +25,13 @@ from unsay.tokens import counter
 VECTORS = 2_000
 """How many of the newest messages that a context leaves out are compared by meaning."""
 
+
 SPARE = 32
 """An estimate is 1/32 too high, so that its messages rarely have to be counted twice."""
 
+
 _OPENING = "opening"
+
 
 FRESH_VECTORS = 512
 """How many new messages a turn embeds at most; later turns embed the rest."""
@@ -46,203 +43,182 @@ alone. Source: own measurement: kept 0.65 of the evidence as without, with two t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """One search: the question, the messages, and the limits."""
+class _Search:
+    """One search: the question, the indexed messages, and the limits."""
 
     question: str
-    said: Recollected
-    shown: frozenset[str]
+    source: RecallSource
+    messages: Sequence[AnyMessage]
+    memory: Memory
+    shown: Collection[str]
     hidden: frozenset[str]
-    bars: Bars
-    budget: int
+    budget_tokens: int
     cost: TokenCounter
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
         """Estimate what quoting messages costs from the cost of quoting each."""
-        known, opening = self.said.memory.costs, self._opening
+        known, empty = self.memory.costs, HumanMessage("")
+        if _OPENING not in known:
+            known[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
         for message in messages:
             if message.id not in known:
-                known[message.id or ""] = self.cost([message]) - opening
+                known[message.id or ""] = self.cost([message]) - known[_OPENING]
         each = sum(known[message.id or ""] for message in messages)
-        return opening + each + each // SPARE
+        return known[_OPENING] + each + each // SPARE
 
-    @property
-    def _opening(self) -> int:
-        known = self.said.memory.costs
-        if _OPENING not in known:
-            empty = HumanMessage("")
-            known[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
-        return known[_OPENING]
+
+def recallable(state: State, scope: Scope) -> Steps[RecallSource | None]:
+    """Read what the contexts of an attempt may recall; `None` recalls nothing. A turn never fails for it."""
+    settings = scope.settings
+    if not (settings.recall_tokens and settings.recall_share):
+        return None
+    try:
+        return (yield from source_of(state, scope))
+    except Exception as error:  # noqa: BLE001 - a context without what was recalled is still a context
+        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
+        return None
 
 
 def recalled(
-    state: State,
-    scope: Scope,
+    source: RecallSource | None,
     shown: Collection[str],
     *,
     question: str,
     budget_tokens: int,
     count: TokenCounter,
-    forgotten: Collection[str] = (),
 ) -> Steps[Recalled]:
-    """What one view shows again of what it leaves out; a turn never fails for it.
-
-    Args:
-        state: With the question under way.
-        scope: Of the run.
-        shown: Ids of the messages that the view shows whole.
-        question: The words that are asked.
-        budget_tokens: What `excerpts.quoting` it may cost.
-        count: Of the chat model.
-        forgotten: Ids of messages that a person wants left out.
-
-    Returns:
-        In the record's order; messages that are sealed come without their images and files.
-    """
-    if budget_tokens <= 0:
+    """Search what one context leaves out, see `looked_up`; a turn never fails for it."""
+    if source is None or budget_tokens <= 0:
         return Recalled()
     try:
         return (
             yield from looked_up(
-                state,
-                scope,
-                shown,
-                question=question,
-                budget_tokens=budget_tokens,
-                count=count,
-                forgotten=forgotten,
+                source, shown, question=question, budget_tokens=budget_tokens, count=count
             )
         )
-    except Exception as error:  # noqa: BLE001 - a view without what was recalled is still a view
-        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - a context without what was recalled is still a context
+        source.scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
         return Recalled()
 
 
 def looked_up(
-    state: State,
-    scope: Scope,
+    source: RecallSource,
     shown: Collection[str],
     *,
     question: str,
     budget_tokens: int,
     count: TokenCounter,
-    forgotten: Collection[str] = (),
-    by_hand: bool = False,
 ) -> Steps[Recalled]:
-    """Search the messages that a context leaves out.
+    """Search the messages that a context leaves out; by hand, weak matches are found as well.
 
     Args:
-        state: As it is.
-        scope: Of the run or the verb.
-        shown: Ids of messages that the context includes.
+        source: Of the transcript.
+        shown: Ids of the messages that the context includes.
         question: What to search for.
         budget_tokens: What quoting the matches may cost.
         count: Of the chat model.
-        forgotten: Ids of messages that must not be found.
-        by_hand: Whether a person asked for it: then the whole transcript is searched, however long
-            that takes, and weak matches are found as well.
 
     Returns:
         In the transcript's order; offloaded messages come without their images and files.
-
-    Raises:
-        StorageError: The transcript cannot be read.
     """
-    texts = scope.texts(state["messages"])
-    hidden = set(forgotten)
-    said = yield from recollect(state, scope, shown=hidden.union(shown), wholly=by_hand)
-    if not said.messages and said.head is None:
+    out = source.hidden.union(shown)
+    if source.head is None and all(message.id in out for message in source.live):
         return Recalled()
-    hidden |= said.forgotten(state.get("forgotten", []))
-    wanted = [each for each in state.get("asked_for", []) if each not in hidden.union(shown)]
+    messages, memory = source.indexed()
 
     def cost(messages: Sequence[AnyMessage]) -> int:
-        return count([quoting(messages, texts)]) if messages else 0
+        return count([quoting(messages, source.texts)]) if messages else 0
 
-    asked = yield from _asked_for(said, scope, wanted, budget_tokens, cost)
+    asked = _asked_for(source, messages, out, budget_tokens, cost)
     found = Recalled()
     if question.strip():
-        hidden |= {message.id or "" for message in asked}
-        look = _Look(
+        hidden = source.hidden.union(message.id or "" for message in asked)
+        search = _Search(
             question=question,
-            said=said,
-            shown=frozenset(shown),
-            hidden=frozenset(hidden),
-            bars=_bars(scope, by_hand=by_hand),
-            budget=max(0, budget_tokens - cost(asked)),
+            source=source,
+            messages=messages,
+            memory=memory,
+            shown=shown,
+            hidden=hidden,
+            budget_tokens=max(0, budget_tokens - cost(asked)),
             cost=cost,
         )
-        found = yield from _bearing(look, scope)
-    return _joined(asked, found, said, cost)
-
-
-def _bars(scope: Scope, *, by_hand: bool) -> Bars:
-    settings = scope.settings
-    if by_hand:
-        return Bars(floor=settings.recall_floor)
-    return Bars(floor=settings.recall_floor, bar=BAR, gain=settings.recall_gain)
+        found = yield from _matching(search)
+    if not asked:
+        return found
+    places = {message.id: place for place, message in enumerate(messages)}
+    reasons = [Recollection(message_id=m.id or "", why="asked", words=(), score=0.0) for m in asked]
+    both = [*zip(asked, reasons, strict=True), *zip(found.messages, found.reasons, strict=True)]
+    both.sort(key=lambda each: places.get(each[0].id, -1))
+    chosen = tuple(message for message, _ in both)
+    return Recalled(
+        messages=chosen, reasons=tuple(reason for _, reason in both), tokens=cost(chosen)
+    )
 
 
 def _asked_for(
-    said: Recollected,
-    scope: Scope,
-    wanted: Sequence[str],
+    source: RecallSource,
+    messages: Sequence[AnyMessage],
+    out: Collection[str],
     budget: int,
     cost: TokenCounter,
-) -> Steps[list[AnyMessage]]:
-    """The messages that a person asked for, as far as they fit."""
-    if not wanted:
-        return []
-    known = {message.id or "": message for message in said.messages}
-    missing = [name for name in wanted if name not in known]
-    deep = yield from words_for(said.head, scope, missing)
-    known.update({message.id or "": message for message in deep})
+) -> list[AnyMessage]:
+    """The messages that a person asked for, as far as they fit, oldest first."""
+    known = {message.id or "": message for message in (*source.deep, *messages)}
     taken: list[AnyMessage] = []
-    for name in wanted:
-        if name in known and cost([*taken, known[name]]) <= budget:
+    for name in source.asked_for:
+        if name in known and name not in out and cost([*taken, known[name]]) <= budget:
             taken.append(known[name])
-    places = {message.id: place for place, message in enumerate((*deep, *said.messages))}
-    return sorted(taken, key=lambda message: places[message.id])
+    places = {name: place for place, name in enumerate(known)}
+    return sorted(taken, key=lambda message: places[message.id or ""])
 
 
-def _bearing(look: _Look, scope: Scope) -> Steps[Recalled]:
+def _matching(search: _Search) -> Steps[Recalled]:
     """The messages that match a question by words and, with embeddings, by meaning."""
-    vectors = yield from _vectors(look, scope)
-    try:
+    scope, settings = search.source.scope, search.source.scope.settings
+    bars = Bars(floor=settings.recall_floor)
+    if not search.source.by_hand:
+        bars = replace(bars, bar=BAR, gain=settings.recall_gain)
+
+    def chosen(vectors: Vectors | None) -> Recalled:
         return recall(
-            look.question,
-            look.said.messages,
-            budget_tokens=look.budget,
-            count=look.cost,
-            shown=look.shown,
-            hidden=look.hidden,
-            index=look.said.memory.index,
+            search.question,
+            search.messages,
+            budget_tokens=search.budget_tokens,
+            count=search.cost,
+            shown=search.shown,
+            hidden=search.hidden,
+            index=search.memory.index,
             vectors=vectors,
-            bars=look.bars,
-            about=look.about,
+            bars=bars,
+            about=search.about,
         )
+
+    vectors = yield from _vectors(search)
+    try:
+        return chosen(vectors)
     except UnsayError as error:
         if vectors is None:
             raise
         scope.tell("recall_failed", error=str(error))
         keep_vectors(scope, {})
-        alone = replace(scope, services=replace(scope.services, embeddings=None))
-        return (yield from _bearing(look, alone))
+        return chosen(None)
 
 
-def _vectors(look: _Look, scope: Scope) -> Steps[Vectors | None]:
-    """Embeddings of the question and the newest messages; `None` searches by words alone."""
+def _vectors(search: _Search) -> Steps[Vectors | None]:
+    """Embed a question and the newest messages; `None` searches by words alone."""
+    scope = search.source.scope
     embeddings = scope.services.embeddings
     if embeddings is None:
         return None
-    out, remembered = look.shown | look.hidden, look.said.memory.vectors
-    newest = [each for each in look.said.messages if each.id not in out][-VECTORS:]
+    out, remembered = search.hidden.union(search.shown), search.memory.vectors
+    newest = [message for message in search.messages if message.id not in out][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
     new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
     timeout = scope.settings.model_timeout_seconds
     try:
         found = yield from embed(
-            embeddings, look.question, new, known=known, timeout_seconds=timeout
+            embeddings, search.question, new, known=known, timeout_seconds=timeout
         )
     except Exception as error:  # noqa: BLE001 - a user's own code may raise anything; words remain
         scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
@@ -253,21 +229,6 @@ def _vectors(look: _Look, scope: Scope) -> Steps[Vectors | None]:
     }
     keep_vectors(scope, packed)
     return replace(found, messages=packed)
-
-
-def _joined(
-    asked: Sequence[AnyMessage], found: Recalled, said: Recollected, cost: TokenCounter
-) -> Recalled:
-    if not asked:
-        return found
-    places = {message.id: place for place, message in enumerate(said.messages)}
-    reasons = [Recollection(message_id=m.id or "", why="asked", words=(), score=0.0) for m in asked]
-    both = [*zip(asked, reasons, strict=True), *zip(found.messages, found.reasons, strict=True)]
-    both.sort(key=lambda each: places.get(each[0].id, -1))
-    messages = tuple(message for message, _ in both)
-    return Recalled(
-        messages=messages, reasons=tuple(reason for _, reason in both), tokens=cost(messages)
-    )
 
 
 MOST_FOUND = 20
@@ -298,17 +259,15 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
     if not words.strip():
         raise InputError("There are no words to look for: write some that it may have")
     calibration = state.get("calibration") or counter.uncalibrated()
+    source = yield from source_of(state, scope, by_hand=True)
     found = yield from looked_up(
-        {**state, "asked_for": []},
-        scope,
+        source,
         (),
         question=words,
         budget_tokens=scope.settings.recall_tokens or 4_000,
         count=counter.TokenCounter(calibration=calibration).count,
-        forgotten=hidden_ids(state),
-        by_hand=True,
     )
-    numbers = yield from turn_numbers(state, scope)
+    numbers = source.turn_numbers()
     finds = [
         Find(message=each, turn=numbers.get(each.id or "", 0), reason=reason)
         for each, reason in zip(found.messages, found.reasons, strict=True)

@@ -1,18 +1,19 @@
 """Recall source: the transcript as far as this process has read it, newest part first."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, named_ids
+from unsay.context.exclusions import anchored, forgotten_ids, named_ids
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, Leaf, Memory
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
+from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import LACKING, is_quoting
 from unsay.retrieval.terms import TEXT_LIMIT
 from unsay.runtime import Scope
@@ -39,84 +40,122 @@ SMALL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recollected:
-    """The spoken messages of a transcript, as far as they were read."""
+class RecallSource:
+    """The transcript as far as one search may read it, without the pending question."""
 
-    messages: tuple[AnyMessage, ...]
-    """Oldest first, without the pending question; offloaded ones without images and files."""
-
-    memory: Memory
-    """Of the thread, whose index covers them."""
-
-    leaves: tuple[Leaf, ...]
-    """The offloaded part, oldest first."""
-
-    turns: int
-    """How many answered turns come before them."""
+    scope: Scope
+    texts: Texts
+    live: Sequence[AnyMessage]
+    """The messages of the state."""
 
     head: Offloaded | None
     """The newest offloaded segment; `None` where the state holds the whole transcript."""
 
-    def forgotten(self, forgotten: Sequence[Forgotten]) -> set[str]:
-        """Ids of the sealed messages that a person wants left out."""
-        found: set[str] = set()
-        topic: str | None = None
-        for leaf in self.leaves if forgotten else ():
-            starts, segments = {each["start"] for each in leaf.segments}, list(leaf.segments)
-            if topic is not None and leaf.messages and leaf.messages[0].id not in starts:
-                segments.insert(0, Segment(topic_id=topic, start=leaf.messages[0].id or ""))
-            found |= forgotten_ids(leaf.messages, segments, forgotten)
-            topic = segments[-1]["topic_id"] if segments else topic
-        return found
+    leaves: Mapping[str, Leaf]
+    """The offloaded segments by their ids, newest first, without images and files."""
 
-    def numbers(self) -> dict[str, int]:
-        """By message id, the number of its turn."""
-        found, number = {}, self.turns + 1
+    hidden: frozenset[str]
+    """Ids of the messages that a person wants left out."""
+
+    asked_for: Sequence[str] = ()
+    """Ids of the messages that a person asked for."""
+
+    deep: Sequence[AnyMessage] = ()
+    """Those of them that only older segments have, oldest first."""
+
+    by_hand: bool = False
+    """Whether a person or the model searches: then all segments are read."""
+
+    @property
+    def messages(self) -> list[AnyMessage]:
+        """What was read, oldest first."""
+        pages = reversed(list(self.leaves.values()))
+        return [*(message for leaf in pages for message in leaf.messages), *self.live]
+
+    def indexed(self) -> tuple[list[AnyMessage], Memory]:
+        """Index what was read, in one turn only the newest of it, and remember it.
+
+        Returns:
+            The indexed messages, and the thread's memory with their index.
+        """
+        said, known = self.messages, _memory(self.scope)
+        new = [leaf.messages for name, leaf in self.leaves.items() if name not in known.leaves]
+        prints = {
+            message.id or "": hash(text_of(message)[: TEXT_LIMIT // 2])
+            for message in chain(*new, self.live)
+        }
+        edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
+        large = len(known.prints) > REACH + len(said)
+        # Once the print of a message is gone, an edit of it would not be noticed.
+        if edited or large:
+            known.index.forget(edited)
+        memory = Memory(
+            leaves=_within_reach(self.leaves),
+            index=known.index.covering(said, unread=None if self.by_hand else FRESH),
+            prints=prints if large else {**known.prints, **prints},
+            vectors={name: each for name, each in known.vectors.items() if name not in edited},
+            costs={} if edited or large else known.costs,
+        )
+        _keep(self.scope, memory)
+        return said[len(said) - len(memory.index) :], memory
+
+    def turn_numbers(self) -> dict[str, int]:
+        """By message id, the number of its turn in the transcript, from 1."""
+        end = list(self.leaves.values())[-1].before if self.leaves else self.head
+        found, number = {}, 1 + (end["turns"] if end else 0)
         for message in self.messages:
             found[message.id or ""] = number
             number += is_answer(message)
         return found
 
 
-def recollect(
-    state: State, scope: Scope, *, shown: Collection[str] = (), wholly: bool = False
-) -> Steps[Recollected]:
-    """Read the spoken messages of a transcript; what was read before is not read again.
+def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
+    """Read what a search may look through; what was read before is not read again.
 
-    Nothing is read where `shown` has the ids of all messages that there are. With `wholly` all of them
-    are read, however long that takes.
-    """
-    known, head, live = _memory(scope), offloaded_of(state), _live(state)
-    if head is None and all(message.id in shown for message in live):
-        return Recollected(messages=(), memory=known, leaves=(), turns=0, head=None)
-    leaves = yield from _leaves(head, scope, known.leaves, wholly=wholly)
-    said = [message for leaf in reversed(leaves.values()) for message in leaf.messages]
-    said += live
-    memory = _grown(known, leaves, said, live, unread=None if wholly else FRESH)
-    _keep(scope, memory)
-    first = len(said) - len(memory.index)
-    end = list(leaves.values())[-1].before if leaves else head
-    return Recollected(
-        messages=tuple(said[first:]),
-        memory=memory,
-        leaves=tuple(reversed(leaves.values())),
-        turns=sum(map(is_answer, said[:first])) + (end["turns"] if end else 0),
-        head=head,
-    )
-
-
-def words_for(
-    head: Offloaded | None, scope: Scope, wanted: Collection[str]
-) -> Steps[list[AnyMessage]]:
-    """Offloaded messages by their ids, wherever they lie; those that are nowhere are left out.
+    Args:
+        state: As it is.
+        scope: Of the run or the verb.
+        by_hand: Whether a person or the model searches: then the whole transcript is read, however
+            long that takes.
 
     Raises:
-        DatabaseCorruptError: A page is missing or was changed.
+        DatabaseCorruptError: An older segment with a message that was asked for is missing or changed.
     """
-    if not wanted or head is None or scope.address is None:
-        return []
-    pages = yield from read_back(*scope.address, head, wanted)
-    return [m for page in reversed(pages) for m in page.messages if m.id in wanted]
+    head, forgotten, turn = offloaded_of(state), state.get("forgotten", []), state.get("turn")
+    pending = turn["pending"] if turn and not turn["done"] else ()
+    leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
+    source = RecallSource(
+        scope=scope,
+        texts=scope.texts(state["messages"]),
+        live=[m for m in _told(state["messages"]) if m.id not in pending and m.type != "system"],
+        head=head,
+        leaves=leaves,
+        hidden=frozenset(hidden_ids(state) | _hidden_offloaded(leaves, forgotten)),
+        by_hand=by_hand,
+    )
+    wanted = [] if by_hand else [n for n in state.get("asked_for", []) if n not in source.hidden]
+    if not wanted:
+        return source
+    known = {message.id for message in source.indexed()[0]}
+    deep: list[AnyMessage] = []
+    missing = [name for name in wanted if name not in known]
+    if missing and head is not None and scope.address is not None:
+        pages = yield from read_back(*scope.address, head, missing)
+        deep = [m for page in reversed(pages) for m in page.messages if m.id in missing]
+    return replace(source, asked_for=wanted, deep=deep)
+
+
+def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]) -> set[str]:
+    """Ids of the offloaded messages that a person wants left out."""
+    found: set[str] = set()
+    topic: str | None = None
+    for leaf in reversed(list(leaves.values())) if forgotten else ():
+        starts, segments = {each["start"] for each in leaf.segments}, list(leaf.segments)
+        if topic is not None and leaf.messages and leaf.messages[0].id not in starts:
+            segments.insert(0, Segment(topic_id=topic, start=leaf.messages[0].id or ""))
+        found |= forgotten_ids(leaf.messages, segments, forgotten)
+        topic = segments[-1]["topic_id"] if segments else topic
+    return found
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
@@ -144,30 +183,6 @@ def hidden_ids(state: State) -> set[str]:
     segments = state.get("segments", [])
     out = forgotten_ids(state["messages"], segments, forgotten, pending=pending)
     return {*out, *named_ids(forgotten)}
-
-
-def hidden_sealed(state: State, scope: Scope) -> Steps[set[str]]:
-    """Ids of the sealed messages of a topic that a person wants left out."""
-    forgotten = state.get("forgotten", [])
-    if not forgotten_topics(forgotten):
-        return set()
-    return (yield from recollect(state, scope, wholly=True)).forgotten(forgotten)
-
-
-def turn_numbers(state: State, scope: Scope) -> Steps[dict[str, int]]:
-    """By message id, the number of its turn on the record, from 1.
-
-    Raises:
-        StorageError: The record cannot be read.
-    """
-    return (yield from recollect(state, scope, wholly=True)).numbers()
-
-
-def _live(state: State) -> list[AnyMessage]:
-    """What was spoken and the state holds, without the pending question."""
-    turn = state.get("turn")
-    pending = turn["pending"] if turn and not turn["done"] else ()
-    return [m for m in _told(state["messages"]) if m.id not in pending and m.type != "system"]
 
 
 def _memory(scope: Scope) -> Memory:
@@ -241,31 +256,6 @@ def _call_ids(message: AnyMessage) -> list[str]:
     return [call.id for call in calls_of(message)]
 
 
-def _grown(
-    known: Memory,
-    leaves: Mapping[str, Leaf],
-    said: Sequence[AnyMessage],
-    live: Sequence[AnyMessage],
-    *,
-    unread: int | None,
-) -> Memory:
-    """What is remembered once these messages are indexed, or the newest of them."""
-    new = (leaf.messages for name, leaf in leaves.items() if name not in known.leaves)
-    prints = {message.id or "": _print_of(message) for message in chain(*new, live)}
-    edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
-    large = len(known.prints) > REACH + len(said)
-    # Once the print of a message is gone, an edit of it would not be noticed.
-    if edited or large:
-        known.index.forget(edited)
-    return Memory(
-        leaves=_within_reach(leaves),
-        index=known.index.covering(said, unread=unread),
-        prints=prints if large else {**known.prints, **prints},
-        vectors={name: each for name, each in known.vectors.items() if name not in edited},
-        costs={} if edited or large else known.costs,
-    )
-
-
 def _within_reach(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The newest pages, as many as a turn looks through."""
     kept: dict[str, Leaf] = {}
@@ -276,11 +266,6 @@ def _within_reach(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
         kept[name] = leaf
         messages += len(leaf.messages)
     return kept
-
-
-def _print_of(message: AnyMessage) -> int:
-    """Checksum of a message's text, as far as it is indexed from the front."""
-    return hash(text_of(message)[: TEXT_LIMIT // 2])
 
 
 def _light(message: AnyMessage) -> AnyMessage:
