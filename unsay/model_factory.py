@@ -51,21 +51,17 @@ def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
             f"There is no key for model {name!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
             "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
         )
-    chat_openai = import_module("langchain_openai").ChatOpenAI
+    chat_openai, client = import_module("langchain_openai").ChatOpenAI, {}
+    # LangChain shares one HTTP client among all event loops of the process, and a connection that
+    # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.
+    if not environ.get("OPENAI_PROXY"):
+        limits = import_module("httpx").Limits(max_keepalive_connections=0)
+        client["http_async_client"] = import_module("openai").DefaultAsyncHttpxClient(limits=limits)
     made: Runnable[Any, Any] = chat_openai(
         model=name,
         timeout=settings.model_timeout_seconds,
         stream_usage=True,
         **({} if key else {"api_key": "not-needed"}),
-        **_loop_safe_client(),
+        **client,
     )
     return made
-
-
-def _loop_safe_client() -> dict[str, Any]:
-    # LangChain shares one HTTP client among all event loops of the process, and a connection that
-    # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.
-    if environ.get("OPENAI_PROXY"):
-        return {}
-    limits = import_module("httpx").Limits(max_keepalive_connections=0)
-    return {"http_async_client": import_module("openai").DefaultAsyncHttpxClient(limits=limits)}

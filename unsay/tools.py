@@ -158,11 +158,7 @@ def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -
 
 
 def _check(function: Callable[..., Any], target: Any) -> None:
-    """Refuse a parameter that no call can fill.
-
-    Raises:
-        ConfigurationError: There is one.
-    """
+    """Refuse a parameter that no call can fill."""
     known = _parameters(target)
     for each in inspect.signature(function).parameters.values():
         named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)

@@ -57,8 +57,6 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """An unfinished assistant's message."""
-
     message_id: str | None
     parts: list[Part] = field(default_factory=list)
 

@@ -145,7 +145,15 @@ class EventBuilder:
         there = self._events.get(event["id"])
         if there is None:
             self._events[event["id"]] = event
-            self._follow(event)
+            data = event["data"]
+            if event["type"] == "tool_call":
+                self._answered[str(data.get("call", data).get("id"))] = False
+            elif event["type"] == "tool_result":
+                whole = data.get("message")
+                name = (
+                    whole["data"].get("tool_call_id") if isinstance(whole, dict) and whole else None
+                )
+                self._answered[str(name or data.get("id"))] = True
             return True
         if body_of(there) != body_of(event):
             raise EventConflictError(
@@ -169,13 +177,3 @@ class EventBuilder:
         (event,) = distinct([make_event(kind, data, stamp=stamp)], self._events.keys())
         self.append(event)
         return event
-
-    def _follow(self, event: Event) -> None:
-        """Note which calls are open."""
-        data = event["data"]
-        if event["type"] == "tool_call":
-            self._answered[str(data.get("call", data).get("id"))] = False
-        elif event["type"] == "tool_result":
-            whole = data.get("message")
-            name = whole["data"].get("tool_call_id") if isinstance(whole, dict) and whole else None
-            self._answered[str(name or data.get("id"))] = True

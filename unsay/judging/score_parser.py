@@ -79,8 +79,6 @@ class ScoreReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A labelled score somewhere in a reply."""
-
     position: int
     strength: Strength
     """`plain` starts its sentence, `fenced` is JSON in a fence, `weak` stands amid words."""

@@ -287,7 +287,6 @@ def _echoes(exchange: Exchange) -> bool:
 
 
 def _says_earlier_answer(exchange: Exchange) -> bool:
-    """Whether the answer was already given to another question."""
     answer = _letters(exchange.answer)
     if width(answer) < REPETITION_WIDTH:
         return False
@@ -324,7 +323,6 @@ def similarity(one: str, other: str) -> float:
 
 @lru_cache(maxsize=64)
 def _stretches(text: str, size: int) -> Counter[str]:
-    """How often each run of so many characters occurs."""
     return Counter(text[start : start + size] for start in range(len(text) - size + 1))
 
 

@@ -208,18 +208,15 @@ class LexicalDetector:
         log_odds = BIAS + sum(WEIGHTS[name] * value for name, value in reading.features.items())
         log_odds += self.back_weight * excess
         changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
-        if rival and self._returns(reading, rival, changes=changes):
-            return TopicShift(kind="back", similarity=rival.share, topic_id=rival.topic_id)
+        if rival:
+            said = "return" in reading.cues and reading.share < self.back_overlap
+            clear = rival.share >= max(self.back_overlap, reading.share + self.back_margin)
+            if said or (clear and (changes or "earlier" in reading.cues)):
+                return TopicShift(kind="back", similarity=rival.share, topic_id=rival.topic_id)
         announced = reading.cues & _ANNOUNCING
         needed = self.evidence if announced else self.unannounced_evidence
         is_new = changes and reading.novelty >= needed
         return TopicShift(kind="new" if is_new else "same", similarity=reading.share)
-
-    def _returns(self, reading: "_Reading", rival: "_Rival", *, changes: bool) -> bool:
-        if "return" in reading.cues and reading.share < self.back_overlap:
-            return True
-        clear = rival.share >= max(self.back_overlap, reading.share + self.back_margin)
-        return clear and (changes or "earlier" in reading.cues)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +266,8 @@ def _read(
     def share_of(texts: tuple[str, ...]) -> float:
         return _share(content, {unit.whole: _known(unit, texts, 1.0) for unit in content})
 
+    japanese = bool(_JAPANESE.search(text))
+    length = math.log1p(len(text) / (1.0 if japanese else 2.5)) / 5
     newest = normal(current.texts[-1]) if current.texts else ""
     features = {
         "known": share**0.5,
@@ -276,7 +275,11 @@ def _read(
         "asked": share_of(current.texts[-2:-1]) ** 0.5,
         "novelty": math.log1p(novelty),
         "fresh": float(share < _UNKNOWN and "question" in cues),
-        **_form(text, cues),
+        **{name: float(name in cues) for name in CUES if name in WEIGHTS},
+        "length": length,
+        "japanese": float(japanese),
+        "japanese_length": length * japanese,
+        "fragment": float(length < _SHORT and not cues & {"question", "request"}),
         "awaited": float(len(newest) < _TAIL and bool(_ASKS.search(newest))),
     }
     return _Reading(
@@ -314,18 +317,6 @@ def _cues(text: str) -> frozenset[str]:
     if reference is None or (before and not (closes and before < _ENOUGH_TO_EXPLAIN)):
         found.discard("reference")
     return frozenset(found)
-
-
-def _form(text: str, cues: frozenset[str]) -> dict[str, float]:
-    japanese = bool(_JAPANESE.search(text))
-    length = math.log1p(len(text) / (1.0 if japanese else 2.5)) / 5
-    return {
-        **{name: float(name in cues) for name in CUES if name in WEIGHTS},
-        "length": length,
-        "japanese": float(japanese),
-        "japanese_length": length * japanese,
-        "fragment": float(length < _SHORT and not cues & {"question", "request"}),
-    }
 
 
 @lru_cache(maxsize=128)

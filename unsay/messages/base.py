@@ -31,7 +31,7 @@ class Fault:
     """Its name, stable and short, for example `results_follow_calls`."""
 
     words: str
-    """What is wrong and what would be right, with ids and names by `!r`."""
+    """What is wrong and what would be right."""
 
     source: str
     """The public document that forbids it."""
@@ -65,20 +65,16 @@ class Dialect:
     blank: Literal["whitespace", "empty"] = "whitespace"
     """What counts as blank text."""
 
+    # Regular expressions that the whole name or id matches.
     tool_name: str = ""
-    """Pattern of a tool's name."""
-
     tool_id: str = ""
-    """Pattern of a tool call's id."""
+    file_name: str = ""
 
     media: Mapping[str, frozenset[MediaSource]] = field(default_factory=dict)
     """For media blocks by type, how their data may be given."""
 
     mime_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """For media blocks by kind, the MIME types that inline data may have."""
-
-    file_name: str = ""
-    """Pattern of a file's name."""
 
     file_name_keys: tuple[str, ...] = ()
     """Keys of a file block, or of its extras, that may hold its name."""

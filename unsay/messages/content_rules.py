@@ -275,7 +275,6 @@ def _kind(block: Mapping[str, Any]) -> str:
 
 
 def _media(message: BaseMessage) -> Iterator[dict[str, Any]]:
-    """Every typed block that is no text."""
     for block in blocks_of(message):
         if isinstance(block.get("type"), str) and block["type"] != "text":
             yield block

@@ -21,7 +21,6 @@ WORD = r"[a-zA-Z0-9_-]"
 """A character of a tool's name or a call's id."""
 
 TEXT = frozenset({"text"})
-"""Where a role may say words only."""
 
 
 def kinds(names: str) -> frozenset[str]:
@@ -30,7 +29,7 @@ def kinds(names: str) -> frozenset[str]:
 
 
 def call_law(source: str) -> dict[str, str]:
-    """The common law of tool calls, as one provider states it."""
+    """Return the document that states the rules of tool calls, for each of these rules."""
     names = ("call_ids", "results_follow_calls", "results_match_calls", "results_once")
     return dict.fromkeys(names, source)
 
@@ -40,15 +39,11 @@ COMMON = Dialect(
         "known_roles": "LangChain docs, Messages (docs.langchain.com/oss/python/langchain/messages)",
         **call_law(f"{OPENAI_TOOLS}; {CLAUDE_TOOLS}"),
     },
-    thinking_sources={
-        "thinking_first": CLAUDE_THINKING,
-        "thinking_signed": CLAUDE_THINKING,
-        "thinking_leads": CLAUDE_THINKING,
-        "parts_in_order": CLAUDE_THINKING,
-    },
+    thinking_sources=dict.fromkeys(
+        ("thinking_first", "thinking_signed", "thinking_leads", "parts_in_order"), CLAUDE_THINKING
+    ),
     thinking_types=THINKING_TYPES,
 )
-"""The rules that hold for every provider."""
 
 _OPENAI = "OpenAI API reference, Create chat completion, "
 

@@ -36,13 +36,9 @@ def omission(
 ) -> str:
     """Return the JSON that replaces a text which is too large for a context.
 
-    Args:
-        text: What is left out.
-        limit_bytes: The beginning shrinks until the whole fits, or has `SMALLEST` bytes.
-        preview: Shown instead of the text's beginning.
-        bounds: What the tool said about its result's extent; ours when `None`.
-        call_id: The tool call whose result the model can read by `READ_TOOL`; `None` where it has
-            no such tool.
+    It shows a preview, by default the text's beginning, which shrinks until the whole fits or has
+    `SMALLEST` bytes. `bounds` is the result's extent as the tool gave it. With a `call_id`, the model
+    can read that call's result by `READ_TOOL`.
 
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'

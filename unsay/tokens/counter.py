@@ -86,11 +86,6 @@ def words_of(message: BaseMessage) -> Iterator[str]:
             yield f"{broken['name']}({broken['args']})"
 
 
-def media_of(message: BaseMessage) -> Iterator[Mapping[str, Any]]:
-    """Yield the blocks of a message that hold no words, those inside results included."""
-    yield from _media(message.content)
-
-
 def schema_of(tool: Tool) -> str:
     """Return the JSON that describes a tool to a model."""
     if isinstance(tool, BaseTool):
@@ -103,7 +98,7 @@ def digest_of(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
         texts += [f"\0{message.type}", *(f"\0{text}" for text in words_of(message))]
-        texts += [f"\0{block!r}" for block in media_of(message)]
+        texts += [f"\0{block!r}" for block in _media(message.content)]
     digest = 0
     for text in texts:
         digest = crc32(text.encode("utf-8", "surrogatepass"), digest)
@@ -131,6 +126,7 @@ def _words(block: Any) -> Iterator[str]:
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the blocks of a message that hold no words, those inside results included."""
     for block in _blocks(content):
         if isinstance(block, Mapping) and _is_media(block):
             yield block
@@ -267,14 +263,13 @@ class TokenCounter:
         return anchor if same else None
 
     def _added(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """What messages and tools add to a prompt."""
         parts = self._parts(messages, tools)
         return round(parts.fixed + parts.words * self.ratio)
 
     def _parts(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> _Parts:
         calls = sum(len(m.tool_calls) for m in messages if isinstance(m, AIMessage))
         framing = MESSAGE_TOKENS * len(messages) + CALL_TOKENS * calls + TOOL_TOKENS * len(tools)
-        media = (media_tokens(block, self.provider) for m in messages for block in media_of(m))
+        media = (media_tokens(b, self.provider) for m in messages for b in _media(m.content))
         texts = [text for message in messages for text in words_of(message)]
         return _Parts(
             fixed=framing + sum(media),

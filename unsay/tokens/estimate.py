@@ -150,7 +150,9 @@ def _chunk(text: str, fitted: Fitted) -> float:
 
 def _weighed(codes: bytes, chances: Chances) -> bytes:
     for step in chances.steps:
-        codes = _joined(codes, step)
+        before = int.from_bytes(codes.translate(step.before), "little") << 8 * step.reach
+        after = int.from_bytes(codes.translate(step.after), "little")
+        codes = (before | after).to_bytes(len(codes) + step.reach, "little")[: len(codes)]
     return codes.translate(chances.weights)
 
 
@@ -166,12 +168,6 @@ def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
         least = (end - start) * (LONG_SHARE if many else FEW_SHARE)
         lacking += max(0.0, least - sum(weighed[start:end]) / scale)
     return lacking
-
-
-def _joined(codes: bytes, step: Step) -> bytes:
-    before = int.from_bytes(codes.translate(step.before), "little") << 8 * step.reach
-    after = int.from_bytes(codes.translate(step.after), "little")
-    return (before | after).to_bytes(len(codes) + step.reach, "little")[: len(codes)]
 
 
 @cache

@@ -118,10 +118,7 @@ def prices_for(
 ) -> Prices | None:
     """Return the prices of a model, with or without a date or version behind its name.
 
-    Args:
-        model: The provider's name of it.
-        table: `Settings.prices`.
-        needed: Whether there is a cost budget, which an unknown price would make void.
+    The price is `needed` where there is a cost budget, which an unknown price would make void.
 
     Raises:
         ConfigurationError: A needed price is missing; one that is not needed is `None`.
