@@ -17,9 +17,8 @@ from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
-from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite import FileStore, open_database
-from unsay.storage.sqlite_checkpointer import FileSaver
+from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 
 HOLDER = """
 import sqlite3, sys

@@ -12,8 +12,8 @@ from langgraph.store.base import PutOp
 
 from unsay.errors import DatabaseCorruptError, InputError
 from unsay.storage.items import SUM, freeze, put_item
-from unsay.storage.serializers import CheckedSerializer
 from unsay.storage.sqlite import FileDatabase, open_database
+from unsay.storage.sqlite_checkpointer import CheckedSerializer
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}

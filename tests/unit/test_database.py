@@ -29,8 +29,8 @@ from unsay.errors import (
 )
 from unsay.storage import sqlite as module
 from unsay.storage.base import APPLICATION_ID, LAYOUT_VERSION, Database, translated
-from unsay.storage.serializers import COMPRESSED_FROM, CompressedSerializer
 from unsay.storage.sqlite import open_database
+from unsay.storage.sqlite_checkpointer import COMPRESSED_FROM, CompressedSerializer
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}

@@ -20,8 +20,15 @@ from unsay.effects import adrive, drive
 from unsay.errors import ThreadBusyError
 from unsay.storage.base import translated
 from unsay.storage.items import thread_namespace
-from unsay.storage.leases import FileLeases, Lease, Leases, is_gone, this_process, thread_of_item
-from unsay.storage.locks import WriterLock
+from unsay.storage.leases import (
+    FileLeases,
+    Lease,
+    Leases,
+    WriterLock,
+    is_gone,
+    this_process,
+    thread_of_item,
+)
 from unsay.storage.sqlite import FileDatabase, open_database
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}

@@ -24,7 +24,7 @@ from langchain_core.messages import (
 
 from tests.unit.ledger_kit import SAMPLES, VALUES, as_stored, messages
 from unsay.storage.items import Memo, twin
-from unsay.storage.serializers import CompressedSerializer
+from unsay.storage.sqlite_checkpointer import CompressedSerializer
 
 SERIALIZER = CompressedSerializer()
 

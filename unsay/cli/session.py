@@ -24,9 +24,8 @@ from unsay.messages.content import language_of, newest_language
 from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings, load_settings
-from unsay.storage.base import Database, translated
+from unsay.storage.base import Database, is_postgres, translated
 from unsay.storage.sqlite import open_database
-from unsay.storage.urls import is_postgres
 from unsay.types import Language
 
 Command = Callable[..., None]

@@ -31,7 +31,7 @@ from unsay.runtime import Scope, Services
 from unsay.settings import Context
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.base import Database, translated
-from unsay.storage.locks import WriterLock
+from unsay.storage.leases import WriterLock
 
 THREAD_CHARS = 200
 """Longest thread id."""

@@ -17,7 +17,6 @@ from unsay.storage.items import freeze, get_items, put_items, thaw, thread_names
 from unsay.storage.pagination import read_items
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
-
 Result = Literal["undone", "failed", "unknown", "skipped", "returned"]
 
 ERROR_CHARS = 500

@@ -26,7 +26,6 @@ _LISTS: dict[str, Any] = {
     "topics": Topic,
     "unfolded": Unfolded,
 }
-
 _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unfolded": "at"}
 """Where each mark names a message of the record."""
 

@@ -1,5 +1,6 @@
-"""unsay.storage.base."""
+"""What both kinds of database share: the open database, its errors, its URL."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +11,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from unsay.errors import (
+    ConfigurationError,
     DatabaseCorruptError,
     DatabaseLockedError,
     DatabaseTooNewError,
     DatabaseTooOldError,
     StorageError,
     ThreadBusyError,
-    UnsayError,
 )
 from unsay.storage.leases import LOST, Leases
 
@@ -35,10 +36,8 @@ class Purged:
     """LangGraph checkpoints, those of graphs within the graph included."""
 
     writes: int
-    """Writes of single steps, kept between the checkpoints."""
-
     items: int
-    """Items of the store, the thread's line in the catalogue included."""
+    """Items of the store, the thread's entry in the list of threads included."""
 
 
 APPLICATION_ID = 0x756E7379
@@ -50,11 +49,6 @@ LAYOUT_VERSION = 2
 BUSY_SECONDS = 30.0
 """How long a connection waits for another process's lock."""
 
-_DAMAGED = (
-    "{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give another "
-    "path. unsay changed nothing in it"
-)
-
 _ADVICE = {
     sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
     sqlite3.SQLITE_READONLY: "let this user write to it and to its folder, or give another path",
@@ -62,9 +56,6 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "look at its disk, and at how large this user's files may be",
 }
 """By code. Source: SQLite, "Result and Error Codes"."""
-
-_UNDECODED = "Could not decode to UTF-8"
-"""Python's words for a text that is none; such an error has no code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +71,10 @@ class Database:
     """Keep other processes from writing to a thread at the same time."""
 
     def close(self) -> None:
-        """Close its connections; nothing is pending on them."""
+        """Close its connections."""
         raise NotImplementedError
 
-    def erase(self, thread_id: str) -> "Purged":
+    def erase(self, thread_id: str) -> Purged:
         """Delete a thread's rows, whatever they hold, and count them."""
         raise NotImplementedError
 
@@ -131,24 +122,85 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _explained(error, path) from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        waited = getattr(error, "busy_seconds", BUSY_SECONDS)
+        if str(error) == LOST:
+            raise ThreadBusyError(
+                "This process gave no sign of life for longer than UNSAY_LEASE_SECONDS, and "
+                "another writer took the thread over: look at its timeline, then say this again. "
+                "Nothing that was stored is lost"
+            ) from error
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise DatabaseLockedError(
+                f"{path!r} was locked by another process for {waited:g} s; try again when it "
+                "is done. Nothing that was stored is lost"
+            ) from error
+        # Python gives an error about a text that is none no code.
+        undecoded = "Could not decode to UTF-8" in str(error)
+        if undecoded or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise damaged_file(path, error) from error
+        advice = f": {_ADVICE[code]}. What was stored before is kept" if code in _ADVICE else ""
+        raise StorageError(f"{path!r} could not be read or written ({error}){advice}") from error
 
 
-def _explained(error: sqlite3.Error, path: str) -> UnsayError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    waited = getattr(error, "busy_seconds", BUSY_SECONDS)
-    if str(error) == LOST:
-        return ThreadBusyError(
-            "This process gave no sign of life for longer than UNSAY_LEASE_SECONDS, and another "
-            "writer took the thread over: look at its timeline, then say this again. Nothing that "
-            "was stored is lost"
+def damaged_file(path: str, error: object) -> DatabaseCorruptError:
+    """Return the error for a file that SQLite cannot read."""
+    return DatabaseCorruptError(
+        f"{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give "
+        "another path. unsay changed nothing in it"
+    )
+
+
+SCHEMES = ("postgresql://", "postgres://")
+"""Source: PostgreSQL, libpq connection URIs."""
+
+SHOWN = frozenset({"dbname", "host", "hostaddr", "options", "port", "user"})
+"""Parameters that say which database is meant; all others stay unseen."""
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?]*)(/[^?]*)?(?:\?(.*))?", re.IGNORECASE | re.DOTALL)
+_HOST = r"(?:\[[^\]@]*\]|[^:,@\[\]]*)(?::\d*)?"
+_AUTHORITY = re.compile(rf"(?:([^:@]*)(?::[^@]*)?@)?({_HOST}(?:,{_HOST})*)")
+
+
+def is_postgres(location: str) -> bool:
+    """Whether a location is the URL of a Postgres database."""
+    return location.startswith(SCHEMES)
+
+
+def masked(url: str) -> str:
+    """A URL as it may be shown: with its user, host and database, without any secret.
+
+    Example:
+        >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")
+        'postgresql://ann@db.example.org:5433/talks'
+    """
+    found = _URL.fullmatch(url)
+    if found is None:
+        return "…"
+    scheme = "postgresql" if is_postgres(url) else found[1]
+    authority = _AUTHORITY.fullmatch(found[2])
+    asked = found[4].split("&") if found[4] else []
+    moved = "@" in (found[3] or "") or not all("=" in each for each in asked)
+    if authority is None or moved or ("@" in (found[4] or "") and "@" not in found[2]):
+        return f"{scheme}://…"
+    user = f"{authority[1]}@" if authority[1] else ""
+    asked = [each for each in asked if each.split("=")[0] in SHOWN]
+    query = f"?{'&'.join(asked)}" if asked else ""
+    return f"{scheme}://{user}{authority[2]}{found[3] or ''}{query}"
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that would be read otherwise than it was meant.
+
+    A password's own `@`, `/` or `?` moves the host: the rest of the password would be looked up
+    as a machine's name, and shown.
+
+    Raises:
+        ConfigurationError: It is ambiguous.
+    """
+    if masked(url).endswith("://…"):
+        raise ConfigurationError(
+            "The database's URL is ambiguous (it is not shown, since it may hold a password): "
+            "write postgresql://user:password@host:port/name, and in the password @ as %40, "
+            "/ as %2F, : as %3A, ? as %3F, % as %25"
         )
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return DatabaseLockedError(
-            f"{path!r} was locked by another process for {waited:g} s; try again when it "
-            "is done. Nothing that was stored is lost"
-        )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _UNDECODED in str(error):
-        return DatabaseCorruptError(_DAMAGED.format(path=path, error=error))
-    advice = f": {_ADVICE[code]}. What was stored before is kept" if code in _ADVICE else ""
-    return StorageError(f"{path!r} could not be read or written ({error}){advice}")

@@ -27,7 +27,6 @@ class Head(TypedDict):
     """Of the newest page; `None` while there is none."""
 
     count: int
-    """Of all events up to there."""
 
 
 EMPTY = Head(page_id=None, count=0)
@@ -87,11 +86,7 @@ def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
 
 
 def pack_pages(store: BaseStore, thread_id: str, head: Head) -> Steps[None]:
-    """Move the newest pages into one item; the event log stays the same.
-
-    Raises:
-        LedgerGapError: A page was changed.
-    """
+    """Move the newest pages into one item; the event log stays the same."""
     yield from event_chain(store, thread_id).pack(head["page_id"])
 
 
@@ -151,15 +146,7 @@ def select(
     labels: Mapping[str, str] | None = None,
     cursor: str | None = None,
 ) -> EventPage:
-    """Some of a thread's events, oldest first.
-
-    Args:
-        events: All of them.
-        limit: Most events to give; 1 or more.
-        run_id: Those of one run alone.
-        types: Those of some types alone.
-        labels: Those that have all of these labels.
-        cursor: Of the page before; `None` to begin.
+    """Some of a thread's events, oldest first, from behind the page of a cursor.
 
     Raises:
         InputError: The limit or the cursor cannot be used.

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError
@@ -44,7 +44,7 @@ def put_items(
         PutOp(namespace=place, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
     ]
-    return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
+    return _batch(store, ops)
 
 
 def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
@@ -59,14 +59,16 @@ def get_items(
     if not keys:
         return {}
     ops = [GetOp(namespace=place, key=key, refresh_ttl=False) for key in keys]
-    call = Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
-    found: list[Item | None] = yield call
+    found: list[Item | None] = yield _batch(store, ops)
     return {item.key: item.value for item in found if item is not None}
 
 
 def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) -> Call:
     """A call that deletes items, all of them or none."""
-    ops = [PutOp(namespace=place, key=key, value=None) for key in keys]
+    return _batch(store, [PutOp(namespace=place, key=key, value=None) for key in keys])
+
+
+def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
     return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
 
 
@@ -80,7 +82,7 @@ def storable(value: Any) -> Any:
 
 
 MEMO_BYTES = 1_000_000
-"""How many stored bytes are remembered, the newest. Source: own measurement, the newest thousand turns."""
+"""Stored bytes that are remembered, the newest. Source: own measurement, the newest thousand turns."""
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
@@ -93,13 +95,7 @@ class Memo:
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """A value of one's own.
-
-        Args:
-            kind: How it is stored.
-            stored: Its bytes.
-            read: Reads them where they are new.
-        """
+        """Return a copy of what `read` makes of some bytes, which it reads where they are new."""
         key = (kind, stored)
         if len(stored) > self._most:
             return read(key)
@@ -149,9 +145,6 @@ BACKUP = "put a backup of the database in its place"
 SUM = "unsay_sum"
 """Where an item's value holds the checksum of all the rest."""
 
-SUM_BYTES = 4
-"""Length of a checksum before some bytes."""
-
 
 def damaged(what: str, error: object) -> DatabaseCorruptError:
     """The error for something stored that cannot be what was written."""
@@ -161,9 +154,6 @@ def damaged(what: str, error: object) -> DatabaseCorruptError:
 @contextmanager
 def sound(what: str) -> Iterator[None]:
     """Whatever damaged bytes make of their reader, as one error.
-
-    Args:
-        what: That is read, for the message.
 
     Raises:
         DatabaseCorruptError: It cannot be what was written.
@@ -186,7 +176,7 @@ def sound(what: str) -> Iterator[None]:
 
 def guard(data: bytes) -> bytes:
     """Bytes with their checksum before them."""
-    return zlib.crc32(data).to_bytes(SUM_BYTES) + data
+    return zlib.crc32(data).to_bytes(4) + data
 
 
 def unguard(data: bytes) -> bytes:
@@ -195,7 +185,7 @@ def unguard(data: bytes) -> bytes:
     Raises:
         ValueError: They are others.
     """
-    kept = data[SUM_BYTES:]
+    kept = data[4:]
     if guard(kept) != data:
         raise ValueError("the checksum is another")
     return kept
@@ -228,9 +218,6 @@ def _sum(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> int:
     text = json.dumps([*place, key, value], allow_nan=False)
     return zlib.crc32(text.encode("ascii"))
 
-
-DENSE = b"BZh"
-"""How bzip2's data begins; zlib's begins otherwise. Source: bzip2's file format, RFC 1950."""
 
 _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
@@ -267,17 +254,12 @@ def unpacked(data: bytes) -> Any:
 
 
 def freeze(value: Any, *, dense: bool = False) -> str:
-    """Plain values, bytes among them, as text.
-
-    Args:
-        value: What to freeze.
-        dense: Whether it is worth more time: of a hundred turns together a quarter is saved.
-    """
+    """Plain values, bytes among them, as text; `dense` is slower and saves up to a quarter."""
     return frozen(packed(value), dense=dense)
 
 
 def frozen(plain: bytes, *, dense: bool = False) -> str:
-    """Packed values as text; see `freeze`."""
+    """Packed values as text."""
     data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
     return b64encode(data).decode("ascii")
 
@@ -296,11 +278,10 @@ def bytes_of(text: str) -> bytes:
     """The bytes that were frozen.
 
     Raises:
-        ValueError: They are not what was frozen.
-        zlib.error: The same.
+        ValueError: They are not what was frozen; `zlib.error` means the same.
     """
     data = b64decode(text, validate=True)
-    if not data.startswith(DENSE):
+    if not data.startswith(b"BZh"):  # bzip2's file format; zlib's data begins otherwise, RFC 1950
         return zlib.decompress(data)
     try:
         return bz2.decompress(data)
@@ -309,7 +290,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
-    """Messages as text; see `freeze`."""
+    """Messages as text, frozen."""
     return freeze([message_to_dict(each) for each in messages], dense=dense)
 
 

@@ -16,7 +16,9 @@ import os
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -77,8 +79,6 @@ def _place() -> str:
 
 _PLACE = _place()
 
-TABLE = "leases"
-
 LOST = "the lease on the thread was lost"
 """What SQLite says of a write that came too late."""
 
@@ -89,7 +89,6 @@ RELEASE_SECONDS = 1.0
 """Longest wait of a blocking release for its row to be gone."""
 
 FIRST_PAUSE_SECONDS = 0.002
-
 LAST_PAUSE_SECONDS = 0.05
 """Between two looks at the queue: a pause doubles up to here."""
 
@@ -123,15 +122,9 @@ class Leases:
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[Lease | None]:
-        """The lease of a thread, once no other process has it.
+        """Wait for the lease of a thread; `None` where no other process can write.
 
-        Args:
-            thread_id: Of any characters.
-            wait_seconds: 0 asks once.
-            lease_seconds: How long it lasts without a sign of life.
-
-        Returns:
-            `None` where no other process can write.
+        With `wait_seconds=0` it is asked for once. It lasts `lease_seconds` without a sign of life.
 
         Raises:
             ThreadBusyError: Another process kept it for too long.
@@ -145,12 +138,9 @@ class Leases:
 
 
 def wait_for(lease: Lease, ask: Callable[[], str], *, wait_seconds: float) -> Steps[None]:
-    """Ask for a lease again and again until no other has it.
+    """Ask again and again until no other has the lease; release it when the wait ends without it.
 
-    Args:
-        lease: Released when the wait ends without it.
-        ask: Returns where its holder is, in words; empty when the lease is ours.
-        wait_seconds: 0 asks once.
+    `ask` returns where its holder is, in words; empty when the lease is ours.
 
     Raises:
         ThreadBusyError: Another kept it for too long.
@@ -163,7 +153,8 @@ def wait_for(lease: Lease, ask: Callable[[], str], *, wait_seconds: float) -> St
                 raise ThreadBusyError(
                     BUSY.format(thread_id=lease.thread_id, where=where, wait_seconds=wait_seconds)
                 )
-            yield _sleeping(min(pause, left))
+            nap = min(pause, left)
+            yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
     except BaseException:  # a wait that is broken off leaves no place in the queue behind
         lease.release()
@@ -185,7 +176,7 @@ class FileLease:
         """Leave the queue; where that takes long, the keeper goes on with it alone."""
         self._leases.forget(self)
         self.ended.set()
-        if self.keeper is not None and not _on_loop():
+        if self.keeper is not None and not on_loop():
             self.keeper.join(timeout=RELEASE_SECONDS)
 
 
@@ -246,13 +237,8 @@ class FileLeases(Leases):
         """Refuse on a connection what a writer would write that has lost its lease.
 
         The check is part of the very statement that writes, so nothing comes between them. What
-        is written without a lease, by a graph that the host runs itself, is let through.
-
-        Args:
-            connection: Another one to the same file.
-            table: Whose rows belong to threads.
-            columns: Of that table.
-            thread_of: A thread's id from these columns' values; `None` for a row of no thread.
+        is written without a lease, by a graph that the host runs itself, is let through, and so is
+        a row for which `thread_of`, given the values of the columns, returns `None`.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
@@ -269,15 +255,12 @@ class FileLeases(Leases):
             )
 
     def _step_up(self, lease: FileLease, *, waits: bool) -> str:
-        """Join the queue, or look how far it has moved.
-
-        Returns:
-            Where the holder is, in words; empty when the lease is ours.
-        """
-        thread = _digest(lease.thread_id)
+        """Join the queue, or look how far it has moved; returns what `wait_for` asks for."""
+        # An id may be personal, and no purge cleans this table.
+        thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:
             if lease.token is not None and (before := self._before(thread, lease)):
-                return _where(before[0])
+                return _where(before)
             self._connection.execute("BEGIN IMMEDIATE")
             with self._connection:
                 rows = self._rows(thread)
@@ -287,11 +270,20 @@ class FileLeases(Leases):
                 standing = [row for row in rows if row not in over]
                 if lease.token not in [token for token, *_ in standing]:
                     if lease.ended.is_set() or (standing and not waits):
-                        return _where(standing[0]) if standing else " here"
-                    lease.token = self._insert(thread, lease)
+                        return _where(standing) or " here"
+                    found: Any = self._connection.execute(
+                        "INSERT INTO leases (thread, owner, expires) VALUES (?, ?, ?) RETURNING token",
+                        (thread, this_process(), self._clock() + lease.seconds),
+                    ).fetchone()
+                    lease.token = int(found[0])
                 before = [row for row in standing if row[0] < lease.token]
-        self._keep_alive(lease)
-        return _where(before[0]) if before else ""
+        if lease.keeper is None:
+            self._queued.add(lease)
+            lease.keeper = threading.Thread(
+                target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
+            )
+            lease.keeper.start()
+        return _where(before)
 
     def _before(self, thread: str, lease: FileLease) -> list[tuple[int, str, float]]:
         rows = self._rows(thread)
@@ -305,22 +297,6 @@ class FileLeases(Leases):
     def _is_over(self, row: tuple[int, str, float]) -> bool:
         token, owner, expires = row
         return expires <= self._clock() or token in self._leaving or is_gone(owner)
-
-    def _insert(self, thread: str, lease: FileLease) -> int:
-        found: Any = self._connection.execute(
-            "INSERT INTO leases (thread, owner, expires) VALUES (?, ?, ?) RETURNING token",
-            (thread, this_process(), self._clock() + lease.seconds),
-        ).fetchone()
-        return int(found[0])
-
-    def _keep_alive(self, lease: FileLease) -> None:
-        if lease.keeper is None:
-            self._queued.add(lease)
-            keeper = threading.Thread(
-                target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
-            )
-            keeper.start()
-            lease.keeper = keeper
 
     def _keep(self, lease: FileLease) -> None:
         """Renew a lease until it is given up, then take it away."""
@@ -347,16 +323,12 @@ def thread_of_item(prefix: str, key: str) -> str | None:
     return unquote(rest) if rest else key if kind == "threads" else None
 
 
-def _where(row: tuple[int, str, float]) -> str:
-    return f" in process {row[1].rsplit(' ', 2)[1]}"
+def _where(rows: list[tuple[int, str, float]]) -> str:
+    return f" in process {rows[0][1].rsplit(' ', 2)[1]}" if rows else ""
 
 
-def _digest(thread_id: str) -> str:
-    """A thread's name in the table: an id may be personal, and no purge cleans this table."""
-    return hashlib.sha256(thread_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _on_loop() -> bool:
+def on_loop() -> bool:
+    """Return whether this thread runs an event loop, which nothing may block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -364,5 +336,62 @@ def _on_loop() -> bool:
     return True
 
 
-def _sleeping(seconds: float) -> Call:
-    return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
+class WriterLock:
+    """The lock on one thread: handed on in the order of asking, to threads and to tasks alike."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._queue: deque[Future[None]] = deque()
+        self._lease: Lease | None = None
+
+    def take(
+        self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[None]:
+        """Wait for the others of this process, then for the other processes.
+
+        Raises:
+            ThreadBusyError: They were not done in time.
+        """
+        deadline = time.monotonic() + wait_seconds
+        place: Future[None] = Future()
+        place.set_running_or_notify_cancel()
+        with self._mutex:
+            self._queue.append(place)
+            if len(self._queue) == 1:
+                place.set_result(None)
+        try:
+            if not place.done():
+                yield Call(
+                    blocking=lambda: place.result(timeout=wait_seconds),
+                    awaitable=lambda: asyncio.wait_for(
+                        asyncio.wrap_future(place), timeout=wait_seconds
+                    ),
+                )
+            left = max(0.0, deadline - time.monotonic())
+            self._lease = yield from leases.hold(
+                thread_id, wait_seconds=left, lease_seconds=lease_seconds
+            )
+        except TimeoutError as error:
+            self._leave(place)
+            raise ThreadBusyError(
+                BUSY.format(thread_id=thread_id, where=" here", wait_seconds=wait_seconds)
+            ) from error
+        except BaseException:  # a wait that is broken off leaves no place behind
+            self._leave(place)
+            raise
+
+    def release(self) -> None:
+        """Let the next one in."""
+        lease, self._lease = self._lease, None
+        try:
+            if lease is not None:
+                lease.release()
+        finally:
+            self._leave(self._queue[0])
+
+    def _leave(self, place: Future[None]) -> None:
+        with self._mutex:
+            was_first = self._queue[0] is place
+            self._queue.remove(place)
+            if was_first and self._queue:
+                self._queue[0].set_result(None)

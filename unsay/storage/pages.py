@@ -59,7 +59,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The pages of one kind in one thread; `name` and `hint` are for error messages."""
+    """The pages of one kind in one thread; `name` and `hint` are for error messages.
+
+    Whatever reads a page raises `error` where it is missing or was changed.
+    """
 
     store: BaseStore
     place: tuple[str, ...]
@@ -80,49 +83,33 @@ class Chain:
         return put_items(self.store, self.place, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that lies apart.
-
-        Raises:
-            StorageError: It is missing or was changed; of the chain's own class.
-        """
+        """Read one page, without a body that lies apart."""
         found = self._pages((yield get_item(self.store, self.place, page_id)))
         if not found:
             raise self.damaged(page_id)
         return found[-1]
 
     def body(self, page: Page) -> Steps[Any]:
-        """Read the values in a page.
-
-        Raises:
-            StorageError: They are missing or were changed; of the chain's own class.
-        """
-        data = page.body
-        if data is None:
-            item = yield get_item(self.store, self.place, f"{page.id}{BODY}")
-            data = self._apart(item, page)
+        """Read the values in a page whose body lies apart."""
+        item = yield get_item(self.store, self.place, f"{page.id}{BODY}")
+        try:
+            with sound(f"Page {page.id!r}"):
+                data = b"" if item is None else bytes_of(item.value["body"])
+        except DatabaseCorruptError as error:
+            raise self.damaged(page.id) from error
+        if _digest(data) != page.digest:
+            raise self.damaged(page.id)
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """The values in a page that was read whole.
-
-        Raises:
-            StorageError: They cannot be read; of the chain's own class.
-        """
+        """The values in a page that was read whole."""
         try:
             return unpacked(page.body or b"")
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
 
     def read_back(self, page_id: str | None, enough: Callable[[Page], bool]) -> Steps[list[Page]]:
-        """Read pages, the newest first, without bodies that lie apart.
-
-        Args:
-            page_id: The newest.
-            enough: Whether a page is the last to read.
-
-        Raises:
-            StorageError: One is missing or was changed; of the chain's own class.
-        """
+        """Read pages, the newest first and up to one that is enough, without bodies apart."""
         pages: list[Page] = []
         while page_id is not None:
             page = yield from self.get(page_id)
@@ -131,11 +118,7 @@ class Chain:
         return pages
 
     def read_all(self, page_id: str | None) -> Steps[list[Page]]:
-        """Read the whole chain in few round trips, oldest first.
-
-        Raises:
-            StorageError: A page is missing or was changed; of the chain's own class.
-        """
+        """Read the whole chain in few round trips, oldest first."""
         if page_id is None:
             return []
         listed = yield from read_items(self.store, self.place, self._pages)
@@ -153,9 +136,6 @@ class Chain:
 
         Many small items take three times the room of one. Packing ends at a page without an item
         of its own: a host may go on from an earlier state, whose page is packed with later ones.
-
-        Raises:
-            StorageError: A page was changed; of the chain's own class.
         """
         loose: list[Page] = []
         while page_id is not None and len(loose) < MOST_PACKED:
@@ -200,35 +180,18 @@ class Chain:
     def _page(self, value: dict[str, Any]) -> Page:
         before, body = value.pop("before"), value.pop("body")
         if self.apart:
-            return linked(before, value, None, body)
+            return _linked(before, value, None, body)
         data = body if isinstance(body, bytes) else bytes_of(body)
-        return linked(before, value, data, _digest(data))
-
-    def _apart(self, item: Item | None, page: Page) -> bytes:
-        try:
-            with sound(f"Page {page.id!r}"):
-                data = b"" if item is None else bytes_of(item.value["body"])
-        except DatabaseCorruptError as error:
-            raise self.damaged(page.id) from error
-        if _digest(data) != page.digest:
-            raise self.damaged(page.id)
-        return data
+        return _linked(before, value, data, _digest(data))
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Make the page behind another; the same content makes the same page.
-
-    Args:
-        before: Id of the other.
-        facts: Plain JSON.
-        values: Plain values, bytes among them.
-    """
+    """Make the page behind another; the same content makes the same page."""
     body = packed(values)
-    return linked(before, storable(facts), body, _digest(body))
+    return _linked(before, storable(facts), body, _digest(body))
 
 
-def linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
-    """A page under the id that follows from its link, its facts and its body's digest."""
+def _linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
     named = json.dumps([before, facts, digest], sort_keys=True)
     name = f"page-{_digest(named.encode())[:32]}"
     return Page(id=name, before=before, facts=facts, body=body, digest=digest)

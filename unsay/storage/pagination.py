@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_args
@@ -41,8 +41,6 @@ class Window:
     """Of the list; a cursor of another list is refused."""
 
     since: datetime | None
-    """The first moment that counts; `None` has no bound."""
-
     until: datetime | None
     """The first moment that no longer counts; `None` has no bound."""
 
@@ -110,40 +108,44 @@ def scan(
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
-    """Everything under a namespace that `read` makes something of.
+    """Everything under a namespace, or several with one beginning, that `read` does not leave out.
 
     Stores page by offset, and what is written meanwhile moves their items about. So pages
     overlap by one item: where the overlap is missing, something was deleted and the page before
     is read again; and what a write moved to the front is found there in the end.
 
-    Args:
-        store: Any LangGraph store.
-        place: The namespace, or the beginning of several.
-        read: A line from an item; `None` leaves the item out.
-        equal: Fields of our own that must have these values. The caller's words are never keys.
+    In `equal` are fields of our own that must have these values; the caller's words are never keys.
     """
     found: dict[tuple[tuple[str, ...], str], T | None] = {}
+    where, fields = tuple(place), dict(equal) if equal else None
+
+    def search(offset: int) -> Call:
+        return Call(
+            blocking=lambda: store.search(where, filter=fields, limit=PAGE, offset=offset),
+            awaitable=lambda: store.asearch(where, filter=fields, limit=PAGE, offset=offset),
+        )
+
     offset = furthest = 0
     while True:
-        page = yield _search(store, place, offset, equal)
-        if offset and (not page or _id(page[0]) not in found):
+        page = yield search(offset)
+        if offset and (not page or (page[0].namespace, page[0].key) not in found):
             offset = max(0, offset - PAGE + 1)
             continue
-        found |= {_id(item): read(item) for item in page}
+        found |= {(item.namespace, item.key): read(item) for item in page}
         furthest = max(furthest, offset)
         if len(page) < PAGE:
             break
         offset += PAGE - 1
     if furthest:
-        front = yield _search(store, place, 0, equal)
-        found |= {_id(item): read(item) for item in front}
+        front = yield search(0)
+        found |= {(item.namespace, item.key): read(item) for item in front}
     return [line for line in found.values() if line is not None]
 
 
 def read_items(
     store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """Everything in one namespace, without those under it, that `read` makes something of."""
+    """Everything in one namespace, without those under it, that `read` does not leave out."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == place else None
@@ -227,32 +229,12 @@ def decode_cursor(cursor: str) -> Any:
 def _place_in(kind: str, cursor: str) -> _Place:
     try:
         own, at, *ids = decode_cursor(cursor)
-        first, second = map(_text, ids)
-        if own == kind:
+        first, second = ids
+        if own == kind and isinstance(first, str) and isinstance(second, str):
             return moment_of(at), first, second
     except (RecursionError, TypeError, ValueError):
         pass
     raise InputError(
         f"cursor={cursor!r} is none of this list: give back the one that came with a page, "
         "or None for the first page"
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _id(item: SearchItem) -> tuple[tuple[str, ...], str]:
-    return item.namespace, item.key
-
-
-def _search(
-    store: BaseStore, place: Sequence[str], offset: int, equal: Mapping[str, str] | None
-) -> Call:
-    where, fields = tuple(place), dict(equal) if equal else None
-    return Call(
-        blocking=lambda: store.search(where, filter=fields, limit=PAGE, offset=offset),
-        awaitable=lambda: store.asearch(where, filter=fields, limit=PAGE, offset=offset),
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,8 +10,8 @@ from typing import Any, LiteralString, TypeVar
 
 from langgraph.store.base import Op, PutOp, Result
 
-from unsay.errors import MissingExtraError, StorageError, UnsayError
-from unsay.storage.base import Database, Purged
+from unsay.errors import MissingExtraError, StorageError
+from unsay.storage.base import Database, Purged, check_url, masked
 from unsay.storage.leases import thread_of_item
 from unsay.storage.postgres_leases import GUARD, PostgresLeases
 from unsay.storage.postgres_schema import (
@@ -26,9 +26,7 @@ from unsay.storage.postgres_schema import (
     to_json,
     unreadable,
 )
-from unsay.storage.serializers import CompressedSerializer
-from unsay.storage.sqlite_checkpointer import OffLoop
-from unsay.storage.urls import check_url, masked
+from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop
 
 try:
     import psycopg
@@ -44,14 +42,13 @@ except ImportError as error:
 
 
 T = TypeVar("T")
-
 Connection = psycopg.Connection[DictRow]
 
 CONNECTIONS = 10
-"""Most connections of one open database. Source: own measurement, see `PoolSaver`."""
+"""Most connections of one open database. Source: own measurement."""
 
 CONNECT_SECONDS = 10
-"""How long one attempt to connect may take."""
+"""Longest attempt to connect."""
 
 WAIT_SECONDS = 30.0
 """How long a call waits for a connection: for another call's, or for a server that restarts."""
@@ -80,11 +77,8 @@ class Server:
         """What some work gives, done once more if its connection had been lost.
 
         All that is done here may be done twice: rows are written under ids of their own.
-
-        Raises:
-            StorageError: The server cannot be reached, or refuses.
         """
-        try:
+        with _translated(self.path):
             try:
                 return work()
             except psycopg.OperationalError as error:
@@ -92,16 +86,9 @@ class Server:
                     raise
                 self.pool.check()
                 return work()
-        except psycopg.Error as error:
-            raise explained(error, self.path) from error
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
-        """`reach` for work that writes to threads, refused where the lease on one was lost.
-
-        Raises:
-            ThreadBusyError: Another process may be writing to it.
-            StorageError: The server cannot be reached, or refuses.
-        """
+        """`reach` for work that writes to threads, refused where the lease on one was lost."""
         self.due.proofs = self.leases.proofs(thread_ids)
         try:
             return self.reach(work)
@@ -114,59 +101,66 @@ class Server:
             cursor.execute(GUARD, proof)
 
 
-class PoolSaver(OffLoop, PostgresSaver):
-    """LangGraph's Postgres checkpointer over a pool, usable from an event loop as well.
+class _Pooled:
+    """A checkpointer or store over a pool.
 
-    Its own lock, which would let one call through at a time, is taken off: each call has a
+    LangGraph's own lock, which would let one call through at a time, is taken off: each call has a
     connection to itself.
     """
 
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.pool, serde=CompressedSerializer())
-        self.lock = nullcontext()  # type: ignore[assignment]
+    lock: Any
+
+    def __init__(self, server: Server, **options: Any) -> None:
+        super().__init__(server.pool, **options)  # type: ignore[call-arg]
+        self.lock = nullcontext()
         self.server = server
 
-    def get_tuple(self, config: Any) -> Any:
-        """See `PostgresSaver`."""
-        return self.server.reach(partial(super().get_tuple, config))
+    @contextmanager
+    def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
+        with super()._cursor(pipeline=pipeline) as cursor:  # type: ignore[misc]
+            self.server.check(cursor)
+            yield cursor
+
+
+def _reading(name: str) -> Any:
+    """The method of that name of LangGraph's checkpointer, over the pool."""
+
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        return self.server.reach(partial(getattr(PostgresSaver, name), self, *args, **options))
+
+    return call
+
+
+def _writing(name: str) -> Any:
+    """The same for a method that writes to a thread."""
+
+    def call(self: Any, config: Any, *args: Any, **options: Any) -> Any:
+        work = partial(getattr(PostgresSaver, name), self, config, *args, **options)
+        return self.server.write([config["configurable"]["thread_id"]], work)
+
+    return call
+
+
+class PoolSaver(_Pooled, OffLoop, PostgresSaver):
+    """LangGraph's Postgres checkpointer over a pool, usable from an event loop as well."""
+
+    get_tuple = _reading("get_tuple")
+    get_delta_channel_history = _reading("get_delta_channel_history")
+    put = _writing("put")
+    put_writes = _writing("put_writes")
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
         """See `PostgresSaver`."""
         found = partial(super().list, config, **options)
         return iter(self.server.reach(lambda: [*found()]))
 
-    def put(self, config: Any, *args: Any, **options: Any) -> Any:
-        """See `PostgresSaver`."""
-        return self.server.write(_thread(config), partial(super().put, config, *args, **options))
-
-    def put_writes(self, config: Any, *args: Any, **options: Any) -> None:
-        """See `PostgresSaver`."""
-        work = partial(super().put_writes, config, *args, **options)
-        self.server.write(_thread(config), work)
-
     def delete_thread(self, thread_id: str) -> None:
         """See `PostgresSaver`."""
         self.server.write([thread_id], partial(super().delete_thread, thread_id))
 
-    def get_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
-        """See `PostgresSaver`."""
-        asked = partial(super().get_delta_channel_history, config=config, channels=channels)
-        return self.server.reach(asked)
 
-    @contextmanager
-    def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
-        with super()._cursor(pipeline=pipeline) as cursor:
-            self.server.check(cursor)
-            yield cursor
-
-
-class PoolStore(PostgresStore):
+class PoolStore(_Pooled, PostgresStore):
     """LangGraph's Postgres store over a pool; nothing is indexed, and nothing expires."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.pool)
-        self.lock = nullcontext()  # type: ignore[assignment]
-        self.server = server
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See `PostgresStore`."""
@@ -179,12 +173,6 @@ class PoolStore(PostgresStore):
         """`batch`, off the event loop."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    @contextmanager
-    def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
-        with super()._cursor(pipeline=pipeline) as cursor:
-            self.server.check(cursor)
-            yield cursor
-
 
 class Session:
     """The connection of the leases."""
@@ -196,11 +184,7 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """The first row; a connection that was lost is made again.
-
-        Raises:
-            StorageError: The server cannot be reached, or refuses.
-        """
+        """The first row; a connection that was lost is made again."""
         with self._mutex, _translated(self._path):
             connection = self._connection
             if connection is not None and not connection.closed:
@@ -209,7 +193,10 @@ class Session:
                 except psycopg.OperationalError as error:
                     if not _is_lost(error):
                         raise
-            return self._renewed().execute(query, values).fetchone()
+            if connection is not None:
+                connection.close()
+            self._connection = connect(self._url, self._path)
+            return self._connection.execute(query, values).fetchone()
 
     def tell(self, query: LiteralString, *values: Any) -> None:
         """Have something done, if the connection is there."""
@@ -222,12 +209,6 @@ class Session:
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
-
-    def _renewed(self) -> Connection:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = connect(self._url, self._path)
-        return self._connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +281,11 @@ def open_postgres(url: str) -> PostgresDatabase:
     leases = PostgresLeases(Session(url, path))
     server = Server(path=path, pool=pool, leases=leases)
     return PostgresDatabase(
-        path=path, saver=PoolSaver(server), store=PoolStore(server), leases=leases, server=server
+        path=path,
+        saver=PoolSaver(server, serde=CompressedSerializer()),
+        store=PoolStore(server),
+        leases=leases,
+        server=server,
     )
 
 
@@ -328,30 +313,22 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
+    """Errors of Postgres as errors that say what to do."""
     try:
         yield
-    except psycopg.Error as error:
-        raise explained(error, path) from error
-
-
-def explained(error: psycopg.Error, path: str) -> UnsayError:
-    """What an error of Postgres means, and what to do."""
-    if isinstance(error, PoolTimeout):
-        return StorageError(
+    except PoolTimeout as error:
+        raise StorageError(
             f"{path!r} gave no connection for {WAIT_SECONDS:g} s: see that the server runs, and "
             f"that not all connections are in use; {KEPT}"
-        )
-    if isinstance(error, PoolClosed):
-        return StorageError(f"{path!r} was closed: open it again")
-    lost = isinstance(error, psycopg.OperationalError) and _is_lost(error)
-    return meaning(str(error), error.sqlstate, path, lost=lost)
+        ) from error
+    except PoolClosed as error:
+        raise StorageError(f"{path!r} was closed: open it again") from error
+    except psycopg.Error as error:
+        lost = isinstance(error, psycopg.OperationalError) and _is_lost(error)
+        raise meaning(str(error), error.sqlstate, path, lost=lost) from error
 
 
 def _configure(connection: Connection) -> None:
-    """JSON as Postgres can hold it: without NUL and half surrogate pairs."""
+    # Postgres can hold no NUL and no half surrogate pairs in JSON.
     set_json_dumps(to_json, connection)
     set_json_loads(from_json, connection)
-
-
-def _thread(config: Any) -> list[str]:
-    return [config["configurable"]["thread_id"]]

@@ -6,7 +6,6 @@ as long as a lease lasts. An owner that lost it is refused at its next write. A 
 stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
 """
 
-import asyncio
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Any, LiteralString
 
 from unsay.effects import Steps
-from unsay.storage.leases import Lease, Leases, wait_for
+from unsay.storage.leases import Lease, Leases, on_loop, wait_for
 
 SIGNS = 4
 """Signs of life that the server misses before it gives a silent machine's leases away."""
@@ -23,9 +22,7 @@ _TRY: LiteralString = (
     "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
     " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
 )
-
 _UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
-
 _ALIVE: LiteralString = (
     "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
     " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"
@@ -54,11 +51,6 @@ class PostgresLease:
         self.mutex = threading.Lock()
         self._leases = leases
 
-    @property
-    def proof(self) -> tuple[int | None, int, int]:
-        """The values of `GUARD`."""
-        return self.pid, self.key >> 32 & 0xFFFFFFFF, self.key & 0xFFFFFFFF
-
     def release(self) -> None:
         """Give it up; on an event loop another thread does it in a moment."""
         self._leases.forget(self)
@@ -84,9 +76,13 @@ class PostgresLeases(Leases):
         return lease
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """What shows that the leases on some threads are held; none for a host's own graphs."""
+        """The values of `GUARD` for some threads; none for a host's own graphs."""
         held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
-        return [lease.proof for lease in held if lease is not None]
+        return [
+            (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
+            for lease in held
+            if lease is not None
+        ]
 
     def forget(self, lease: PostgresLease) -> None:
         """Free a lease's lock."""
@@ -94,9 +90,7 @@ class PostgresLeases(Leases):
             del self._held[lease.thread_id]
         lease.ended = True
         done = self._freeing.submit(self._free, lease)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not on_loop():
             done.result()
 
     def close(self) -> None:
@@ -105,7 +99,6 @@ class PostgresLeases(Leases):
         self._session.close()
 
     def _lock(self, lease: PostgresLease, seconds: float) -> str:
-        """Ask for the lock; see `wait_for`."""
         elsewhere = " in another process"
         with lease.mutex:
             if lease.ended:
@@ -114,7 +107,9 @@ class PostgresLeases(Leases):
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
         if self._tuned != (row["pid"], seconds):
-            self._session.ask(_ALIVE, *_signs(seconds))
+            half = seconds / 2  # the server counts in whole seconds
+            idle, interval = max(1, int(half)), max(1, int(half / SIGNS))
+            self._session.ask(_ALIVE, str(idle), str(interval), str(SIGNS))
             self._tuned = row["pid"], seconds
         return "" if row["got"] else elsewhere
 
@@ -123,9 +118,3 @@ class PostgresLeases(Leases):
         with lease.mutex:
             if lease.pid is not None:
                 self._session.tell(_UNLOCK, lease.key, lease.pid)
-
-
-def _signs(seconds: float) -> tuple[str, str, str]:
-    """When the server asks a silent machine for signs of life, in whole seconds, and how often."""
-    half = seconds / 2
-    return str(max(1, int(half))), str(max(1, int(half / SIGNS))), str(SIGNS)

@@ -31,13 +31,11 @@ _VERSIONS: dict[LiteralString, LiteralString] = {
     "store_migrations": "SELECT max(v) AS one FROM store_migrations",
     "unsay_layout": "SELECT max(version) AS one FROM unsay_layout",
 }
-
 _DELETE: dict[LiteralString, LiteralString] = {
     "checkpoints": "DELETE FROM checkpoints WHERE thread_id = %s",
     "checkpoint_blobs": "DELETE FROM checkpoint_blobs WHERE thread_id = %s",
     "checkpoint_writes": "DELETE FROM checkpoint_writes WHERE thread_id = %s",
 }
-
 _DELETE_ITEMS: LiteralString = (
     "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
     " OR prefix = %s AND key = %s"
@@ -47,13 +45,8 @@ _DELETE_ITEMS: LiteralString = (
 def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
     """Make the tables if they are not there, once, however many processes begin.
 
-    Where they are there nothing is written: the user needs no right to make any.
-
-    Args:
-        connection: In autocommit mode, with rows as dicts.
-        path: For messages.
-        saver: The checkpointer, on this connection.
-        store: The store, on this connection.
+    Where they are there nothing is written: the user needs no right to make any. The connection
+    is in autocommit mode and gives rows as dicts.
 
     Raises:
         ConfigurationError: The database cannot hold every language.
@@ -148,11 +141,9 @@ def to_json(value: Any) -> str:
         PostgreSQL, chapter 8.14: `\u0000` and lone surrogates are refused.
     """
     text = json.dumps(value)
-    return _UNSTORABLE.sub(_escaped, text) if "\\u" in text else text
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return rf"\ufdd0{found[1]}" if found[1] else found[0]
+    if "\\u" not in text:
+        return text
+    return _UNSTORABLE.sub(lambda at: rf"\ufdd0{at[1]}" if at[1] else at[0], text)
 
 
 def from_json(data: str | bytes) -> Any:
@@ -222,14 +213,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """What an error means that came over a connection.
-
-    Args:
-        words: The error's own.
-        code: Its five characters; `None` when the server did not send it.
-        path: Of the database.
-        lost: Whether the connection is gone.
-    """
+    """What an error means that came over a connection; its code is `None` when none was sent."""
     if code == GUARD_FAILED:
         return ThreadBusyError(
             f"The connection to {path!r} that kept the thread for this turn was lost, and another "

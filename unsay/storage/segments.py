@@ -1,4 +1,7 @@
-"""Offloaded segments: the oldest part of a long transcript, as a chain of pages in the store."""
+"""Offloaded segments: the oldest part of a long transcript, as a chain of pages in the store.
+
+A page that is missing or was changed raises `DatabaseCorruptError`.
+"""
 
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
@@ -15,7 +18,7 @@ from unsay.storage.pages import Chain, Page, make_page
 from unsay.types import Offloaded, Segment, Topic
 
 PRINT = 4
-"""Bytes by which a page's facts tell of a message: a search need not read all bodies."""
+"""Bytes of a message's id in a page's facts: a search need not read all bodies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +66,7 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a stretch of a transcript as a page behind the others.
-
-    The arguments are the fields of `OffloadedSegment`.
-    """
+    """Write a stretch of a transcript as a page behind the others."""
     ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
     body = {
         "messages": [message_to_dict(each) for each in messages],
@@ -89,21 +89,13 @@ def put_page(
 
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
-    """Read a stretch of a transcript.
-
-    Raises:
-        DatabaseCorruptError: The page is missing or was changed.
-    """
+    """Read a stretch of a transcript."""
     chain = segment_chain(store, thread_id)
     return (yield from _whole(chain, (yield from chain.get(page_id))))
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Read where the transcript's part before a page ends, also where the page's body is lost.
-
-    Raises:
-        DatabaseCorruptError: The page is missing or was changed.
-    """
+    """Read where the transcript's part before a page ends, also where the page's body is lost."""
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
 
@@ -111,11 +103,7 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloade
 def find_page(
     store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[OffloadedSegment | None]:
-    """Find the page that holds a message; `None` where none does.
-
-    Raises:
-        DatabaseCorruptError: A page is missing or was changed.
-    """
+    """Find the page that holds a message; `None` where none does."""
     chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
     while next_id is not None:
@@ -136,21 +124,10 @@ def read_back(
     *,
     turns: int = 0,
 ) -> Steps[list[OffloadedSegment]]:
-    """Read the newest pages, as many as hold some messages and some turns.
+    """Read the newest pages, newest first, as many as hold some messages and some answered turns.
 
-    Args:
-        store: Any LangGraph store.
-        thread_id: Whose transcript.
-        head: Where its offloaded part ends; `None` where it has none.
-        wanted: Ids of messages; those that are nowhere are left out. `None` among them, or in
-            their place, is the transcript's beginning.
-        turns: How many answered turns the pages must have.
-
-    Returns:
-        The newest first; no more than it takes.
-
-    Raises:
-        DatabaseCorruptError: A page is missing or was changed.
+    In `wanted` are ids of messages; those that are nowhere are left out. `None` among them, or in
+    their place, is the transcript's beginning.
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(each) for each in wanted or ()}
@@ -177,9 +154,13 @@ def read_back(
 
 def segment_chain(store: BaseStore, thread_id: str) -> Chain:
     """The chain of pages of a thread's offloaded segments."""
-    place = thread_namespace("sealed", thread_id)
-    hint = ". What is newer is intact"
-    return Chain(store=store, place=place, name="this thread's record", hint=hint, apart=True)
+    return Chain(
+        store=store,
+        place=thread_namespace("sealed", thread_id),
+        name="this thread's record",
+        hint=". What is newer is intact",
+        apart=True,
+    )
 
 
 def _whole(chain: Chain, page: Page) -> Steps[OffloadedSegment]:

@@ -5,17 +5,17 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Self
 
 from langgraph.store.base import Item, Op, PutOp, Result
 from langgraph.store.sqlite import SqliteStore
 
 from unsay.errors import ConfigurationError, DatabaseCorruptError, DatabaseLockedError, StorageError
 from unsay.storage.base import (
-    _DAMAGED,
     APPLICATION_ID,
     BUSY_SECONDS,
     LAYOUT_VERSION,
@@ -24,14 +24,14 @@ from unsay.storage.base import (
     Database,
     Purged,
     check_layout,
+    damaged_file,
+    is_postgres,
+    masked,
     translated,
 )
-from unsay.storage.connection import Connection, connect
 from unsay.storage.items import damaged, sound, summed, thread_namespace, unsummed
-from unsay.storage.leases import TABLE, FileLeases, Leases, thread_of_item
-from unsay.storage.serializers import CheckedSerializer
-from unsay.storage.sqlite_checkpointer import FileSaver
-from unsay.storage.urls import is_postgres, masked
+from unsay.storage.leases import FileLeases, Leases, thread_of_item
+from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 
 LOOK_BYTES = 8 * 2**20
 """Largest file that is looked through whenever it is opened.
@@ -41,12 +41,90 @@ Looking through it costs about 1.5 ms of CPU a megabyte. Source: own measurement
 
 MEMORY = ":memory:"
 
-_COUNT = (
-    "SELECT (SELECT count(*) FROM checkpoints WHERE thread_id = :thread),"
-    " (SELECT count(*) FROM writes WHERE thread_id = :thread)"
-)
+_TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", "leases"})
 
-_TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", TABLE})
+
+class Cursor(sqlite3.Cursor):
+    """A cursor whose statements, when one fails, take back all that their transaction did."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        """See `sqlite3.Cursor.execute`; to commit what was taken back changes nothing."""
+        if sql == "COMMIT" and not self.connection.in_transaction:
+            return self
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.Error as error:
+            take_back(self.connection, error)
+            raise
+
+    def executemany(self, sql: str, parameters: Any, /) -> Self:
+        """See `sqlite3.Cursor.executemany`."""
+        try:
+            return super().executemany(sql, parameters)
+        except sqlite3.Error as error:
+            take_back(self.connection, error)
+            raise
+
+
+class Connection(sqlite3.Connection):
+    """A connection that takes back at once what failed.
+
+    LangGraph's saver and store end what they began with a commit, also where one of its statements
+    failed: half of a step's writes would be stored, and the step be taken for done.
+
+    Source:
+        SQLite, "Transaction", response to errors: after a full disk, a lock or a broken read an
+        application is to roll back by itself.
+    """
+
+    busy_seconds: float = 0.0
+
+    def cursor(self, factory: Any = Cursor) -> Any:
+        """See `sqlite3.Connection.cursor`."""
+        return super().cursor(factory)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """See `sqlite3.Connection.execute`."""
+        return self.cursor().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """See `sqlite3.Connection.executemany`."""
+        return self.cursor().executemany(sql, parameters)
+
+    def commit(self) -> None:
+        """See `sqlite3.Connection.commit`."""
+        try:
+            super().commit()
+        except sqlite3.Error as error:
+            take_back(self, error)
+            raise
+
+
+def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
+    """A connection that any thread may use, one at a time.
+
+    Source:
+        SQLite, "Defense Against The Dark Arts": for files that others may have written to.
+    """
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_seconds,
+        check_same_thread=False,
+        isolation_level=isolation_level,  # type: ignore[arg-type]
+        factory=Connection,
+    )
+    connection.busy_seconds = busy_seconds
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    return connection
+
+
+def take_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
+    """Roll back the transaction of a failed statement, and note in its error how long it waited."""
+    vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.rollback()
 
 
 class FileStore(SqliteStore):
@@ -55,12 +133,11 @@ class FileStore(SqliteStore):
     conn: Connection
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """What some operations find, or nothing of them.
-
-        Raises:
-            DatabaseCorruptError: An item is not what was written.
-        """
-        given = [_guarded(op) for op in ops]
+        """What some operations find, or nothing of them."""
+        given = list(ops)
+        for index, op in enumerate(given):
+            if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
+                given[index] = op._replace(value=summed(op.namespace, op.key, op.value))
         with _told(puts=any(isinstance(op, PutOp) for op in given)):
             results = super().batch(given)
         for found in results:
@@ -75,19 +152,12 @@ class FileStore(SqliteStore):
 
     @contextmanager
     def _cursor(self, *, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        """A cursor in a transaction that is taken back when anything ends it early."""
         with super()._cursor(transaction=transaction) as cursor:
             try:
                 yield cursor
             except BaseException:  # whatever ends it early must leave no half transaction
                 self.conn.rollback()
                 raise
-
-
-def _guarded(op: Op) -> Op:
-    if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
-        return op._replace(value=summed(op.namespace, op.key, op.value))
-    return op
 
 
 @contextmanager
@@ -111,7 +181,7 @@ class FileDatabase(Database):
     store: FileStore
 
     def close(self) -> None:
-        """Close the connections; nothing is pending on them."""
+        """Close the connections."""
         self.leases.close()
         self.saver.conn.close()
         self.store.conn.close()
@@ -120,16 +190,18 @@ class FileDatabase(Database):
         """Delete a thread's rows without reading their values: damaged ones go as well."""
         with translated(self.path):
             with self.saver.cursor(transaction=False) as cursor:
-                checkpoints, writes = cursor.execute(_COUNT, {"thread": thread_id}).fetchone()
+                checkpoints, writes = cursor.execute(
+                    "SELECT (SELECT count(*) FROM checkpoints WHERE thread_id = :thread),"
+                    " (SELECT count(*) FROM writes WHERE thread_id = :thread)",
+                    {"thread": thread_id},
+                ).fetchone()
             self.saver.delete_thread(thread_id)
             with self.store.lock:
                 items = _delete_items(self.store.conn, thread_id)
         return Purged(checkpoints=checkpoints, writes=writes, items=items)
 
     def scrub(self) -> None:
-        """Leave in the file the bytes of what is stored in it, and no others.
-
-        It takes as long as writing the file once more.
+        """Write the file once more, so that it has the bytes of what is stored, and no others.
 
         Raises:
             DatabaseLockedError: Another process reads the file.
@@ -148,11 +220,7 @@ class FileDatabase(Database):
             )
 
     def check(self) -> None:
-        """Look for lost rows and damaged pages, all through the file.
-
-        Raises:
-            DatabaseCorruptError: There are some; the message names the first.
-        """
+        """Look for lost rows and damaged pages, all through the file."""
         with translated(self.path), self.store.lock:
             _check_pages(self.store.conn, self.path)
 
@@ -186,7 +254,15 @@ def open_database(
     if is_postgres(location):
         opened: Database = import_module("unsay.storage.postgres").open_postgres(location)
         return opened
-    path, busy = _path_of(location), BUSY_SECONDS if busy_seconds is None else busy_seconds
+    plain = location.removeprefix("sqlite:///")
+    if "://" in plain:
+        raise ConfigurationError(
+            f"{masked(plain)!r} is no database: give a path, sqlite:///path, or "
+            "postgresql://user:password@host:port/name. For another compile build_graph(…) with "
+            "its checkpointer and store"
+        )
+    path = plain if plain == MEMORY else os.path.abspath(plain)
+    busy = BUSY_SECONDS if busy_seconds is None else busy_seconds
     if path != MEMORY:
         _make_file(Path(path))
     with translated(path), ExitStack() as failed:
@@ -204,7 +280,16 @@ def open_database(
         store = FileStore(second)
         _set_up(store)
         second.execute("PRAGMA synchronous=NORMAL")
-        leases = Leases() if path == MEMORY else _open_leases(path, saver, store, failed)
+        leases = Leases()
+        if path != MEMORY:
+            # A connection that neither long reads nor long writes of ours keep busy.
+            third = connect(path, busy_seconds=busy, isolation_level=None)
+            failed.callback(third.close)
+            third.execute("PRAGMA synchronous=NORMAL")
+            leases = FileLeases(third)
+            for table in ("checkpoints", "writes"):
+                leases.guard(first, table, ("thread_id",), str)
+            leases.guard(second, "store", ("prefix", "key"), thread_of_item)
         failed.pop_all()
     return FileDatabase(path=path, saver=saver, store=store, leases=leases)
 
@@ -232,29 +317,6 @@ def _set_up(store: FileStore) -> None:
             if not isinstance(error, sqlite3.IntegrityError) and "duplicate" not in str(error):
                 raise
     return store.setup()
-
-
-def _open_leases(path: str, saver: FileSaver, store: FileStore, failed: ExitStack) -> FileLeases:
-    """The file's leases, on a connection that neither long reads nor long writes of ours keep."""
-    connection = connect(path, busy_seconds=store.conn.busy_seconds, isolation_level=None)
-    failed.callback(connection.close)
-    connection.execute("PRAGMA synchronous=NORMAL")
-    leases = FileLeases(connection)
-    for table in ("checkpoints", "writes"):
-        leases.guard(saver.conn, table, ("thread_id",), str)
-    leases.guard(store.conn, "store", ("prefix", "key"), thread_of_item)
-    return leases
-
-
-def _path_of(location: str) -> str:
-    plain = location.removeprefix("sqlite:///")
-    if "://" in plain:
-        raise ConfigurationError(
-            f"{masked(plain)!r} is no database: give a path, sqlite:///path, or "
-            "postgresql://user:password@host:port/name. For another compile build_graph(…) with "
-            "its checkpointer and store"
-        )
-    return plain if plain == MEMORY else os.path.abspath(plain)
 
 
 def _make_file(path: Path) -> None:
@@ -294,4 +356,4 @@ def _check_pages(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a file in which an index and its table tell different things, or a page is damaged."""
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise DatabaseCorruptError(_DAMAGED.format(path=path, error=found.replace("\n", " ")))
+        raise damaged_file(path, found.replace("\n", " "))

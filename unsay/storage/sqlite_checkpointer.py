@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from json import JSONDecodeError
 from typing import Any
 
@@ -24,10 +25,22 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from unsay.storage.items import Memo, damaged, sound
-from unsay.storage.serializers import MARK, Marked
+from unsay.storage.items import Memo, damaged, guard, sound, unguard, unstorable
+
+COMPRESSED = "+z"
+"""Marks the type of a compressed value."""
+
+COMPRESSED_FROM = 256
+"""Smallest value that is worth compressing, in bytes. Source: own measurement."""
+
+CHECKED = "+c"
+"""Marks the type of a value that has a checksum of its own; a compressed one has zlib's."""
+
+MARK = "#"
+"""Separates the type of a write from the mark of its channel."""
 
 HOLDS = "unsay_holds"
 """Where a checkpoint's metadata names the channels whose values it holds."""
@@ -36,7 +49,7 @@ RECORD = "messages"
 """The channel of which most checkpoints hold only what was added."""
 
 GENERATIONS = 2
-"""How many of the newest whole copies of a record keep the checkpoints behind them.
+"""How many whole copies of a record keep the checkpoints behind them.
 
 Two: whatever is under way builds on the newest, or on the one before it.
 """
@@ -65,7 +78,61 @@ WITH RECURSIVE ancestors(parent) AS (
 SELECT count(*), count(*) - count(parent) FROM ancestors
 """
 
-_PLACES = "SELECT channel, task_path, type FROM writes WHERE thread_id = ?"
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A write's value with a mark of its channel and task, which no column of its row repeats."""
+
+    value: Any
+    mark: str
+
+
+class CompressedSerializer(JsonPlusSerializer):
+    """LangGraph's strict serializer, its larger values compressed; its errors say who must act.
+
+    Only messages and plain values are read back: nothing in a file can name code to run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """The value's type, marked when it is compressed, and its bytes."""
+        try:
+            kind, data = super().dumps_typed(obj)
+        except (TypeError, ValueError) as error:
+            raise unstorable(error) from error
+        if len(data) < COMPRESSED_FROM:
+            return kind, data
+        return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value, whether it was compressed or not."""
+        kind, packed = data
+        with sound("A checkpoint"):
+            if kind.endswith(COMPRESSED):
+                kind, packed = kind.removesuffix(COMPRESSED), zlib.decompress(packed)
+            return super().loads_typed((kind, packed))
+
+
+class CheckedSerializer(CompressedSerializer):
+    """A serializer whose values carry a checksum, zlib's or one of four bytes."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """The value's type and bytes, marked when they are guarded by a checksum of ours."""
+        if isinstance(obj, Marked):
+            kind, data = self.dumps_typed(obj.value)
+            return f"{kind}{MARK}{obj.mark}", data
+        kind, data = super().dumps_typed(obj)
+        return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value, also one that was stored without a checksum."""
+        with sound("A checkpoint"):
+            kind, packed = data[0].partition(MARK)[0], data[1]
+            if kind.endswith(CHECKED):
+                kind, packed = kind.removesuffix(CHECKED), unguard(packed)
+        return super().loads_typed((kind, packed))
 
 
 def _off_loop(name: str) -> Any:
@@ -78,7 +145,7 @@ def _off_loop(name: str) -> Any:
 
 
 class OffLoop(BaseCheckpointSaver[Any]):
-    """A checkpointer that is usable from an event loop as well: its calls move to a thread."""
+    """A checkpointer that an event loop can use as well: its calls move to a thread."""
 
     aget_tuple = _off_loop("get_tuple")
     aput = _off_loop("put")
@@ -94,8 +161,6 @@ class OffLoop(BaseCheckpointSaver[Any]):
 
 @dataclass(slots=True)
 class _Walk:
-    """How far back each channel must be read."""
-
     behind: dict[str, list[str]] = field(default_factory=dict)
     """For each channel, the checkpoints whose writes lead from its seed, the newest first."""
 
@@ -126,7 +191,7 @@ class FileSaver(OffLoop, SqliteSaver):
         return found
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """The checkpoints of a thread, the newest first; see `SqliteSaver.list`.
+        """The checkpoints of a thread, the newest first.
 
         Raises:
             DatabaseCorruptError: One is not what was written.
@@ -176,7 +241,12 @@ class FileSaver(OffLoop, SqliteSaver):
             whole = [name for name, _, noted in rows if RECORD in json.loads(noted).get(HOLDS, ())]
             if len(whole) <= GENERATIONS:
                 return
-            doomed = _doomed([row[:2] for row in rows], whole[-GENERATIONS:])
+            kept, doomed = set(whole[-GENERATIONS:]), []
+            for name, parent, _ in rows:  # what is older, or does not build on what is kept, goes
+                if name in kept or (name > whole[-GENERATIONS] and parent in kept):
+                    kept.add(name)
+                else:
+                    doomed.append(name)
             for table in ("checkpoints", "writes"):
                 cursor.executemany(
                     f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a name of ours
@@ -197,26 +267,25 @@ class FileSaver(OffLoop, SqliteSaver):
             DatabaseCorruptError: A checkpoint on the way there is gone or not what was written.
         """
         place = config["configurable"]
-        thread, start = str(place["thread_id"]), place.get("checkpoint_id")
+        thread, ns = str(place["thread_id"]), place.get("checkpoint_ns", "")
+        values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
         with sound(f"The record of {thread!r}"):
-            found = self._histories(config, channels)
-            if start and not all("seed" in found[name] for name in channels):
-                self._refuse_gap(thread, place.get("checkpoint_ns", ""), start)
+            found: Mapping[str, DeltaChannelHistory] | None = None
+            with self.cursor(transaction=False) as cursor:
+                if values["start"]:
+                    cursor.execute(_ANCESTORS, values)
+                    walk = _walk(cursor.fetchall()[1:], channels)
+                    if walk is not None:
+                        found = {
+                            name: self._history(cursor, (thread, ns), name, walk)
+                            for name in channels
+                        }
+            if found is None:
+                found = super().get_delta_channel_history(config=config, channels=channels)
+            if values["start"] and not all("seed" in found[name] for name in channels):
+                self._refuse_gap(values)
             self._refuse_strayed(thread)
         return found
-
-    def _histories(
-        self, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        configurable = config["configurable"]
-        thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
-        start = get_checkpoint_id(config)
-        with self.cursor(transaction=False) as cursor:
-            cursor.execute(_ANCESTORS, {"thread": thread, "ns": ns, "start": start})
-            walk = _walk(cursor.fetchall()[1:], channels) if start else None
-            if walk is not None:
-                return {name: self._history(cursor, (thread, ns), name, walk) for name in channels}
-        return super().get_delta_channel_history(config=config, channels=channels)
 
     def _history(
         self, cursor: Any, place: tuple[str, str], channel: str, walk: _Walk
@@ -230,57 +299,37 @@ class FileSaver(OffLoop, SqliteSaver):
         order = {name: len(ids) - index for index, name in enumerate(ids)}
         rows = [row for row in cursor.fetchall() if row[0] in order]
         rows.sort(key=lambda row: (order[row[0]], writes_sort_key(row[5], row[1], row[2])))
-        history = DeltaChannelHistory(
-            writes=[(row[1], channel, self._read(row[3], row[4])) for row in rows]
-        )
+        read = partial(self.memo.get, read=self.serde.loads_typed)
+        history = DeltaChannelHistory(writes=[(row[1], channel, read(*row[3:5])) for row in rows])
         if channel in walk.seeded:
             cursor.execute(
                 "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? "
                 "AND checkpoint_ns = ? AND checkpoint_id = ?",
                 (*place, walk.seeded[channel]),
             )
-            history["seed"] = self._read(*cursor.fetchone())["channel_values"][channel]
+            history["seed"] = read(*cursor.fetchone())["channel_values"][channel]
         return history
 
-    def _read(self, kind: str, stored: bytes) -> Any:
-        """A stored value; the cursor's lock is held."""
-        return self.memo.get(kind, stored, self.serde.loads_typed)
-
-    def _refuse_gap(self, thread: str, ns: str, start: str) -> None:
+    def _refuse_gap(self, values: Mapping[str, Any]) -> None:
         """Let nothing be built on writes alone that do not lead back to a thread's beginning.
 
         A thread that was purged meanwhile has no such writes at all.
         """
-        values = {"thread": thread, "ns": ns, "start": start}
         with self.cursor(transaction=False) as cursor:
             there, roots = cursor.execute(_ROOT, values).fetchone()
         if there and not roots:
-            raise ValueError(f"an ancestor of {start!r} is missing")
+            raise ValueError(f"an ancestor of {values['start']!r} is missing")
 
     def _refuse_strayed(self, thread: str) -> None:
         """Let no write be left out, or come at another place, because its row was changed."""
         with self.cursor(transaction=False) as cursor:
-            cursor.execute(_PLACES, (thread,))
+            cursor.execute(
+                "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
+            )
             for channel, path, kind in cursor:
                 mark = kind.partition(MARK)[2]
                 if mark and mark != _mark(channel, path):
                     raise ValueError(f"a write for {channel!r} was stored for another channel")
-
-
-def _doomed(rows: Sequence[tuple[str, str | None]], whole: Sequence[str]) -> list[str]:
-    """The checkpoints that are older than some whole copies, or do not build on one of them.
-
-    Args:
-        rows: Of one thread, oldest first: id, and that of the parent.
-        whole: The copies that stay.
-    """
-    sound, doomed = set(whole), []
-    for name, parent in rows:
-        if name in sound or (name > whole[0] and parent in sound):
-            sound.add(name)
-        else:
-            doomed.append(name)
-    return doomed
 
 
 def _walk(rows: Sequence[tuple[str, str]], channels: Sequence[str]) -> _Walk | None:
