@@ -27,7 +27,6 @@ SPENDING = "exceed_budget"
 """Name of the action by which a call goes over a budget."""
 
 Kind = Literal["approve", "edit", "reject", "respond"]
-
 _KINDS: dict[str, Kind] = {
     "approve": "approve",
     "accept": "approve",

@@ -31,12 +31,13 @@ from unsay.operations.compensate import (
     FAILED_CALL,
     NO_RESULT,
     NO_UNDO,
+    book,
+    disown,
     due,
     finish,
     report_text,
     stands,
 )
-from unsay.operations.compensation_plan import book, disown
 from unsay.prompts.catalog import texts
 from unsay.runtime import Scope
 from unsay.state import State, Update

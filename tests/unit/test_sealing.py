@@ -26,17 +26,19 @@ from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import is_answer, with_mark
 from unsay.messages.boundaries import tail_places
-from unsay.operations.offload import PAGE_MESSAGES, PAGES, offload
-from unsay.operations.record_events import EMPTY
-from unsay.operations.rollback import turns_left
-from unsay.operations.segment_loading import (
+from unsay.operations.offload import (
+    PAGE_MESSAGES,
+    PAGES,
     drop_offloaded,
     load_all,
     load_opened,
     load_resent,
     load_segments,
+    offload,
     unmarked,
 )
+from unsay.operations.record_events import EMPTY
+from unsay.operations.rollback import turns_left
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of, with_update

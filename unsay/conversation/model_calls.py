@@ -29,7 +29,7 @@ from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import mark_of
 from unsay.messages.content import preview, text_of
 from unsay.model_factory import ModelLike, resolve_model
-from unsay.operations.segment_loading import Earlier
+from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.types import Cut, Exchange

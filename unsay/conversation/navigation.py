@@ -14,9 +14,10 @@ from unsay.history.compensations import Compensation
 from unsay.history.token_usage import tokens_of
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
-from unsay.operations.checkpoint_rules import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import due
+from unsay.operations.delivery import checkpoint_by_order
+from unsay.operations.offload import unmarked
 from unsay.operations.pending import read_entry
 from unsay.operations.recall import Find, ids_of, recalled_by_order
 from unsay.operations.record_events import log_checkpoints
@@ -34,7 +35,6 @@ from unsay.operations.rollback import (
     undo_last,
 )
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
-from unsay.operations.segment_loading import unmarked
 from unsay.operations.targets import landing_of, landing_places
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of

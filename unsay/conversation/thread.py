@@ -19,14 +19,13 @@ from unsay.history.run import run_named_after
 from unsay.history.threads import find_session, read_journal, revise
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.compensate import finish
-from unsay.operations.compensation_plan import book
+from unsay.operations.compact import title_of
+from unsay.operations.compensate import book, finish
+from unsay.operations.offload import load_all, load_segments
 from unsay.operations.pending import open_turn, read_entry
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import turns_left
 from unsay.operations.run_lifecycle import DIED, give_up_run
-from unsay.operations.segment_loading import load_all, load_segments
-from unsay.operations.titles import title_of
 from unsay.runtime import Scope, Services
 from unsay.settings import Context
 from unsay.state import State, Update, offloaded_of

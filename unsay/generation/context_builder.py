@@ -38,7 +38,7 @@ from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model
 from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
-from unsay.operations.segment_loading import Earlier
+from unsay.operations.offload import Earlier
 from unsay.prompts.catalog import readable
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope

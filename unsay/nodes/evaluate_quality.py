@@ -14,7 +14,7 @@ from unsay.messages.annotations import with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import places_of, read_orders
-from unsay.operations.offload import offload
+from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import (
     Injected,
     open_turn,
@@ -24,7 +24,6 @@ from unsay.operations.pending import (
 )
 from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import brought_back, line_of, note, put_away
-from unsay.operations.segment_loading import drop_offloaded, load_resent, load_segments
 from unsay.operations.targets import landing_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, Move, NoticeDue, State, StateDraft, Update

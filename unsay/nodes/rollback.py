@@ -8,6 +8,7 @@ from unsay.history.branch import Label, take_back
 from unsay.interrupts import ask_person, person_request, read_decision
 from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
 from unsay.operations.dispatch import places_of
+from unsay.operations.offload import load_segments
 from unsay.operations.record_events import log_note
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
@@ -24,7 +25,6 @@ from unsay.operations.rollback import (
     undo_last,
     with_step,
 )
-from unsay.operations.segment_loading import load_segments
 from unsay.operations.targets import landing_of_drafts, landing_of_person
 from unsay.runtime import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of, with_update

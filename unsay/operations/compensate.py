@@ -1,18 +1,19 @@
 """Compensation: take back what tools did when the messages of their calls leave the transcript.
 
-`compensation_plan.book` runs before a step's update is committed: it asks a person where one must
+`book` runs before a step's update is committed: it asks a person where one must
 be asked, and writes what is to be taken back into the journal. The committed update names these
 calls as `owed`. Only then, in the next step or right after an order, `finish` takes them back. So a
 change that was not committed takes nothing back, and one that was committed is always completed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.effects import Call, Steps
+from unsay.errors import ConflictError
 from unsay.history.branch import Change
 from unsay.history.compensations import (
     Compensation,
@@ -20,15 +21,19 @@ from unsay.history.compensations import (
     Outcome,
     Report,
     get_entries,
+    list_entries,
+    pack,
     put_entries,
     unpack,
 )
+from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.messages.annotations import mark_of
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
-from unsay.state import State
+from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of, whole_args
+from unsay.types import Owed
 
 NO_UNDO = "no compensation is registered"
 NO_RESULT = "no result of the call is known"
@@ -37,16 +42,16 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def due(change: Change, services: Services) -> list[Compensation]:
-    """The calls that a change takes off the record, the newest first.
+    """Find the calls that a change removes from the transcript, the newest first.
 
-    Calls of tools that said they have no consequences are left out; those that cannot be taken
-    back are there, each with its obstacle.
+    Calls of tools declared to have no consequences are left out; those that cannot be undone are
+    included, each with its obstacle.
     """
     return due_of([*change.cut["messages"], *change.cut["drafts"]], services)
 
 
 def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """The calls that these messages made, the newest first."""
+    """Find the calls that these messages made, the newest first."""
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):
@@ -69,7 +74,7 @@ def _compensation(
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     said = None if result is None else text_of(result)
-    name, shown = call["name"], reversal or Reversal(undo=None)
+    name, shown = call["name"], reversal or Reversal()
     return Compensation(
         key=f"{call['id']}@{message.id}",
         tool_call_id=call["id"] or "",
@@ -95,34 +100,193 @@ def _obstacle(message: AIMessage, reversal: Reversal | None, result: ToolMessage
 
 
 def stands(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Whether nothing that these messages did can have been taken back."""
+    """Return whether no call of these messages can have been undone."""
     return all(each.obstacle for each in due_of(messages, services))
 
 
 def known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
-    """The journal's entries that there are, by their keys; none without a store."""
+    """Read the journal's entries by their keys; none without a store."""
     if scope.address is None:
         return {}
     return (yield from get_entries(*scope.address, keys))
 
 
 def note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
-    """Write entries into the journal; nothing without a store."""
+    """Write entries into the journal, if there is a store."""
     if entries and scope.address is not None:
         yield put_entries(*scope.address, entries)
 
 
-def reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
-    """How a call's tool takes it back, as the graph knows the tool now."""
+def _reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
     tools = scope.services.tools
     return reversal_of(next((each for each in tools if each.name == call.tool), None))
 
 
-def finish(state: State, scope: Scope) -> Steps[Report]:
-    """Take back what the committed record owes, each call once, and say what became of it.
+def book(state: State, scope: Scope, update: Update) -> Steps[None]:
+    """Write the calls that a step must undo into the journal, before the step is committed.
 
-    What a crash left half done is reported and, unless its tool is idempotent, left as it is. The
-    caller commits `owed` as empty.
+    Raises:
+        ConflictError: A person must confirm first, and an order from outside gave no `confirm`.
+    """
+    made = yield from _never_answered(scope)
+    gone, back = _net(scope)
+    abandoned = _abandoned(state, update) if scope.store is not None else []
+    drafts = {each.key: each for each in due_of(abandoned, scope.services)}
+    # The calls of `gone` come last, also where the journal knows them as made: the order is kept.
+    others = {key: call for key, call in {**made, **drafts}.items() if key not in gone}
+    yield from _booked({**others, **gone}, back, state, scope, again=set(gone))
+
+
+def book_drafts(state: State, scope: Scope) -> Steps[None]:
+    """Write the calls of the turn's rejected drafts into the journal, before the next attempt."""
+    rejected = [message for each in state["turn"]["rejections"] for message in each["messages"]]
+    booked = {each["key"] for each in state.get("owed", [])}
+    drafts = {c.key: c for c in due_of(rejected, scope.services) if c.key not in booked}
+    if scope.store is not None:
+        yield from _booked(drafts, {}, state, scope, again=set())
+
+
+def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
+    """The calls made for questions that leave the transcript, of answers that were never written."""
+    cuts = [change.cut["messages"] for change in scope.journal.changes]
+    asked = {message.id for cut in cuts for message in cut if message.type == "human"}
+    known = any(reversal_of(each) for each in scope.services.tools)
+    if not asked or not known or scope.address is None:
+        return {}
+    entries = yield from list_entries(*scope.address)
+    made = [each for each in entries if each.status == "made" and each.turn_id in asked]
+    return {each.compensation.key: each.compensation for each in made}
+
+
+def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
+    """The calls that a step's changes removed from the transcript, and those that they restored."""
+    gone: dict[str, Compensation] = {}
+    back: dict[str, Compensation] = {}
+    changes, scope.journal.changes = scope.journal.changes, []
+    for change in changes:
+        writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
+        removed = {each.key: each for each in due(change, scope.services)}
+        restored = {each.key: each for each in due_of(writes, scope.services)}
+        gone = {key: each for key, each in {**gone, **removed}.items() if key not in restored}
+        back = {key: each for key, each in {**back, **restored}.items() if key not in removed}
+    return gone, back
+
+
+def _abandoned(state: State, update: Update) -> list[AnyMessage]:
+    """The rejected drafts that a turn drops without delivering one of them."""
+    turn, later = state.get("turn"), update.get("turn")
+    if turn is None or later is None:
+        return []
+    waiting = {each["messages"][-1].id for each in later["rejections"]}
+    waiting |= {write.id for write in update.get("messages", []) if write.type != "remove"}
+    left = (each["messages"] for each in turn["rejections"])
+    return [message for draft in left if draft[-1].id not in waiting for message in draft]
+
+
+def _booked(
+    gone: Mapping[str, Compensation],
+    back: Mapping[str, Compensation],
+    state: State,
+    scope: Scope,
+    *,
+    again: set[str],
+) -> Steps[None]:
+    """Write entries for calls that left the transcript or returned, and name them as owed.
+
+    `again` has the keys of calls that are undone even if an earlier attempt failed.
+    """
+    if not gone and not back:
+        return
+    known = yield from known_entries([*gone, *back], scope)
+    fresh = []
+    for key, call in gone.items():
+        entry = known.get(key)
+        if entry is None:
+            fresh.append(call)
+        elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
+            # The journal may know an obstacle, such as that another thread made the call.
+            obstacle = call.obstacle or entry.compensation.obstacle
+            fresh.append(replace(call, obstacle=obstacle))
+    entries = _decided(fresh, known, state, scope)
+    returned = [entry for key, entry in known.items() if key in back]
+    stopped = [
+        entry.to("skipped", "the call returned to the record first")
+        for entry in returned
+        if entry.status == "pending"
+    ]
+    yield from note_entries([*entries, *stopped], scope)
+    undone = [entry for entry in returned if entry.status in ("done", "running")]
+    named = {each["key"] for each in scope.journal.owed}
+    for entry in (*entries, *undone):
+        owed = Owed(key=entry.compensation.key, returned=entry in undone)
+        if owed["key"] not in named:
+            stored = scope.store is not None
+            scope.journal.owed.append(owed if stored else {**owed, "body": pack(entry)})
+
+
+def _decided(
+    calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
+) -> list[Entry]:
+    open_ = [each for each in calls if _may_run(each, known.get(each.key), scope)]
+    asking = [each for each in open_ if each.confirm and not each.obstacle]
+    agreed = dict(zip((each.key for each in asking), _agreed(asking, state, scope), strict=True))
+    entries = []
+    for each in calls:
+        entry = Entry(compensation=each, status="pending")
+        if each not in open_:
+            entry = known[each.key]
+        elif each.obstacle:
+            entry = entry.to("skipped", each.obstacle)
+        elif not agreed.get(each.key, True):
+            entry = entry.to("skipped", "a person declined it")
+        entries.append(entry)
+    return entries
+
+
+def _may_run(call: Compensation, entry: Entry | None, scope: Scope) -> bool:
+    """Whether a call may be taken back: what failed or may have run is not run a second time."""
+    if entry is None or entry.status in ("made", "pending", "skipped"):
+        return True
+    reversal = _reversal_for(call, scope)
+    return reversal is not None and reversal.idempotent
+
+
+def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
+    """Ask a person about each call that must be confirmed.
+
+    Raises:
+        ConflictError: Nobody can be asked.
+    """
+    if not calls:
+        return []
+    if scope.confirm is not None:
+        return [scope.confirm(each) for each in calls]
+    if not scope.in_graph:
+        names = ", ".join(each.description for each in calls)
+        raise ConflictError(
+            f"This takes back what a person must confirm: {names}. Nothing was changed; give "
+            "confirm=…, a function that says yes or no to each"
+        )
+    request = undo_request(calls, scope.texts(state.get("messages", [])))
+    return ask_person(request, lambda answer: read_approvals(answer, len(calls)))
+
+
+def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[None]:
+    """Note that the calls of copied messages are undone in the thread `origin` alone."""
+    reason = f"it was made in thread {origin!r}"
+    entries = [
+        Entry(compensation=replace(each, obstacle=reason), status="skipped", error=reason)
+        for each in due_of(messages, scope.services)
+        if not each.obstacle
+    ]
+    yield from note_entries(entries, scope)
+
+
+def finish(state: State, scope: Scope) -> Steps[Report]:
+    """Undo the calls that the committed state owes, each once, and report the results.
+
+    A call that a crash interrupted is only reported, unless its tool is idempotent. The caller
+    commits `owed` as empty.
     """
     owed, scope.journal.owed = [*state.get("owed", []), *scope.journal.owed], []
     calls = list({(each["key"], each["returned"]): each for each in owed}.values())
@@ -143,7 +307,7 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     call = entry.compensation
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")
-    reversal = reversal_for(call, scope)
+    reversal = _reversal_for(call, scope)
     if entry.status == "running" and (reversal is None or not reversal.idempotent):
         return Outcome(compensation=call, result="unknown", reason="it was interrupted")
     if entry.status in ("pending", "running"):
@@ -155,7 +319,6 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
 
 
 def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[Entry]:
-    """Take one call back, with the journal written before and after."""
     call = entry.compensation
     if reversal is None or reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
@@ -178,7 +341,7 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
 
 
 def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Note the calls of an unfinished draft, so that they are known if its turn never ends."""
+    """Note the calls of an unfinished draft, in case its turn never ends."""
     calls = [each for each in due_of(messages, scope.services) if not each.obstacle]
     known = yield from known_entries([each.key for each in calls], scope)
     new = [
@@ -190,7 +353,7 @@ def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Ste
 
 
 def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """What rejected drafts did that was to be taken back and was not."""
+    """Report the calls of rejected drafts that were to be undone and were not."""
     calls = [each for each in due_of(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from known_entries([each.key for each in calls], scope)
     left = [
@@ -202,7 +365,7 @@ def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
 
 
 def report_text(report: Report, texts: Texts) -> str:
-    """What a person reads of a report; empty when there is nothing to tell."""
+    """Describe a report to a person; empty if there is nothing to report."""
     parts = (
         (texts.effects_undone, report.undone),
         (texts.effects_left, report.of("failed", "skipped")),

@@ -1,27 +1,50 @@
-"""Delivery of an answer: a judged draft or the best rejected one enters the transcript."""
+"""Delivery of an answer: a draft enters the transcript, and the turn makes its checkpoints.
 
-from collections.abc import Sequence
+A checkpoint is always at the end of a turn, so that a rollback to it separates no tool call from
+its result. `checkpoint_on` says for which reasons one is made:
 
-from langchain_core.messages import AnyMessage
+- `task_start`: before the question that opened a topic.
+- `error`: before the turn in which a tool or the model failed. A failed step commits nothing, so
+  the checkpoint is made with the next answer: of the same turn if it was resumed, or of the one
+  that took its place.
+- `instruction`: after the answer to an instruction that holds from then on.
+- `tool_step`: after the answer of a turn that called tools. Directly after the last result an
+  answer would be missing; here a rollback keeps the calls and what was said about them.
+- `score`: after an answer that scored `checkpoint_threshold` or more.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.effects import Steps
-from unsay.errors import EmptyAnswerError
+from unsay.errors import EmptyAnswerError, UnknownCheckpointError
 from unsay.history.branch import Label, take_back
-from unsay.messages.annotations import with_mark, with_verdict
+from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
+from unsay.history.runs import find_run
+from unsay.judging.instructions import is_lasting
+from unsay.messages.annotations import is_answer, mark_of, spoken, with_mark, with_verdict
 from unsay.messages.content import has_other_content, text_of
-from unsay.operations.checkpoint_rules import checkpoints_due
 from unsay.operations.compensate import stands
 from unsay.operations.record_events import log_checkpoints, log_move
-from unsay.operations.rollback import keep_cut, line_of, note, settle, with_step, without_retries
+from unsay.operations.rollback import (
+    keep_cut,
+    line_of,
+    note,
+    settle,
+    turns_left,
+    with_step,
+    without_retries,
+)
 from unsay.runtime import Scope
-from unsay.state import State, Update
-from unsay.types import CutRef, Operation, Turn, Verdict
+from unsay.state import State, Update, offloaded_of
+from unsay.types import Checkpoint, CheckpointReason, CutRef, Operation, Turn, Verdict
 
 
 def deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
 ) -> Steps[Update]:
-    """Put an answer on the record, with its verdict and what it makes a checkpoint of."""
+    """Append an answer to the transcript, with its verdict, and note the checkpoints it makes."""
     turn, topic = state["turn"], state.get("current_topic", "")
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
@@ -29,7 +52,7 @@ def deliver(
     if flag is not None:
         answer = with_mark(answer, flag=flag)
     step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
-    due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
+    due = yield from _checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
     shown = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
@@ -47,12 +70,8 @@ def deliver(
 def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) -> Steps[Update]:
     """End a turn whose drafts all failed: deliver the best one, flagged, on the turn's first state.
 
-    A draft whose tool effects were taken back reports what is no longer true: it does not count.
-
-    Args:
-        state: With the turn's rejections.
-        scope: Of the run.
-        words: A person's own answer in place of the best draft.
+    A draft whose tool calls were undone reports what is no longer true: it does not count. A person's
+    own answer, `words`, takes the best draft's place.
 
     Raises:
         EmptyAnswerError: Every draft was empty.
@@ -113,3 +132,101 @@ def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[CutRef]
     cause = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = take_back(line_of(state), state["messages"][-1].id, label=cause)
     return (yield from keep_cut(change, scope, state.get("cuts", [])))
+
+
+def _checkpoints_due(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Steps[list[Checkpoint]]:
+    """The checkpoints that a turn makes, oldest first, at most one at a place."""
+    turn, wanted = state["turn"], scope.settings.checkpoint_on
+    due = []
+    before: CheckpointReason | None = None
+    if "error" in wanted and (_failed(state, draft) or (yield from _was_resumed(scope))):
+        before = "error"
+    elif turn["new_topic"] and "task_start" in wanted:
+        before = "task_start"
+    if before is not None and turn["base"]:
+        due.append(_checkpoint(state, scope, turn["base"], turn["number"] - 1, None, before))
+    behind = next((each for each in _behind(state, scope, draft, verdict) if each in wanted), None)
+    if behind is not None and verdict.outcome != "failed":
+        name = draft[-1].id or ""
+        due.append(_checkpoint(state, scope, name, turn["number"], verdict.score, behind))
+    return due
+
+
+def _failed(state: State, draft: Sequence[AnyMessage]) -> bool:
+    """Whether one of the turn's tools failed, or a turn from the same place never ended."""
+    turn = state["turn"]
+    drafts = (draft, *(each["messages"] for each in turn["rejections"]))
+    if any(isinstance(m, ToolMessage) and m.status == "error" for said in drafts for m in said):
+        return True
+    refs = [each for each in state.get("cuts", []) if each["id"] not in turn["cuts"]]
+    return bool(refs) and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"])
+
+
+def _behind(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Iterator[CheckpointReason]:
+    """Reasons for a checkpoint after the answer, the most important first."""
+    asked = state["turn"]["pending"]
+    said = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    if any(is_lasting(text_of(message)) for message in said if message.name is None):
+        yield "instruction"
+    if len(draft) > 1:
+        yield "tool_step"
+    passed = verdict.outcome == "passed"
+    if passed and (verdict.score or 0.0) >= scope.settings.checkpoint_threshold:
+        yield "score"
+
+
+def _was_resumed(scope: Scope) -> Steps[bool]:
+    if scope.address is None or not scope.run_id:
+        return False
+    run = yield from find_run(*scope.address, scope.run_id)
+    return run is not None and run.attempt > 1
+
+
+def _checkpoint(
+    state: State,
+    scope: Scope,
+    message_id: str,
+    turn: int,
+    score: float | None,
+    reason: CheckpointReason,
+) -> Checkpoint:
+    return make_checkpoint(
+        message_id=message_id,
+        turn=turn,
+        score=score,
+        topic=state.get("current_topic", ""),
+        reason=reason,
+        created_at=scope.now(),
+    )
+
+
+def checkpoint_by_order(
+    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
+) -> Checkpoint:
+    """Make a checkpoint at the newest answer by a person's order.
+
+    Raises:
+        InvalidNameError: The name cannot be used.
+        CheckpointExistsError: Another checkpoint has it.
+        UnknownCheckpointError: Nothing has been answered.
+    """
+    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while said and not is_answer(said[-1]):
+        said.pop()
+    if not said:
+        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
+    mark = make_checkpoint(
+        message_id=said[-1].id or "",
+        turn=turns_left(said, offloaded_of(state)),
+        score=mark_of(said[-1]).get("score"),
+        topic=state.get("current_topic", ""),
+        reason="order",
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
+    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
+    return mark

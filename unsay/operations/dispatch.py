@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.operations import visibility
-from unsay.operations.checkpoint_rules import checkpoint_by_order
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import (
     TIMELINE_TURNS,
@@ -16,6 +15,7 @@ from unsay.operations.commands import (
     questions_text,
     timeline_text,
 )
+from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause
 from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall import finds_text, ids_of, recalled_by_order

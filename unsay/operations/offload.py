@@ -1,31 +1,43 @@
 """Offload: past `live_messages` the oldest messages of a transcript move to the store, in segments.
 
-They stay part of the transcript. A step that goes back to one of them loads it first, so that a
-rollback is the same arithmetic everywhere.
+They stay part of the transcript. A step that goes back to one of them loads its segment first, so
+that every rollback works on messages of the state. Readers load segments, and contexts include them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 
 from langchain_core.messages import AnyMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from unsay.context.compaction import Fold, hidden, summaries_of, without_spans
-from unsay.context.topics import by_topic, current_topic_id, standing
+from unsay.context.exclusions import told_topics
+from unsay.context.topics import by_topic, current_topic_id, opened_topics, standing
 from unsay.effects import Steps
-from unsay.errors import LedgerGapError
+from unsay.errors import DatabaseCorruptError, LedgerGapError
+from unsay.history.run import run_named_after
+from unsay.messages.annotations import is_document
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
 from unsay.messages.truncation import cut
 from unsay.operations.compact import SUMMARY_CHARS, summary_of, told_of
 from unsay.operations.pending import read_entry, unjudged
-from unsay.operations.pin import sealed_pins, with_fold_untold
+from unsay.operations.pin import (
+    in_order,
+    pinned_pages,
+    sealed_pins,
+    shown_of,
+    unsealed_pins,
+    with_fold_untold,
+)
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import line_of, turns_left
 from unsay.runtime import Scope
-from unsay.state import State, Update, as_ours, offloaded_of
+from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import Head, pack_pages
-from unsay.storage.segments import put_page
+from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
 from unsay.types import Checkpoint, Segment, Topic, Unfolded
 
 PAGES = 8
@@ -44,18 +56,17 @@ LONGEST = 2
 def offload(state: State, scope: Scope) -> Steps[Update]:
     """Offload the oldest messages of a transcript that is longer than its window.
 
-    Half a window stays, so that this happens once in many turns.
-
-    Args:
-        state: With the pending question.
-        scope: Of the run; without a store nothing is offloaded.
+    Half a window stays, so that this happens once in many turns. Without a store nothing is
+    offloaded.
     """
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
-    waiting = _first_waiting(messages, settings.max_judged_entries)
+    waiting = read_entry(messages, None).start
+    injected = unjudged(messages, waiting)[-settings.max_judged_entries :]
+    waiting = injected[0].start if injected else waiting
     segments, limit = state.get("segments", []), settings.live_messages
-    bounds = page_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]
+    bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]
     if not bounds:
         return Update()
     after = with_fold_untold(state)
@@ -77,37 +88,21 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     )
 
 
-def _first_waiting(messages: Sequence[AnyMessage], most: int) -> int:
-    """Index of the pending input, or of the first exchange that waits for a verdict.
-
-    Args:
-        messages: The transcript as far as the state holds it.
-        most: How many exchanges one turn judges, the newest.
-    """
-    start = read_entry(messages, None).start
-    entered = unjudged(messages, start)[-most:]
-    return entered[0].start if entered else start
-
-
-def page_ends(
+def _segment_ends(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], *, limit: int, waiting: int
 ) -> list[int]:
-    """Where the segments to be offloaded end; none while the transcript fits its window.
+    """Indices at which the segments to be offloaded end; none if the transcript fits its window.
 
-    Messages of no topic yet stay: no summary would cover them.
-
-    Args:
-        messages: The transcript as far as the state holds it.
-        segments: Which stretch belongs to which topic.
-        limit: The window, in messages; half of it stays.
-        waiting: Index from which all messages stay.
+    `limit` is the window, in messages; from the index `waiting` on all messages stay, for a verdict
+    or an answer. Messages of no topic yet stay as well: no summary would cover them.
     """
     if len(messages) <= limit or not segments:
         return []
     most = min(len(messages) - limit // 2, waiting)
     if len(messages) <= LONGEST * limit:
-        opened = _first_of(messages, segments, current_topic_id(segments))
-        most = min(most, opened)
+        said = by_topic(messages, standing(messages, segments)).get(segments[-1]["topic_id"])
+        if said:
+            most = min(most, [message.id for message in messages].index(said[0].id))
     if most < limit // 4:
         return []
     places = [each for each in tail_places(messages) if 0 < each <= most]
@@ -119,19 +114,8 @@ def page_ends(
     return bounds
 
 
-def _first_of(
-    messages: Sequence[AnyMessage], segments: Sequence[Segment], topic_id: str | None
-) -> int:
-    """Index of a topic's first message; the transcript's length where it has none."""
-    if topic_id is None:
-        return 0
-    said = by_topic(messages, standing(messages, segments)).get(topic_id, [])
-    first = said[0].id if said else None
-    return next((i for i, m in enumerate(messages) if m.id == first), len(messages))
-
-
 def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
-    """The state after the messages before an index became a segment."""
+    """Write the messages before an index as a segment; the state without them."""
     assert scope.address is not None  # noqa: S101 - checked by the caller
     head, messages, topics = offloaded_of(state), state["messages"], state.get("topics", [])
     part, segments = messages[:end], standing(messages, state.get("segments", []))
@@ -172,15 +156,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
 def _offload_topic(
     topic: Topic, said: list[AnyMessage], ids: Collection[str | None], state: State, scope: Scope
 ) -> Steps[Topic]:
-    """A topic with a summary of those of its messages that are offloaded.
-
-    Args:
-        topic: With the segments that hold them.
-        said: All its messages.
-        ids: Ids of the messages that are offloaded.
-        state: Before that.
-        scope: Of the run.
-    """
+    """A topic with a summary of those of its messages `said` that are offloaded, named by `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in said):
         text = topic["summary"]
         return {**topic, "sealed": text, "summary": None, "summarized_through": None}
@@ -221,3 +197,185 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
         "checkpoints": checkpoints,
         "unfolded": unfolded,
     }
+
+
+def load_segments(
+    state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
+) -> Steps[Update]:
+    """Load offloaded segments until the state holds the wanted messages and answered turns.
+
+    In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is missing,
+    or nothing of it is offloaded.
+
+    Raises:
+        DatabaseCorruptError: A segment is missing or was changed.
+    """
+    head = offloaded_of(state)
+    if head is None or scope.address is None:
+        return Update()
+    missing = set(wanted) - {message.id for message in state["messages"]}
+    short = turns - turns_left(state["messages"]) if turns else 0
+    if not missing and short <= 0:
+        return Update()
+    pages = yield from read_back(*scope.address, head, missing, turns=short)
+    return _put_back(state, scope, pages)
+
+
+def load_resent(state: State, scope: Scope) -> Steps[Update]:
+    """Load the segments of messages that a front end sent again, so that they replace themselves.
+
+    A front end may send all of its messages with each question. A question alone counts as new
+    unless its run is known.
+
+    Raises:
+        DatabaseCorruptError: A segment is missing or was changed.
+    """
+    head = offloaded_of(state)
+    if head is None or scope.address is None:
+        return Update()
+    entered = state["messages"][state.get("ledger", EMPTY)["length"] :]
+    said = [message for message in entered if not is_document(message)]
+    fresh = {run_named_after(scope.thread_id, message.id) for message in said}
+    if len(said) <= 1 and (scope.named or scope.run_id in fresh):
+        return Update()
+    names = {message.id for message in entered}
+    pages = yield from read_back(*scope.address, head, names)
+    return _put_back(state, scope, pages)
+
+
+def load_all(state: State, scope: Scope) -> Steps[State]:
+    """Load the whole transcript, for readers."""
+    head = offloaded_of(state)
+    if head is None or scope.address is None:
+        return state
+    pages = yield from read_back(*scope.address, head, None)
+    return with_update(state, _with_pages(state, pages))
+
+
+def _put_back(state: State, scope: Scope, pages: Sequence[OffloadedSegment]) -> Update:
+    # The event log has these messages already, unless the state holds a changed one.
+    known = {message.id: message for message in state["messages"]}
+    back = [message for page in pages for message in page.messages]
+    scope.journal.returned |= {m.id or "" for m in back if known.get(m.id, m) == m}
+    return _with_pages(state, pages)
+
+
+def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
+    """Put segments, given newest first, before the rest of the transcript."""
+    if not pages:
+        return Update()
+    older = [message for page in reversed(pages) for message in page.messages]
+    back = {message.id for message in older}
+    joined: list[Segment] = []
+    moved: dict[str, str] = {}
+    for part in (*(page.segments for page in reversed(pages)), state.get("segments", [])):
+        goes_on = bool(part and joined) and part[0]["topic_id"] == joined[-1]["topic_id"]
+        if goes_on:
+            moved[part[0]["start"]] = joined[-1]["start"]
+        joined += part[1:] if goes_on else part
+    unfolded: list[Unfolded] = [
+        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("unfolded", [])
+    ]
+    return Update(
+        messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), *older, *state["messages"]],
+        sealed=pages[-1].before,
+        segments=joined,
+        checkpoints=[
+            unmarked(each) if each["message_id"] in back else each
+            for each in state.get("checkpoints", [])
+        ],
+        topics=[_as_before(each, pages) for each in state.get("topics", [])],
+        unfolded=unfolded,
+        pins=unsealed_pins(state.get("pins", []), back),
+    )
+
+
+def unmarked(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint without the mark of an offloaded one."""
+    plain: Checkpoint = {**checkpoint}
+    plain.pop("sealed", None)
+    return plain
+
+
+def _loaded_topic(topic: Topic) -> Topic:
+    plain: Topic = {**topic}
+    plain.pop("sealed", None)
+    plain.pop("pages", None)
+    return plain
+
+
+def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
+    """A topic as it was before its messages were offloaded, with its newer summary if it has one."""
+    restored = topic
+    for page in pages:
+        old = next((each for each in page.topics if each["id"] == topic["id"]), None)
+        if old is None:
+            continue
+        restored = _loaded_topic(restored)
+        if "sealed" in old:
+            restored["sealed"] = old["sealed"]
+        if "pages" in old:
+            restored["pages"] = old["pages"]
+        if restored["summary"] is None:
+            restored["summary"] = old["summary"]
+            restored["summarized_through"] = old["summarized_through"]
+    return restored
+
+
+def drop_offloaded(state: State) -> Update:
+    """Drop references to offloaded segments if a host removed all messages of the thread."""
+    topics, checkpoints = state.get("topics", []), state.get("checkpoints", [])
+    refers = (
+        state.get("sealed")
+        or any(each.get("sealed") for each in checkpoints)
+        or any("sealed" in each or "pages" in each for each in topics)
+        or pinned_pages(state)
+    )
+    if offloaded_of(state) is not None or not refers:
+        return Update()
+    return Update(
+        sealed=None,
+        checkpoints=[each for each in checkpoints if not each.get("sealed")],
+        topics=[_loaded_topic(each) for each in topics],
+        pins=unsealed_pins(state.get("pins", [])),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """Offloaded messages that the next context includes."""
+
+    words: list[AnyMessage]
+    """Oldest first."""
+
+    places: Mapping[str, int]
+    """By id, the position of each in the transcript, from 1."""
+
+
+def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
+    """Load the offloaded messages that the next context includes: of its topics, and pinned ones.
+
+    A segment that is missing or was changed is left out: the topic's summary covers it.
+    """
+    segments = standing(state["messages"], state.get("segments", []))
+    opened = opened_topics(segments, state.get("unfolded", []))
+    known = told_topics(state.get("topics", []), state.get("forgotten", []))
+    topics = [each for each in known if each["id"] in opened]
+    of_topics = (name for each in topics for name in each.get("pages", []))
+    pages: list[OffloadedSegment] = []
+    for name in dict.fromkeys((*of_topics, *pinned_pages(state))):
+        assert scope.address is not None  # noqa: S101 - only with a store are there segments
+        try:
+            pages += [(yield from read_page(*scope.address, name))]
+        except DatabaseCorruptError as error:
+            scope.tell("words_lost", error=str(error))
+    texts = scope.texts(state["messages"])
+    words: list[AnyMessage] = []
+    places: dict[str, int] = {}
+    for page in in_order(pages):
+        here = [each["id"] for each in topics if page.id in each.get("pages", [])]
+        words += shown_of(page, here, state, texts)
+        start = page.before["messages"] if page.before else 0
+        places |= {m.id or "": place for place, m in enumerate(page.messages, start=start + 1)}
+    shown = {message.id for message in words}
+    return Earlier(words=words, places={name: n for name, n in places.items() if name in shown})

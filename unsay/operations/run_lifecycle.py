@@ -14,7 +14,7 @@ from unsay.history.run import Run, advance, plain, resume, run_named_after, susp
 from unsay.history.runs import find_run, open_run, put_run
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import is_question
-from unsay.operations.compensation_plan import book
+from unsay.operations.compensate import book
 from unsay.operations.pending import read_entry
 from unsay.operations.record_events import write_ahead
 from unsay.runtime import Scope
@@ -28,7 +28,6 @@ ERROR_CHARS = 500
 """How much of an error a run's line holds."""
 
 TAKEN_BACK = "its turn was taken back before it ended"
-
 DIED = "its process ended, and a command is not obeyed later"
 
 
