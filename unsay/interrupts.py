@@ -20,12 +20,6 @@ from unsay.state import State
 
 T = TypeVar("T")
 
-ACTION = "deliver_answer"
-"""Name of the action that a person decides about."""
-
-SPENDING = "exceed_budget"
-"""Name of the action by which a call goes over a budget."""
-
 Kind = Literal["approve", "edit", "reject", "respond"]
 _KINDS: dict[str, Kind] = {
     "approve": "approve",
@@ -40,7 +34,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a person decided about a turn whose drafts all failed."""
+    """A person's decision about a turn whose drafts all failed."""
 
     kind: Kind
     """Deliver the best draft, deliver other words, deliver nothing, or try once more."""
@@ -50,11 +44,9 @@ class Decision:
 
 
 def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
-    """Interrupt the run until a person's answer can be read; a wrong one is asked again.
+    """Interrupt the run until `read` accepts a person's answer.
 
-    Args:
-        request: The interrupt's payload.
-        read: Reads the answer; raises `InputError`, whose text becomes the next description.
+    The text of an `InputError` becomes the description of the next request.
     """
     while True:
         try:
@@ -70,7 +62,7 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
     best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
     reasons = " / ".join(each["reason"] for each in turn["rejections"])
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    action = _action(ACTION, args, texts.ask_person.format(reasons=reasons))
+    action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])
 
 
@@ -78,7 +70,7 @@ def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     """Ask about a call that a budget has no room for: which, and by how much."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     words = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
-    return _request([_action(SPENDING, args, words)], ["approve", "reject"])
+    return _request([_action("exceed_budget", args, words)], ["approve", "reject"])
 
 
 def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
@@ -102,10 +94,7 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Whether a resumed value allows what was asked for.
-
-    Args:
-        answer: As `read_decision` takes it.
+    """Read a yes or no from a resumed value, in the forms of `read_decision`.
 
     Raises:
         InputError: It neither approves nor rejects; the interrupt stays open.
@@ -120,11 +109,10 @@ def read_permission(answer: Any) -> bool:
 
 
 def read_decision(answer: Any) -> Decision:
-    """The decision in a resumed value.
+    """Read the decision from a resumed value.
 
-    Args:
-        answer: `{"decisions": [{"type": …}]}`, the Agent Inbox's list or single
-            answer, or just the decision's name.
+    It is `{"decisions": [{"type": …}]}`, the Agent Inbox's list or single answer, or just the
+    decision's name.
 
     Raises:
         InputError: It is none of these; the interrupt stays open.

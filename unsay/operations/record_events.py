@@ -6,7 +6,6 @@ event log and the transcript always agree.
 
 import zlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from langchain_core.messages import AnyMessage
@@ -37,11 +36,11 @@ from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event, Forgotten, Topic
 
 EMPTY = LedgerHead(page_id=None, count=0, length=0, digest=0)
-"""Of a thread whose event log has no page yet."""
+"""The head while the event log has no page."""
 
 
 def log_verdict(scope: Scope, stamped: AnyMessage) -> None:
-    """Note a verdict on a message that is in the transcript already."""
+    """Note a verdict on a message that is already in the transcript."""
     name, mark = stamped.id or "", mark_of(stamped)
     scope.journal.happenings.append(lambda stamp: [verdict(name, mark, stamp=stamp)])
 
@@ -51,9 +50,26 @@ def log_move(scope: Scope, change: Change) -> None:
     cut = change.cut
     if not cut["messages"] and not cut["drafts"] and not change.restored:
         return
+    drafts = [message.id or "" for message in cut["drafts"]]
+
+    def move(stamp: Stamp) -> list[Event]:
+        return [
+            rollback(
+                cut["id"],
+                cut["kind"],
+                cut["base"],
+                removed=[*(message.id or "" for message in cut["messages"]), *drafts],
+                reason=cut["reason"],
+                keep=change.keep,
+                drafts=() if change.restored else drafts,
+                restored=change.restored,
+                only=change.only,
+                stamp=stamp,
+            )
+        ]
+
     scope.journal.changes.append(change)
-    scope.journal.happenings += [partial(_message, draft) for draft in cut["drafts"]]
-    scope.journal.happenings.append(partial(_move, change))
+    scope.journal.happenings += [*(partial(_message, draft) for draft in cut["drafts"]), move]
     brought = {write.id for write in change.writes if write.type != "remove"}
     scope.journal.returned |= brought - set(change.keep)
 
@@ -62,38 +78,15 @@ def _message(message: AnyMessage, stamp: Stamp) -> list[Event]:
     return events_of(message, stamp=stamp)
 
 
-def _move(change: Change, stamp: Stamp) -> list[Event]:
-    cut = change.cut
-    drafts = [message.id or "" for message in cut["drafts"]]
-    removed = [*(message.id or "" for message in cut["messages"]), *drafts]
-    return [
-        rollback(
-            cut["id"],
-            cut["kind"],
-            cut["base"],
-            removed=removed,
-            reason=cut["reason"],
-            keep=change.keep,
-            drafts=() if change.restored else drafts,
-            restored=change.restored,
-            only=change.only,
-            stamp=stamp,
-        )
-    ]
-
-
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Note checkpoints as they will be kept, also of the step's own messages."""
+    """Note checkpoints as they will be kept, after the step's own messages."""
     kept = list(state.get("checkpoints", []))
     for mark in due:
         kept = add_checkpoint(kept, mark, limit=scope.settings.checkpoint_limit)
     names = {mark["id"] for mark in due}
     made = [mark for mark in kept if mark["id"] in names]
-    scope.journal.afterwards += [partial(_checkpoint, mark) for mark in made]
-
-
-def _checkpoint(mark: Checkpoint, stamp: Stamp) -> list[Event]:
-    return [checkpoint(mark, stamp=stamp)]
+    if made:  # a happening, even without events, would make the step write to the event log
+        scope.journal.afterwards.append(lambda stamp: [checkpoint(m, stamp=stamp) for m in made])
 
 
 def log_fold(scope: Scope, topic: Topic) -> None:
@@ -109,7 +102,7 @@ def log_unfold(scope: Scope, topic: Topic) -> None:
 
 
 def log_forgetting(scope: Scope, entry: Forgotten, *, again: bool) -> None:
-    """Note what is forgotten, or no longer."""
+    """Note what is forgotten, or with `again` restored to contexts."""
     scope.journal.afterwards.append(lambda stamp: [forget(entry, stamp=stamp, again=again)])
 
 
@@ -119,7 +112,7 @@ def log_pin(scope: Scope, message_id: str, *, pinned: bool) -> None:
 
 
 def log_recall(scope: Scope, names: Sequence[str], question_id: str | None) -> None:
-    """Note the ids of messages that the next context shows by order."""
+    """Note the ids of recalled messages that the next context includes."""
     scope.journal.afterwards.append(lambda stamp: [recall(names, question_id, stamp=stamp)])
 
 
@@ -131,12 +124,7 @@ def log_note(scope: Scope, text: str) -> None:
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     """Write a step's events to the store, and return its update with the event log's new head.
 
-    Where nothing happened, or without a store, only the calls to take back are added.
-
-    Args:
-        state: As the step began.
-        scope: Of the step, with its journal.
-        update: What the step returns.
+    If nothing happened, or without a store, only the calls to undo are added.
     """
     journal = scope.journal
     if journal.owed:
@@ -151,15 +139,15 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         return update
     known = {message.id for message in state.get("messages", [])} | journal.returned
     new = [each for each in writes if each.type != "remove" and each.id not in known]
-    head, entered = state.get("ledger", EMPTY), _entered(state, journal.returned)
+    head = state.get("ledger", EMPTY)
+    entered, digest = _entered(state, journal.returned)
     happenings: list[Happening] = [
-        *entered.happenings,
+        *entered,
         *journal.happenings,
         *(partial(_message, each) for each in new),
         *journal.afterwards,
     ]
-    stamp = _stamp(state, scope, update, head)
-    events = distinct(event for each in happenings for event in each(stamp))
+    events = _events(happenings, state, scope, update)
     place = Head(page_id=head["page_id"], count=head["count"])
     if events:
         page = make_page(head, events)
@@ -167,12 +155,27 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         place = head_of(page)
     record = state.get("messages", [])
     if len(new) == len(writes):  # nothing was replaced or removed: the digest goes on
-        record, digest = [*record, *new], digest_of(new, entered.digest)
+        record, digest = [*record, *new], digest_of(new, digest)
     else:
         record = merge_messages(record, [writes])
         digest = digest_of(record)
     ledger = LedgerHead(**place, length=len(record), digest=digest, ends=_ends(record))
     return {**update, "ledger": ledger}
+
+
+def _events(
+    happenings: Sequence[Happening], state: State, scope: Scope, update: Update
+) -> list[Event]:
+    turn = update.get("turn") or state.get("turn")
+    stamp = Stamp(
+        thread_id=scope.thread_id or "",
+        at=scope.now(),
+        run_id=scope.run_id,
+        turn_id=turn["question_id"] if turn else None,
+        labels=scope.labels,
+        after=state.get("ledger", EMPTY)["count"],
+    )
+    return distinct(event for each in happenings for event in each(stamp))
 
 
 def _ends(record: Sequence[AnyMessage]) -> list[str]:
@@ -185,56 +188,27 @@ def _ends(record: Sequence[AnyMessage]) -> list[str]:
     return [record[each].id or "" for each in dict.fromkeys((*places, 0)) if record]
 
 
-def _stamp(state: State, scope: Scope, update: Update, head: LedgerHead) -> Stamp:
-    turn = update.get("turn") or state.get("turn")
-    return Stamp(
-        thread_id=scope.thread_id or "",
-        at=scope.now(),
-        run_id=scope.run_id,
-        turn_id=turn["question_id"] if turn else None,
-        labels=scope.labels,
-        after=head["count"],
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entered:
-    """What a host did to the transcript since the last step of ours."""
-
-    happenings: Sequence[Happening]
-    """Its events, which the event log lacks."""
-
-    digest: int
-    """Of the transcript as far as the state holds it."""
-
-
-def _entered(state: State, logged: Collection[str]) -> _Entered:
-    """What entered since the last step, but for messages that the event log has already."""
+def _entered(state: State, logged: Collection[str]) -> tuple[list[Happening], int]:
+    """What a host did since the last step, unless the event log has it, and the messages' digest."""
     head, record = state.get("ledger", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = record[head["length"] :]
         happenings: list[Happening] = [partial(_message, m) for m in entered if m.id not in logged]
-        return _Entered(happenings=happenings, digest=digest_of(entered, head["digest"]))
+        return happenings, digest_of(entered, head["digest"])
     offloaded = offloaded_of(state)
     after = offloaded["last"] if offloaded else None
-    edits: list[Happening] = [lambda stamp: [edit(record, after=after, stamp=stamp)]]
-    return _Entered(happenings=edits, digest=digest_of(record))
+    return [lambda stamp: [edit(record, after=after, stamp=stamp)]], digest_of(record)
 
 
 def edited_by_host(state: State) -> bool:
-    """Whether the transcript no longer begins as the event log says."""
+    """Return whether the transcript no longer begins as the event log says."""
     head = state.get("ledger", EMPTY)
     known = state.get("messages", [])[: head["length"]]
     return len(known) != head["length"] or digest_of(known) != head["digest"]
 
 
 def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
-    """Checksum of messages with ids.
-
-    Args:
-        record: The messages.
-        start: The checksum of those before them.
-    """
+    """Compute the checksum of messages with ids; `start` is that of the messages before them."""
     several = packed([[each.type, *vars(each).values()] for each in record])
     # MessagePack begins a list with its length, in 1, 3 or 5 bytes ("array format family"): without
     # them the checksum of a list goes on where that of its beginning ended.
@@ -243,7 +217,6 @@ def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """The events that the next page will begin with: what entered since the last one."""
-    stamp = _stamp(state, scope, Update(), state.get("ledger", EMPTY))
-    entered = _entered(state, scope.journal.returned)
-    return distinct(event for each in entered.happenings for event in each(stamp))
+    """Return the events of what entered since the last page, with which the next one begins."""
+    entered, _ = _entered(state, scope.journal.returned)
+    return _events(entered, state, scope, Update())

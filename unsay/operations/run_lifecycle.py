@@ -32,23 +32,20 @@ DIED = "its process ended, and a command is not obeyed later"
 
 
 def kept(name: str, node: Node) -> Node:
-    """Wrap a node: its run is tracked, and what it did is written to the event log.
+    """Wrap a node: its run is tracked, and its events are written to the event log.
 
-    Args:
-        name: Of the node; `evaluate_quality` opens the run.
-        node: Does the work.
-
-    Raises:
-        SessionEndedError: The thread was ended; raised before any work.
+    The returned node raises `SessionEndedError`, before any work, if the thread was ended.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
+        # The first node opens the run; the others find its id in the turn.
         if name == "evaluate_quality":
             scope = yield from _with_run(state, scope)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
         scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
-        if name == "process_message" and _is_to_answer(state):
+        is_order = state.get("should_rollback") or state.get("notice")
+        if name == "process_message" and not is_order and not state["turn"]["done"]:
             yield from advance_run(scope, phase="planning")
         try:
             update = yield from node(state, scope)
@@ -72,10 +69,6 @@ def kept(name: str, node: Node) -> Node:
         return update
 
     return around
-
-
-def _is_to_answer(state: State) -> bool:
-    return not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
 
 
 def _is_over(state: State) -> bool:
@@ -120,7 +113,7 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
-    """Cancel a run that is under way or waits."""
+    """Cancel a run that is running or paused."""
 
     def change(run: Run, now: str) -> Run:
         at_work = run.status in ("running", "paused")
@@ -146,7 +139,7 @@ def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
-    """Change the phase of a run; one that had stopped goes on."""
+    """Change the phase of a run; one that had stopped runs again."""
     scope.tell("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
 
@@ -167,10 +160,9 @@ def resume_run(scope: Scope) -> Steps[None]:
 def canceled(state: State, scope: Scope) -> Steps[None]:
     """Note that the host stopped a step of the run."""
     turn = state.get("turn")
-    name = turn.get("run_id") if turn and not turn["done"] else None
-    yield from end_run(
-        replace(scope, run_id=name or scope.run_id), "canceled", "the host stopped it"
-    )
+    if turn and not turn["done"]:
+        scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)
+    yield from end_run(scope, "canceled", "the host stopped it")
 
 
 def _going(run: Run, now: str) -> Run:
@@ -178,7 +170,6 @@ def _going(run: Run, now: str) -> Run:
 
 
 def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
-    """Note what the run waits for."""
     interrupts = waiting.args[0] if waiting.args else ()
     if not interrupts:
         return
@@ -194,16 +185,15 @@ def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
 
 
 def _json(value: Any) -> Any:
-    """The request as JSON; an agent inside may wait with anything."""
     try:
         plain({"value": value})
-    except Exception:  # noqa: BLE001 - whatever cannot be written is shown as it prints
+    except Exception:  # noqa: BLE001 - an agent inside may wait with a value that is not JSON
         return repr(value)
     return value
 
 
 def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
-    """Change the run's line where one is kept; a run that completed stays so."""
+    """Change the stored run, if there is one that has not completed."""
     if scope.address is None or not scope.run_id:
         return
     run = yield from find_run(*scope.address, scope.run_id)
