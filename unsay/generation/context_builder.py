@@ -36,9 +36,9 @@ from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model
+from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
-from unsay.operations.offload import Earlier
 from unsay.prompts.catalog import readable
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope

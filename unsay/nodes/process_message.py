@@ -21,13 +21,12 @@ from unsay.history.compensations import Report
 from unsay.llm.provider_errors import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
-from unsay.operations.compensate import finish, left_of, report_text
-from unsay.operations.compensate import book_drafts
+from unsay.operations.compensate import book_drafts, finish, left_of, report_text
 from unsay.operations.delivery import deliver, deliver_best
+from unsay.operations.offload import load_opened
 from unsay.operations.recall import recallable
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import note
-from unsay.operations.offload import load_opened
 from unsay.runtime import Scope
 from unsay.state import Move, State, Update
 from unsay.types import Rejection, Turn, Verdict

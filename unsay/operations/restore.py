@@ -13,9 +13,9 @@ from unsay.history.branch import Change, Label, Line, put_back, take_back
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.boundaries import safe_cut, steps
 from unsay.operations.compensate import disown
+from unsay.operations.offload import load_all
 from unsay.operations.pin import unsealed_pins
 from unsay.operations.rollback import OPERATIONS, keep_cut, line_of, settle, turn_topic, with_step
-from unsay.operations.offload import load_all
 from unsay.operations.targets import landing_of, safe_base
 from unsay.runtime import Scope
 from unsay.state import State, Update
