@@ -6,23 +6,18 @@ gives a new one and changes nothing.
 
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 from unsay.tokens.pricing import Amount
 
 Layer = Literal["session", "task", "agent"]
 
-
 LAYERS: tuple[Layer, ...] = ("session", "task", "agent")
-
 
 KEPT_TASKS = 32
 """So many tasks of a session are remembered; one that is older starts anew when it returns."""
 
-
 KEPT_AGENTS = 32
-"""So many agents of one task are remembered."""
-
 
 KEPT_KEYS = 64
 """So many of the newest bookings are known again by their keys."""
@@ -156,20 +151,13 @@ def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
 
 def with_times(book: Book, times: dict[Layer, int], place: Place) -> Book:
     """The book in which the limits of some layers count that often."""
-    tasks = _tasks_with(book, Amount(), place)
-    task = tasks[-1]
+    session, tasks = book["session"].copy(), _tasks_with(book, Amount(), place)
+    task = tasks[-1]  # the call's own, a copy, with its agent last
     agent = task["agents"][-1]
-    extended: TaskAccount = {
-        **task,
-        "times": times.get("task", task["times"]),
-        "agents": [*task["agents"][:-1], {**agent, "times": times.get("agent", agent["times"])}],
-    }
-    session = book["session"]
-    return {
-        **book,
-        "session": {**session, "times": times.get("session", session["times"])},
-        "tasks": [*tasks[:-1], extended],
-    }
+    session["times"] = times.get("session", session["times"])
+    task["times"] = times.get("task", task["times"])
+    agent["times"] = times.get("agent", agent["times"])
+    return {**book, "session": session, "tasks": tasks}
 
 
 _A = TypeVar("_A", Account, TaskAccount)
@@ -190,11 +178,10 @@ def _agent(task: TaskAccount, place: Place) -> Account:
 
 
 def _grown(account: _A, amount: Amount) -> _A:
-    more: Any = {
-        "tokens": account["tokens"] + amount.tokens,
-        "micros": account["micros"] + amount.micros,
-    }
-    return {**account, **more}
+    grown = account.copy()
+    grown["tokens"] += amount.tokens
+    grown["micros"] += amount.micros
+    return grown
 
 
 def _tasks_with(book: Book, amount: Amount, place: Place) -> list[TaskAccount]:

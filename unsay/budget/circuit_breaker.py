@@ -43,7 +43,6 @@ class Circuit:
     """What is known of one model's failures; new ones are closed."""
 
     policy: CircuitPolicy
-
     failures: int = 0
     """In a row, while it is closed."""
 
@@ -127,8 +126,6 @@ class Admission:
     """What a circuit says to a call that wants to be made."""
 
     circuit: Circuit
-
     admitted: bool
-
     period: int
     """Goes with the news of how the call went."""

@@ -31,15 +31,12 @@ from unsay.tokens.pricing import MICROS, Amount
 
 Unit = Literal["tokens", "micros"]
 
-
 Outcome = Literal["granted", "ask", "refused"]
-
 
 PRIORITIES: Mapping[str, float] = MappingProxyType(
     {"critical": 2.0, "high": 1.5, "normal": 1.0, "low": 0.5}
 )
 """By how much an agent's priority widens its budget. Source: Shannon, budget manager."""
-
 
 _UNITS: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
 """By unit, how its settings end."""
@@ -50,7 +47,6 @@ class Limit:
     """The most that one layer may spend; `None` is no limit."""
 
     tokens: int | None = None
-
     micros: int | None = None
     """Cost in millionths of the prices' currency."""
 
@@ -67,13 +63,8 @@ class Limits:
     """What the three layers may spend, and what happens when one has spent it."""
 
     session: Limit = Limit()
-
     task: Limit = Limit()
-    """Of each task; it starts anew with the next."""
-
     agent: Limit = Limit()
-    """Of each agent within a task."""
-
     mode: BudgetMode = "ask"
     """`hard` refuses a call that goes over, `ask` wants a person's word first, `soft` warns."""
 
@@ -95,14 +86,11 @@ class Gauge:
     """Where one limit of one layer stands once a call is made."""
 
     layer: Layer
-
     unit: Unit
-
     used: int
     """Before the call, with what other calls hold."""
 
     asked: int
-
     limit: int
     """With a person's extensions."""
 
@@ -128,8 +116,6 @@ class Check:
     """Whether a call has room in every layer."""
 
     outcome: Outcome
-    """`granted`; `ask` a person first; `refused`."""
-
     gauges: tuple[Gauge, ...] = ()
     """Each limit that is set, session before task before agent."""
 
@@ -155,7 +141,6 @@ class Reservation:
     """As it was where the call was not granted, or is in it already."""
 
     check: Check
-
     known: bool = False
     """Whether the key was in the book already: nothing was booked a second time."""
 
@@ -249,32 +234,21 @@ def demand(found: Check) -> None:
 
 
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
-    """An agent's budget by its priority; one that the table lacks counts as normal.
-
-    Source:
-        Shannon, budget manager, priority-based allocation.
-    """
+    """An agent's budget by its priority; one that the table lacks counts as normal."""
     return int(tokens * table.get(priority, 1.0))
 
 
 Pressure = Literal["low", "medium", "high", "critical"]
 
-
 Step = tuple[float, int]
 """From this share of a budget on, a call waits this many milliseconds."""
-
 
 _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high"), (0.5, "medium"))
 """Source: Shannon, budget manager, calculatePressureLevel."""
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """How many milliseconds a call waits: the longest of the steps at or under the usage, else 0.
-
-    Args:
-        usage: The share of the budget that is used once the call is made; over 1 where it is exceeded.
-        steps: In any order; each holds from its share on, that share included.
-    """
+    """How many milliseconds a call waits: the longest of the steps at or under the usage, else 0."""
     return max((delay for share, delay in steps if usage >= share), default=0)
 
 

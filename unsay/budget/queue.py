@@ -13,21 +13,20 @@ class Line:
     """The calls that stand before a model, by their tickets."""
 
     places: int
-
     most_waiting: int | None
     """How many may wait; 0 refuses those who do not get in at once, `None` refuses nobody."""
 
     inside: frozenset[int] = frozenset()
-
     waiting: tuple[int, ...] = ()
     """Who waits, the next one first."""
 
     def __post_init__(self) -> None:
         for name, least in (("places", 1), ("most_waiting", 0)):
             value = getattr(self, name)
-            if value is None and name == "most_waiting":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            unlimited = value is None and name == "most_waiting"
+            if not unlimited and (
+                not isinstance(value, int) or isinstance(value, bool) or value < least
+            ):
                 raise ConfigurationError(
                     f"A waiting line cannot have {name} {value!r}: write a whole number from {least}"
                 )

@@ -109,7 +109,6 @@ class Sending:
     """Quotes the recalled messages; `None` for none."""
 
     quoted_ids: list[str]
-    """Ids of the messages that it quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +119,10 @@ class Sight:
     """With the question in the transcript."""
 
     scope: Scope
-
     model: Runnable[Any, Any] | None
     """Has its tools bound; `None` plans without asking."""
 
     attempt: int
-    """Of the turn, from 1."""
-
     start: Situation
     """What a strategy plans from before the attempt's first call."""
 
@@ -151,13 +147,10 @@ class Sight:
     """What may be recalled for the question; `None` recalls nothing."""
 
     hints: Hints
-
     reminders: Sequence[Reminder]
     """Those that are due."""
 
     witness: Witness
-    """Notes what is sent."""
-
     counter: TokenCounter
     """Of the chat model, before its first report."""
 
@@ -170,12 +163,7 @@ class Sight:
     """Whether the model has the tool that reads the rest of a truncated result."""
 
     def situation(self, done: Sequence[AnyMessage], carried: Carried) -> Situation:
-        """What a strategy plans the next context from.
-
-        Args:
-            done: The messages of the attempt's steps so far.
-            carried: What the calls before it left.
-        """
+        """What a strategy plans the next context from, after the attempt's steps so far."""
         counter = self.counting(carried)
         return replace(
             self.start,
@@ -246,18 +234,7 @@ def sight_of(
     pending: Collection[str],
     recallable: RecallSource | None = None,
 ) -> Steps[Sight]:
-    """What the contexts of an attempt are made of.
-
-    Args:
-        state: With the question in the transcript.
-        scope: Of the step.
-        model: Has its tools bound; `None` plans without asking.
-        earlier: Loaded messages of offloaded segments, shown with the current topic.
-        hints: For this attempt.
-        reminders: Those that are due.
-        pending: Ids of the question.
-        recallable: What may be recalled for the question.
-    """
+    """What the contexts of an attempt are made of; `pending` are the ids of the question."""
     yield scope.resolve("summarizer")
     counter = TokenCounter()
     if model is not None:

@@ -33,18 +33,12 @@ from unsay.tokens.counter import TokenCounter
 ROOM = 0.375
 """Share of the window that a fold leaves, of which recall may take its share. Source: seed 004."""
 
-
 FULLEST = 0.9
 """Share of the window that a view with what was recalled may take."""
 
 
 def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tuple[Any, Carried]]:
     """Call the model once with a context of its own; one that is too long is reduced and sent again.
-
-    Args:
-        sight: Of the attempt.
-        done: The messages of the attempt's steps so far.
-        carried: What the calls before it left.
 
     Returns:
         The reply, and what is left to the next call.
@@ -216,16 +210,10 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """The messages with ids that are not yet on the record.
+    """The messages with ids that are not yet taken; `stem`, unique to the attempt, begins those made.
 
-    Some servers give every reply the same id; on the record it would replace
-    the answer before it.
-
-    Args:
-        messages: New ones, in order.
-        taken: Ids on the record.
-        stem: Unique to the attempt; ids that must be made begin with it.
-        shortest: Characters of the shortest id that is believed to be unique.
+    Some servers give every reply the same id; in the transcript it would replace the answer before it.
+    An id with fewer characters than `shortest` is not believed to be unique.
     """
     used = set(taken)
     fresh: list[AnyMessage] = []

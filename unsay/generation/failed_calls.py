@@ -17,7 +17,6 @@ from unsay.types import Turn, Verdict
 REASON_CHARS = 2_000
 """How much of a model's error is kept."""
 
-
 UNKEPT = frozenset(
     {
         *("api_key", "default_headers", "extra_headers", "headers"),
@@ -74,14 +73,10 @@ def _is_json(value: Any) -> bool:
 def payload_of(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The request's body as its provider gets it.
+    """The request's body as its provider gets it; `params` are the call's other parameters.
 
-    Args:
-        model: The chat model, perhaps with tools bound. Those of langchain-openai and
-            langchain-anthropic make the body themselves; for others it is written in
-            the form of the OpenAI protocol.
-        sent: The messages of the call.
-        params: The call's other parameters.
+    Models of langchain-openai and langchain-anthropic make the body themselves; for others it is
+    written in the form of the OpenAI protocol.
     """
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model

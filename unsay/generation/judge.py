@@ -37,14 +37,11 @@ from unsay.types import Exchange, Turn, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
 
-
 _REFUSALS = (400, 404, 422)
 """Status codes of a server that cannot answer in a structure; plain words may do."""
 
-
 EARLIER_PAIRS = 3
 """How many earlier exchanges a judge is shown."""
-
 
 READ_AT_ONCE = 32
 """Messages in which those are looked for first."""
@@ -73,11 +70,9 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
 
 
 def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
-    """Whether an answer ends where its author did not end it.
-
-    A stream of the OpenAI protocol that breaks off between two pieces raises
-    nothing in any client; only its reason to finish is missing.
-    """
+    """Whether an answer ends where its author did not end it."""
+    # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
+    # client; only its reason to finish is missing.
     if "status" in metadata:
         return bool(metadata["status"] == "incomplete")
     finish = metadata.get("finish_reason")
@@ -89,12 +84,8 @@ def judge_exchange(
 ) -> Steps[Verdict]:
     """A verdict on one exchange; a judge that fails in any way leaves it unscored.
 
-    Args:
-        exchange: What is judged.
-        answer: The message in it.
-        scope: Of the step.
-        key: Names the judge's call within the thread, the same when it is made again after a
-            crash; `None` takes the answer's id, for one that is on the record already.
+    `key` names the judge's call within the thread, the same when it is made again after a crash;
+    `None` takes the answer's id, for one that is in the transcript already.
     """
     settings = scope.settings
     if not exchange.answer.strip():
@@ -187,13 +178,7 @@ def _reply(
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
-    """Judge the documents that came with the question; each that fails goes alone.
-
-    Args:
-        state: As the turn begins.
-        scope: Of the run.
-        turn: The turn that is being opened; failed documents leave its pending messages.
-    """
+    """Judge the documents that came with the question; each that fails goes alone, also from `turn`."""
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
     if not waiting or question is None or scope.settings.judging == "off":

@@ -24,16 +24,12 @@ from unsay.state import offloaded_of
 from unsay.tools import OURS, reversible
 
 RECALL_TOOL = "recall"
-"""Name of the tool by which a model looks for earlier messages."""
-
 
 READ_CHARS = 4_000
 """How much of a result is read at once where the model does not say."""
 
-
 MOST_CHARS = 16_000
 """How much of a result is read at once at most: it stands on the record a second time."""
-
 
 RECALL_TOKENS = 1_000
 """What one `recall` may find, in tokens: it stands on the record a second time."""

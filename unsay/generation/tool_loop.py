@@ -97,9 +97,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
 
 
 def _under_parent(config: RunnableConfig, parent: RunnableConfig) -> RunnableConfig:
-    """This step's configuration, its tokens announced as `process_message`'s own.
-
-    Without it a host that streams messages would need `subgraphs=True` to see them.
-    """
+    """This step's configuration, its tokens announced as `process_message`'s own."""
+    # Without it a host that streams messages would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **parent.get("metadata", {})}
     return {**config, "metadata": metadata}

@@ -55,16 +55,11 @@ class ModelRequest:
     """One call of a model: what it is sent, what for, who pays and how it is made."""
 
     scope: Scope
-
     model: Model
     """Perhaps with tools bound. A graph does not queue: its own calls would wait for its place."""
 
     value: Any
-    """What the model is given."""
-
     purpose: Purpose
-    """The call is booked under it."""
-
     key: str
     """Names the call within the thread, the same when it is made again after a crash."""
 
@@ -75,14 +70,10 @@ class ModelRequest:
     """Whether its tokens must not reach the user."""
 
     aside: bool = False
-    """Whether it is a call beside the answer, such as a judge's."""
-
     timeout_seconds: float | None = None
     """Time in the queue does not count; `None` waits for ever."""
 
     witness: BaseCallbackHandler | None = None
-    """Sees everything inside the call."""
-
     fallback: Callable[[Model], Model] | None = None
     """Prepares the fallback model, for example binds the tools; `None` allows no fallback."""
 
@@ -161,18 +152,10 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
-    """Run the steps that lead up to a call, and make the call, while its cost is held.
+    """Run the steps that lead up to a call, and make it by `ask_model`, while its cost is held.
 
     A person is asked before the steps: a node that is interrupted runs again from its top, and
     what they pay for, such as a summary, would be paid for twice.
-
-    Args:
-        request: The call, with the most that its prompt may cost.
-        steps: They make the call by `ask_model` with the same purpose and key.
-
-    Raises:
-        BudgetExceededError: See `ask_model`.
-        Exception: As the steps raise it.
     """
     if not request.is_limited:
         return (yield from steps())
@@ -219,11 +202,7 @@ def _place(scope: Scope) -> Place:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Hold what a call may come to; where there is no room and a person may be asked, ask.
-
-    Raises:
-        BudgetDeclinedError: The person said no.
-    """
+    """Hold what a call may come to; where there is no room and a person may be asked, ask."""
     scope = request.scope
     reserve = partial(
         account_of_thread(scope).reserve,

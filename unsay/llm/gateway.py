@@ -109,14 +109,7 @@ class Gate:
         wait_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with closed circuits.
-
-        Args:
-            line: Without callers.
-            policy: Of each model's circuit.
-            wait_seconds: How long a call waits in line before it is refused.
-            clock: In seconds; it must not go back.
-        """
+        """Begin with closed circuits; `clock` is in seconds and must not go back."""
         self._semaphore = FairSemaphore(line, wait_seconds=wait_seconds)
         self._policy = policy
         self._clock = clock
@@ -146,13 +139,7 @@ class Gate:
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
     def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
-        """Wait in line, then make the first of the calls whose model answers.
-
-        Args:
-            calls: The same request to each model, by the model's name, the fallbacks last.
-
-        Returns:
-            What the call gave.
+        """Wait in line, then make the first of the calls, by their models, whose model answers.
 
         Raises:
             WaitingLineFullError: Too many wait, or the line did not move in time.

@@ -13,19 +13,14 @@ from unsay.errors import (
 
 _BUSY = frozenset({408, 409, 425, 429})
 
-
 _KEPT = "The question is kept: say it again to go on, or say something else to set it aside."
 
 
 def explain(error: Exception) -> UnsayError | None:
-    """The error of ours that says what to do about a model's failure.
+    """The error of ours that says what to do about what a model's client raised.
 
-    Args:
-        error: As the model's client raised it.
-
-    Returns:
-        `None` for errors that are not the model's, such as a bug in an agent's
-        own code: these are raised as they are.
+    `None` for errors that are not the model's, such as a bug in an agent's own code: these are
+    raised as they are.
     """
     if isinstance(error, UnsayError):
         return error

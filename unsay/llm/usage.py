@@ -20,7 +20,6 @@ from unsay.tokens.pricing import Usage, usage_of
 Purpose = Literal["answer", "judge", "summary", "title"]
 """What a model is called for."""
 
-
 REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
     {"answer": 500, "judge": 100, "summary": 400, "title": 20}
 )
@@ -81,12 +80,7 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """What a call used, as its model reported it, else as it is estimated.
-
-    Args:
-        replies: Of one call; a graph's calls may have given several.
-        prompt: What it was sent, by the caller's count.
-    """
+    """What one call used, as its model reported it, else as it is estimated from the prompt's tokens."""
     reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))

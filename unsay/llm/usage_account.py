@@ -66,13 +66,7 @@ class ThreadAccount:
     """The usage account of one thread."""
 
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
-        """Open an account without reading it.
-
-        Args:
-            store: Where it is kept; `None` keeps it in this object.
-            thread_id: Of the thread.
-            wait_seconds: How long a change waits for those before it.
-        """
+        """Open an account without reading it; without a store this object keeps it."""
         self._store = store
         self._thread_id = thread_id
         self._unstored = new_book()
@@ -83,13 +77,8 @@ class ThreadAccount:
     ) -> Steps[Grant]:
         """Check a call and, if it is granted, hold what it may come to.
 
-        Args:
-            limits: Of the run.
-            amount: The most that the call may come to.
-            key: Of the call. If a call was paid for under it, a crash lost the reply: this one gets
-                a key of its own.
-            place: On whose account it goes.
-            may_exceed: Whether a person allowed the call to go over its limits.
+        If a call was paid for under its key, a crash lost the reply: this one gets a key of its own.
+        `may_exceed` extends the limits, as a person allowed.
 
         Raises:
             BudgetExceededError: There is no room for it, and the mode is `hard`.
@@ -150,12 +139,7 @@ class Accounts:
         return cls(wait_seconds=settings.call_wait_seconds)
 
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
-        """A thread's account, the same for all callers who use it at one time.
-
-        Args:
-            store: Where it is kept; `None` keeps it in this process, as long as that lives.
-            thread_id: Of the thread.
-        """
+        """A thread's account, the same for all callers at one time; without a store the process keeps it."""
         name = (id(store), thread_id)
         with self._mutex:
             account = self._open.get(name)
