@@ -228,12 +228,24 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     """The reply of the first model that answers."""
     scope, stream = request.scope, _Stream()
-    if is_graph(request.model):
-        return (yield _call(request, scope, request.model))
-    if not request.quiet:
+    is_single = not is_graph(request.model)
+    if is_single and not request.quiet:
         callbacks = with_witness(scope.config.get("callbacks"), stream)
         scope = replace(scope, config={**scope.config, "callbacks": callbacks})
-    calls = {name: _call(request, scope, model) for name, model in models.items()}
+    calls = {
+        name: scope.ask(
+            model,
+            request.value,
+            quiet=request.quiet,
+            aside=request.aside,
+            timeout_seconds=request.timeout_seconds,
+            witness=request.witness,
+        )
+        for name, model in models.items()
+    }
+    if not is_single:  # the calls that a graph makes would wait for its place in the queue
+        (call,) = calls.values()
+        return (yield call)
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
@@ -242,17 +254,6 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)
         raise
-
-
-def _call(request: ModelRequest, scope: Scope, model: Model) -> Call:
-    return scope.ask(
-        model,
-        request.value,
-        quiet=request.quiet,
-        aside=request.aside,
-        timeout_seconds=request.timeout_seconds,
-        witness=request.witness,
-    )
 
 
 def _after(first: Callable[[], None], call: Call) -> Call:

@@ -6,7 +6,6 @@ process is enough.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import Self, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -106,7 +105,7 @@ class ThreadAccount:
         return (yield from self._change(lambda book: (book, book)))
 
     def _change(self, make: Callable[[Book], tuple[Book, T]]) -> Steps[T]:
-        return (yield from self._lock.through(partial(self._changed, make)))
+        return (yield from self._lock.through(lambda: self._changed(make)))
 
     def _changed(self, make: Callable[[Book], tuple[Book, T]]) -> Steps[T]:
         if self._store is None:

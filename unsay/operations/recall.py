@@ -25,17 +25,13 @@ from unsay.tokens import counter
 VECTORS = 2_000
 """How many of the newest messages that a context leaves out are compared by meaning."""
 
-
 SPARE = 32
 """An estimate is 1/32 too high, so that its messages rarely have to be counted twice."""
 
-
 _OPENING = "opening"
-
 
 FRESH_VECTORS = 512
 """How many new messages a turn embeds at most; later turns embed the rest."""
-
 
 BAR = 0.5
 """Where nobody asked for a message it must have words that are worth this share of one that it has
@@ -109,17 +105,10 @@ def looked_up(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search the messages that a context leaves out; by hand, weak matches are found as well.
+    """Search the messages that a context does not show; by hand, weak matches are found as well.
 
-    Args:
-        source: Of the transcript.
-        shown: Ids of the messages that the context includes.
-        question: What to search for.
-        budget_tokens: What quoting the matches may cost.
-        count: Of the chat model.
-
-    Returns:
-        In the transcript's order; offloaded messages come without their images and files.
+    `budget_tokens` is what quoting the matches may cost. They come in the transcript's order,
+    offloaded ones without their images and files.
     """
     out = source.hidden.union(shown)
     if source.head is None and all(message.id in out for message in source.live):

@@ -73,11 +73,7 @@ class RecallSource:
         return [*(message for leaf in pages for message in leaf.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index what was read, in one turn only the newest of it, and remember it.
-
-        Returns:
-            The indexed messages, and the thread's memory with their index.
-        """
+        """Index what was read, in one turn only the newest of it; the messages and the thread's memory."""
         said, known = self.messages, _memory(self.scope)
         new = [leaf.messages for name, leaf in self.leaves.items() if name not in known.leaves]
         prints = {
@@ -110,19 +106,12 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read what a search may look through; what was read before is not read again.
-
-    Args:
-        state: As it is.
-        scope: Of the run or the verb.
-        by_hand: Whether a person or the model searches: then the whole transcript is read, however
-            long that takes.
+    """Read what a search may look through, by hand the whole transcript, however long that takes.
 
     Raises:
         DatabaseCorruptError: An older segment with a message that was asked for is missing or changed.
     """
-    head, forgotten, turn = offloaded_of(state), state.get("forgotten", []), state.get("turn")
-    pending = turn["pending"] if turn and not turn["done"] else ()
+    head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
     source = RecallSource(
         scope=scope,
@@ -176,13 +165,15 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 
 
 def hidden_ids(state: State) -> set[str]:
-    """Ids of the messages that a person wants left out, but for sealed ones of a topic."""
-    forgotten = state.get("forgotten", [])
-    turn = state.get("turn")
-    pending = turn["pending"] if turn and not turn["done"] else ()
-    segments = state.get("segments", [])
-    out = forgotten_ids(state["messages"], segments, forgotten, pending=pending)
+    """Ids of the messages that a person wants left out, but for offloaded ones of a topic."""
+    forgotten, segments = state.get("forgotten", []), state.get("segments", [])
+    out = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
     return {*out, *named_ids(forgotten)}
+
+
+def _pending(state: State) -> Sequence[str]:
+    turn = state.get("turn")
+    return turn["pending"] if turn and not turn["done"] else ()
 
 
 def _memory(scope: Scope) -> Memory:
