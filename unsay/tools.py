@@ -22,8 +22,7 @@ T = TypeVar("T")
 KEY = "__unsay_reversal__"
 """Attribute of a tool, or of the function that it is made of, that holds its reversal."""
 
-OURS = {"unsay": "memory"}
-"""The metadata of our own tools."""
+OURS = {"unsay": "memory"}  # the metadata of our own tools
 
 WHOLE = ("args", "result")
 """Parameters that receive all arguments of a call, and the text of its result."""

@@ -27,8 +27,7 @@ _ASIDE = frozenset(
 )
 """The types of event that leave the transcript as it is."""
 
-_Tree = dict[str, Any]
-"""A message as `message_to_dict` gives it."""
+_Tree = dict[str, Any]  # a message as `message_to_dict` gives it
 
 _Given = Event | Mapping[str, Any]
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-MAXIMUM_REASON_LENGTH = 500
-"""Characters of a reason that are kept, from its beginning."""
+MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept, from its beginning
 
 SCALES = (1.0, 5.0, 10.0, 100.0)
 """The scales that a score may name; any other, such as a date's, is none."""

@@ -16,8 +16,7 @@ from unsay.judging.vocabulary import Unit, normal, terms, units, vocabulary
 from unsay.messages.content import preview
 from unsay.types import TopicMemory, TopicShift
 
-LABEL_CHARS = 40
-"""Longest label, in characters."""
+LABEL_CHARS = 40  # longest label, in characters
 
 _UNITS_READ = 60
 _TAIL = 200
@@ -163,8 +162,7 @@ Source:
     is set by hand, as it is too rare there.
 """
 
-BIAS = -2.7
-"""Log-odds of a change when every feature is 0; from the same regression."""
+BIAS = -2.7  # log-odds of a change when every feature is 0; from the same regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
 
-EARLIER_CHARS = 600
-"""Characters of one earlier message that a judge is sent, from its beginning."""
+EARLIER_CHARS = 600  # characters of one earlier message that a judge is sent, from its beginning
 
 JUDGED_CHARS = 12_000
 """Characters of the question and of the answer that a judge is sent, half from either end."""

@@ -10,14 +10,9 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from unsay.types import Verdict
 
-KEY = "unsay"
-"""The key of unsay's notes in `response_metadata`."""
-
-DOCUMENT = "document"
-"""The name of a user message that holds retrieved material."""
-
-_ADDED = ("summary", "recalled")
-"""Kinds of messages that a context adds in the user's name."""
+KEY = "unsay"  # the key of unsay's notes in `response_metadata`
+DOCUMENT = "document"  # the name of a user message that holds retrieved material
+_ADDED = ("summary", "recalled")  # kinds of messages that a context adds in the user's name
 
 M = TypeVar("M", bound=BaseMessage)
 

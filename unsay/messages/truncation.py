@@ -13,11 +13,8 @@ from unsay.messages.content import Media, Other, ToolResult, parts_of
 PREVIEW_CHARS = 400
 """Longest beginning of an omitted result that is shown. Source: Strands, 200 at either end."""
 
-SMALLEST = 256
-"""Bytes that a record may have under any limit."""
-
-READ_TOOL = "read_tool_result"
-"""Name of the tool by which a model reads any part of a result."""
+SMALLEST = 256  # bytes that a record may have under any limit
+READ_TOOL = "read_tool_result"  # name of the tool by which a model reads any part of a result
 
 REASON = "size_limit"
 """Why a result was omitted. Source: Goa-AI, tool_result_content.go."""

@@ -102,8 +102,7 @@ Reply: TypeAlias = str | Mapping[str, Any] | AIMessage | ToolCalls | Truncated |
 Replies: TypeAlias = Reply | Sequence[Reply]
 """One reply for every attempt, or a list with one for each."""
 
-Script: TypeAlias = Callable[[Sequence[BaseMessage]], Replies]
-"""Any pure function of the messages."""
+Script: TypeAlias = Callable[[Sequence[BaseMessage]], Replies]  # any pure function of the messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

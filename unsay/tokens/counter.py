@@ -20,11 +20,8 @@ from unsay.tokens.estimate import Vocabulary, estimate
 from unsay.tokens.media import media_tokens
 from unsay.types import Provider
 
-Encoder = Callable[[str], int]
-"""The number of tokens of a text, by the model's own vocabulary."""
-
-Tool = BaseTool | Mapping[str, Any]
-"""A tool, or its schema in any provider's form."""
+Encoder = Callable[[str], int]  # the number of tokens of a text, by the model's own vocabulary
+Tool = BaseTool | Mapping[str, Any]  # a tool, or its schema in any provider's form
 
 MESSAGE_TOKENS = 4
 """Of a message, besides its words. Source: OpenAI's cookbook on counting tokens, 3 and the role."""
@@ -49,14 +46,12 @@ _WHOLE_SHARE = 0.25
 """How much the report of a whole prompt teaches, beside one of what was added to the last: it may
 hold what nobody counted, such as a provider's own instructions for tools. Source: own choice."""
 
-_PLAUSIBLE = (0.2, 5.0)
-"""A report that is a smaller or larger share of the count teaches nothing."""
+_PLAUSIBLE = (0.2, 5.0)  # a report that is a smaller or larger share of the count teaches nothing
 
 _LONGEST_KNOWN = 10_000
 """Characters of the longest text whose estimate is cached: a context is counted many times."""
 
-_WORDS = ("text", "thinking", "reasoning", "refusal")
-"""Keys whose text a model reads."""
+_WORDS = ("text", "thinking", "reasoning", "refusal")  # keys whose text a model reads
 
 _HOLDERS = ("content", "reasoning_content", "summary", "source")
 """Keys under which a block holds words, or other blocks."""

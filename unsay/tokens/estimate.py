@@ -25,11 +25,8 @@ from zlib import decompress
 
 Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 
-REACH = (1, 2, 4, 8)
-"""How far apart stand what each step joins, in characters."""
-
-WIDE = 1 << 16
-"""Code points that have a kind of their own; those above, such as emoji, share one."""
+REACH = (1, 2, 4, 8)  # how far apart stand what each step joins, in characters
+WIDE = 1 << 16  # code points that have a kind of their own; those above, such as emoji, share one
 
 CHUNK = 1 << 16
 """Characters that are looked at together, so that they stay in the processor's cache."""
@@ -38,11 +35,8 @@ LONG_SHARE = 0.45
 """Tokens of a character in a word of 64 and more, at least. Source: own measurement, 0.37 to 0.6 for
 keys and sequences."""
 
-FEW_LETTERS = 3
-"""A long word of no more different letters than these has at least `FEW_SHARE`."""
-
-FEW_SHARE = 0.25
-"""Source: Zhang 2026, chapter 7, a token for four characters."""
+FEW_LETTERS = 3  # a long word of no more different letters than these has at least `FEW_SHARE`
+FEW_SHARE = 0.25  # Source: Zhang 2026, chapter 7, a token for four characters
 
 _LETTERS = bytes(code for code in range(128) if chr(code).isalnum())
 _UNBROKEN = bytes(code < 128 and chr(code).isalnum() for code in range(256))

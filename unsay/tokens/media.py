@@ -21,22 +21,16 @@ SECOND_TOKENS = {"audio": 32, "video": 300}
 SECOND_BYTES = {"audio": 16_000, "video": 250_000}
 """128 kbit of sound, 2 Mbit of film; used where a recording's length is not known."""
 
-UNKNOWN_SECONDS = 30
-"""Assumed length of a recording whose data is not given."""
-
-_HEAD = 64 * 1024
-"""Bytes of a picture that are searched for its size."""
-
-_LOOKED_THROUGH = 2**20
-"""Bytes of a file that are searched for its pages."""
+UNKNOWN_SECONDS = 30  # assumed length of a recording whose data is not given
+_HEAD = 64 * 1024  # bytes of a picture that are searched for its size
+_LOOKED_THROUGH = 2**20  # bytes of a file that are searched for its pages
 
 _DATA_URL = re.compile(r"^data:[^,]{0,200},", re.IGNORECASE)
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 _CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})
 """Keys under which blocks carry a file's bytes as text."""
 
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""JPEG's markers of a frame's start."""
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
