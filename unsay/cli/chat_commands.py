@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,17 +37,11 @@ from unsay.storage.sqlite import open_database
 Reader = Callable[[str], str]
 """Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
 
-
 PROMPT = "> "
 
 
 def chat(
-    *,
-    thread: str | None,
-    model: str | None,
-    judge_model: str | None,
-    db: str | None,
-    as_json: bool,
+    *, thread: str | None, model: str | None, judge_model: str | None, db: str | None, as_json: bool
 ) -> None:
     """Talk until the input ends."""
     cast = Cast.named(model=model, judge_model=judge_model)
@@ -64,7 +58,6 @@ class Chat:
     """The loop of a chat: read, answer, and go on whatever happens."""
 
     def __init__(self, speaker: Speaker, *, as_json: bool) -> None:
-        """Ready to run; nothing is read or printed yet."""
         self._speaker = speaker
         self._conversation = speaker.conversation
         self._as_json = as_json
@@ -103,11 +96,15 @@ class Chat:
             note(words.leave)
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
-        elif question := waiting_question(self._conversation):
-            self._screen.note(words.waiting.format(question=preview(question)))
+            return
+        with suppress(UnknownThreadError):
+            turns = self._conversation.timeline().turns
+            if turns and turns[-1].answer is None and turns[-1].question:
+                question = preview(turns[-1].question)
+                self._screen.note(words.waiting.format(question=question))
 
     def _next(self, read: Reader) -> str | None:
-        """The next line with words in it; `None` when the chat is over."""
+        """Return the next line with words in it; `None` when the chat is over."""
         while True:
             try:
                 line = read(self._prefill).strip()
@@ -142,7 +139,8 @@ class Chat:
             click.echo(chat_help(self._screen.labels.language, by_chat=True))
 
     def _show(self, event: Event) -> None:
-        self._moved = self._moved or _is_order_back(event)
+        if event.kind == "undone" or (event.kind == "rollback" and event.data["kind"] == "person"):
+            self._moved = True
         if event.reply is not None:
             self._deciding = event.reply.kind == "decision"
         if self._as_json:
@@ -153,29 +151,12 @@ class Chat:
             note(self._screen.labels.decide)
 
 
-def waiting_question(conversation: Conversation) -> str:
-    """The question at the end that has no answer; empty when there is none."""
-    try:
-        turns = conversation.timeline().turns
-    except UnknownThreadError:
-        return ""
-    return turns[-1].question if turns and turns[-1].answer is None else ""
-
-
-def _is_order_back(event: Event) -> bool:
-    """Whether an event tells that a person's order moved the record back."""
-    return event.kind == "undone" or (event.kind == "rollback" and event.data["kind"] == "person")
-
-
 def reader(conversation: Conversation, *, interactive: bool) -> Reader:
     """What reads the user's lines: prompt_toolkit on a terminal that has it, else plain lines."""
     if interactive and sys.stdout.isatty() and find_spec("prompt_toolkit") is not None:
         made: Reader = import_module("unsay.cli.prompt").make_reader(conversation, PROMPT)
         return made
-    return _plain_reader(interactive=interactive)
 
-
-def _plain_reader(*, interactive: bool) -> Reader:
     def read(_prefill: str) -> str:
         if interactive:
             click.echo(PROMPT, nl=False, err=True)
@@ -205,7 +186,12 @@ def say(
     if turn_id is not None and (text is None or thread is None):
         raise usage_error("--turn-id names what TEXT begins in a --thread: give both.")
     cast = Cast.named(model=model, judge_model=judge_model)
-    words = None if text is None else readable(_from_stdin() if text == "-" else text)
+    words = None
+    if text is not None:
+        try:
+            words = readable(sys.stdin.read() if text == "-" else text)
+        except UnicodeDecodeError as error:
+            raise InputError("Standard input is not UTF-8 text; convert it first") from error
     with _speaker(cast, db, thread, begins=text is not None) as speaker:
         if words is not None:
             _show(speaker, words, lambda show: speaker.say(words, show, turn_id), as_json=as_json)
@@ -215,12 +201,7 @@ def say(
 
 
 def retry(
-    *,
-    thread: str | None,
-    model: str | None,
-    judge_model: str | None,
-    db: str | None,
-    as_json: bool,
+    *, thread: str | None, model: str | None, judge_model: str | None, db: str | None, as_json: bool
 ) -> None:
     """Ask the last question again and print the reply."""
     cast = Cast.named(model=model, judge_model=judge_model)
@@ -275,10 +256,3 @@ def _show(
     except KeyboardInterrupt:
         note(f"stopped; unsay say --thread {name} --resume goes on")
         raise
-
-
-def _from_stdin() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise InputError("Standard input is not UTF-8 text; convert it first") from error

@@ -219,7 +219,6 @@ ENGLISH = Scenario(
     ),
 )
 
-
 JAPANESE = Scenario(
     heading=(
         "以下の回答は台本によるものです。モデルは呼び出さず、鍵も要りません。それ以外、"

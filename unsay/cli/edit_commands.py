@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
 import click
-from langchain_core.messages import AnyMessage, message_to_dict
+from langchain_core.messages import message_to_dict
 
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.session import Opened, on_thread
@@ -134,7 +135,10 @@ def branches(opened: Opened) -> None:
 
     def show() -> None:
         record = opened.conversation.messages()
-        words, turns = Labels(newest_language(record)), _turns_at(record)
+        words = Labels(newest_language(record))
+        said = list(spoken(record))
+        answered = accumulate(int(is_answer(message)) for message in said)
+        turns = {message.id: count for message, count in zip(said, answered, strict=True)}
         for forked in (False, True):
             group = [each for each in seen if (each.kind == "thread") is forked]
             heads = aligned([_cells(each, turns, words) for each in group])
@@ -142,15 +146,6 @@ def branches(opened: Opened) -> None:
                 click.echo(line(head, each.words or each.reason))
 
     opened.show(show, branches=[asdict(each) for each in seen])
-
-
-def _turns_at(record: Sequence[AnyMessage]) -> dict[str | None, int]:
-    """Return how many turns were answered at each message."""
-    turns, places = 0, {}
-    for message in spoken(record):
-        turns += is_answer(message)
-        places[message.id] = turns
-    return places
 
 
 def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple[str, ...]:
@@ -210,7 +205,6 @@ def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
 
 
 def _words(opened: Opened, pins: Sequence[Pin]) -> str:
-    """Return the first words of the pinned messages."""
     names = {each["message_id"] for each in pins}
     said = (text_of(each) for each in opened.conversation.messages() if each.id in names)
     return preview(next((each for each in said if each.strip()), ""), 40)

@@ -29,16 +29,8 @@ from unsay.storage.sqlite import open_database
 from unsay.types import Event, EventType
 
 
-def _check_verify(
-    *,
-    verify: bool,
-    types: Sequence[EventType],
-    run: str | None,
-    labels: Mapping[str, str],
-    limit: int | None,
-    cursor: str | None,
-) -> None:
-    if verify and (types or run or labels or limit is not None or cursor):
+def _check_verify(*, verify: bool, limit: int | None, **filters: object) -> None:
+    if verify and (limit is not None or any(filters.values())):
         raise usage_error("--verify checks the whole ledger: leave the filters out.")
 
 
@@ -112,7 +104,6 @@ def _message(data: Mapping[str, Any]) -> str:
 
 
 def _block(block: Any) -> str:
-    """Return the words of a block, or the name of one that has none."""
     if isinstance(block, Mapping):
         return str(block.get("text") or f"[{block.get('type', 'block')}]")
     return str(block or "")
@@ -187,7 +178,11 @@ def runs(
             page = _page(opened.database, {**asked, "thread_id": opened.thread_id})
             questions = _questions(opened, page.lines)
             tails = [questions.get(run.turn_id, "") for run in page.lines]
-            opened.show(lambda: _print_runs(page, tails), **_object(page))
+            opened.show(
+                lambda: _print_runs(page, tails),
+                runs=list(map(asdict, page.lines)),
+                cursor=page.cursor,
+            )
         return
     if thread is not None:
         raise usage_error("Give --thread or --all, not both.")
@@ -196,7 +191,7 @@ def runs(
         with closing(open_database(location(db))) as database:
             page = _page(database, {**asked, "thread_id": None})
     if as_json:
-        print_json(versioned(**_object(page)))
+        print_json(versioned(runs=list(map(asdict, page.lines)), cursor=page.cursor))
     else:
         _print_runs(page, [run.thread_id for run in page.lines])
 
@@ -208,10 +203,6 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
         return Slice(lines=page.runs, cursor=page.cursor)
 
     return gathered(read, limit=asked["limit"], cursor=asked["cursor"])
-
-
-def _object(page: Slice[Run]) -> dict[str, Any]:
-    return {"runs": [asdict(each) for each in page.lines], "cursor": page.cursor}
 
 
 def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:

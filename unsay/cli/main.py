@@ -72,9 +72,7 @@ SHARED = (
 MODELS = (
     click.Option(["--model"], metavar="NAME", help="Answers; default $UNSAY_MODEL."),
     click.Option(
-        ["--judge-model"],
-        metavar="NAME",
-        help="Judges the answers; default the answering model.",
+        ["--judge-model"], metavar="NAME", help="Judges the answers; default the answering model."
     ),
 )
 
@@ -278,7 +276,6 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
 }
 """What each command takes beside `--db` and `--json`; one that is not listed takes a thread."""
-
 
 HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
 """The module that has each command's function, which bears the command's name."""

@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
     marks that a checkpoint makes of them, and all else its words.
     """
     if isinstance(value, Mapping):
-        return {_text(str(key)): plain(each) for key, each in value.items()}
+        return {plain(str(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, set | frozenset):
@@ -43,11 +43,9 @@ def plain(value: Any) -> Any:
         return b64encode(value).decode("ascii")
     if isinstance(value, float) and not math.isfinite(value):
         return json.dumps(value)
-    return value if value is None or isinstance(value, int | float) else _text(str(value))
-
-
-def _text(words: str) -> str:
-    return words.encode("utf-8", "replace").decode("utf-8")
+    if value is None or isinstance(value, int | float):
+        return value
+    return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def call_text(name: str, args: Any) -> str:

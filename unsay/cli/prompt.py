@@ -13,7 +13,6 @@ from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.types import Language
 
 TAKES_CHECKPOINT = "/rollback "
-"""What is typed before a checkpoint's name."""
 
 
 class Commands(Completer):
@@ -22,12 +21,7 @@ class Commands(Completer):
     def __init__(
         self, described: Iterable[tuple[str, str]], names: Callable[[], Iterable[tuple[str, str]]]
     ) -> None:
-        """Complete these.
-
-        Args:
-            described: Each command and what it does.
-            names: Gives the checkpoints there are now, and where each stands.
-        """
+        """Complete each command and each checkpoint that there is now, with its meaning."""
         self._described = list(described)
         self._names = names
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
@@ -31,7 +31,6 @@ from unsay.types import Language
 Command = Callable[..., None]
 
 Show = Callable[[Event], None]
-"""Shows one event."""
 
 
 def location(db: str | None) -> str:
@@ -106,8 +105,7 @@ def existing_thread(
 def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], Command]:
     """Make a command of a function whose first argument is an opened thread.
 
-    Args:
-        check: Refuses options that exclude each other, before anything is opened.
+    `check` refuses options that exclude each other, before anything is opened.
     """
 
     def decorate(command: Command) -> Command:
@@ -137,7 +135,6 @@ class Speaker:
         runner: asyncio.Runner,
         settings: Settings,
     ) -> None:
-        """Speak through the twin, and read through the conversation."""
         self.conversation = conversation
         self._twin = twin
         self._runner = runner
@@ -147,7 +144,6 @@ class Speaker:
         """Have a message answered, and show every event; the last is the reply.
 
         Raises:
-            UnsayError: As `Conversation.say`.
             KeyboardInterrupt: Ctrl-C was pressed; `resume` goes on from there.
         """
 
@@ -158,19 +154,11 @@ class Speaker:
         self._runner.run(stream())
 
     def resume(self, decision: Any, show: Show) -> None:
-        """Go on with a turn that stopped, or as a person decided; show the reply.
-
-        Raises:
-            UnsayError: As `Conversation.resume`.
-        """
+        """Go on with a turn that stopped, or as a person decided; show the reply."""
         show(reply_event(self._runner.run(self._twin.resume(decision))))
 
     def retry(self, show: Show) -> None:
-        """Ask the last question again; show the reply.
-
-        Raises:
-            UnsayError: As `Conversation.retry`.
-        """
+        """Ask the last question again; show the reply."""
         show(reply_event(self._runner.run(self._twin.retry())))
 
     def due(self) -> Reply | None:
@@ -203,7 +191,7 @@ class Cast:
             ConfigurationError: A setting is impossible.
             MissingModelError: No model is configured; the message says what to set.
         """
-        named: Mapping[str, Any] = {"model": model, "judge_model": judge_model}
+        named = {"model": model, "judge_model": judge_model}
         settings = load_settings({k: v for k, v in named.items() if v is not None})
         return cls(settings=settings, model=make_services(settings=settings).model)
 

@@ -42,12 +42,7 @@ class Wrap:
     """
 
     def __init__(self, *, columns: int, indent: int = 0) -> None:
-        """Begin a line whose first cells the caller fills.
-
-        Args:
-            columns: Of the terminal, in cells.
-            indent: Cells taken in the first line, and left free in all others.
-        """
+        """Begin a line whose first `indent` cells the caller fills; in all others they stay free."""
         self._columns = max(columns, indent + 2)
         self._indent = indent
         self._column = indent
@@ -60,21 +55,16 @@ class Wrap:
         """What can be printed now that this piece has come."""
         return "".join(self._take(char) for char in text)
 
-    def end(self) -> str:
-        """The word that was held."""
-        return self._flush()
-
     def _take(self, char: str) -> str:
         if char == "\n":
-            done = self._flush()
-            self._blanks, self._column = "", self._indent
-            self.rows += 1
-            return done + "\n" + " " * self._indent
+            done = self.end()
+            self._blanks = ""
+            return done + self._new_line()
         if char.isspace():
-            done = self._flush()
+            done = self.end()
             self._blanks += char
             return done
-        done = self._flush() if self._breaks_before(char) else ""
+        done = self.end() if self._breaks_before(char) else ""
         self._word += char
         return done
 
@@ -89,7 +79,8 @@ class Wrap:
         apart = cells_of(self._word) + cells_of(char)
         return cells_of(char) > 0 and cells_of(self._word + char) == apart
 
-    def _flush(self) -> str:
+    def end(self) -> str:
+        """Return the word that was held."""
         word, self._word = self._word, ""
         if not word:
             return ""
@@ -140,10 +131,6 @@ def columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _fresh_wrap() -> Wrap:
-    return Wrap(columns=columns())
-
-
 def can_move_cursor() -> bool:
     """Whether standard output understands escape codes and the user wants them."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
@@ -154,25 +141,19 @@ class Screen:
     """Shows the events of one turn after another."""
 
     def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
-        """Begin with nothing shown.
-
-        Args:
-            labels: Words of the notes.
-            live: Whether to show drafts while they are written, or just replies.
-            notes_apart: Whether notes go to standard error.
-        """
+        """Begin with nothing shown; `live` shows drafts as they come, `notes_apart` notes on stderr."""
         self.labels = labels
         self._live = live
         self._notes_apart = notes_apart
         self._draft = ""
         self._message_id: str | None = None
-        self._wrap = _fresh_wrap()
+        self._wrap = Wrap(columns=columns())
         self._shown: Mapping[str, Callable[[Event], None]] = {
             "token": self._token,
             "taken_back": self._taken_back,
             "rollback": self._rollback,
             "topic": self._topic,
-            "fold": self._fold,
+            "fold": lambda event: self._fill(self.labels.folded, event.data),
             "verdict": self._verdict,
             "set_aside": lambda _: self.note(self.labels.set_aside),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
@@ -204,7 +185,7 @@ class Screen:
         if self._draft:
             click.echo(self._wrap.end())
         self._draft = ""
-        self._wrap = _fresh_wrap()
+        self._wrap = Wrap(columns=columns())
 
     def note(self, text: str) -> None:
         """Print a dimmed line, indented."""
@@ -253,9 +234,6 @@ class Screen:
         if event.data["similarity"] is not None:
             back = event.data["kind"] == "back"
             self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
-
-    def _fold(self, event: Event) -> None:
-        self._fill(self.labels.folded, event.data)
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":
@@ -308,23 +286,13 @@ def block(text: str, *, columns: int, indent: int = 2) -> str:
 
 
 def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) -> str:
-    """Two texts next to each other, each under its heading.
-
-    Args:
-        heads: Of the left and of the right text; each takes one line.
-        texts: The left and the right one.
-        columns: Of the terminal, in cells.
-    """
+    """Return two texts next to each other, each under its heading of one line."""
     width = (columns - cells_of(GAP)) // 2
     left, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
     first, second = (one_line(head, width) for head in heads)
-    rows = [_row(one, two, width) for one, two in zip_longest(left, right, fillvalue="")]
-    head = _row(click.style(padded(first, width), bold=True), click.style(second, bold=True), 0)
-    return "\n".join([head, *rows])
-
-
-def _row(left: str, right: str, width: int) -> str:
-    return f"{padded(left, width)}{GAP}{right}".rstrip()
+    rows = [(padded(one, width), two) for one, two in zip_longest(left, right, fillvalue="")]
+    heads = (click.style(padded(first, width), bold=True), click.style(second, bold=True))
+    return "\n".join(f"{one}{GAP}{two}".rstrip() for one, two in (heads, *rows))
 
 
 def padded(line: str, cells: int) -> str:

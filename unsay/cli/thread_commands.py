@@ -123,7 +123,7 @@ def end(opened: Opened) -> None:
     if opened.as_json:
         print_json(versioned(**asdict(entry)))
     else:
-        click.echo(_labels(entry).ended.format(thread=opened.thread_id))
+        click.echo(Labels(language_of(entry.title)).ended.format(thread=opened.thread_id))
 
 
 @on_thread()
@@ -132,10 +132,16 @@ def purge(opened: Opened, *, yes: bool) -> None:
     thread = opened.thread_id
     with translated(opened.database.path):
         entry = drive(sessions.find_session(opened.database.store, thread))
-    words = _labels(entry)
-    if not yes and not _agreed(thread, entry, words):
-        note(words.kept.format(thread=thread))
-        click.get_current_context().exit(1)
+    # The messages may be unreadable; the title is not.
+    words = Labels(language_of(entry.title if entry else ""))
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise usage_error("A purge cannot be undone: give --yes to have it done.")
+        turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
+        question = words.purge.format(thread=thread, turns=turns, title=title)
+        if not click.confirm(question, err=True):
+            note(words.kept.format(thread=thread))
+            click.get_current_context().exit(1)
     counts = asdict(opened.conversation.purge())
     if not any(counts.values()):
         raise UnknownThreadError(
@@ -143,20 +149,3 @@ def purge(opened: Opened, *, yes: bool) -> None:
             "purged; `unsay threads` lists those there are"
         )
     opened.show(lambda: words.purged.format(thread=thread, **counts), **counts)
-
-
-def _agreed(thread: str, entry: ThreadEntry | None, words: Labels) -> bool:
-    """Ask a person whether a thread may go.
-
-    Raises:
-        UsageError: There is nobody to ask.
-    """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise usage_error("A purge cannot be undone: give --yes to have it done.")
-    turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
-    return click.confirm(words.purge.format(thread=thread, turns=turns, title=title), err=True)
-
-
-def _labels(entry: ThreadEntry | None) -> Labels:
-    """Return the labels in the language of a thread's title; its messages may be unreadable."""
-    return Labels(language_of(entry.title if entry else ""))

@@ -1,7 +1,7 @@
 """A thread as pictures: its scores and its tree, for notebooks and pages."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
@@ -13,7 +13,7 @@ from unsay.conversation.tree import (
     Outline,
     TurnRow,
     counted,
-    cut_head,
+    cut_text,
     failed,
     hidden_text,
     notes_of,
@@ -60,17 +60,17 @@ def _markdown(timeline: Timeline) -> str:
 
 def picture_svg(timeline: Timeline) -> str:
     """The scores and, below them, the tree."""
-    return _written(_picture(timeline))
+    return ET.tostring(_picture(timeline), encoding="unicode")
 
 
 def score_svg(timeline: Timeline) -> str:
     """The score of each turn, both thresholds, the checkpoints and what was taken back."""
-    return _written(_framed(timeline, [_scores(timeline)]))
+    return ET.tostring(_framed(timeline, [_scores(timeline)]), encoding="unicode")
 
 
 def tree_svg(timeline: Timeline) -> str:
     """The turns from the top down, with what was cut as side branches."""
-    return _written(_framed(timeline, [_tree(timeline)]))
+    return ET.tostring(_framed(timeline, [_tree(timeline)]), encoding="unicode")
 
 
 def picture_html(timeline: Timeline) -> str:
@@ -84,10 +84,6 @@ def picture_html(timeline: Timeline) -> str:
 
 def _picture(timeline: Timeline) -> ET.Element:
     return _framed(timeline, [_scores(timeline), _tree(timeline)])
-
-
-def _written(svg: ET.Element) -> str:
-    return ET.tostring(svg, encoding="unicode")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,19 +125,12 @@ class _Panel:
         """The mark of a turn, in a diamond where a checkpoint stands."""
         if row.marks:
             self.diamond(x, y)
-        mark = self.dot(x, y, _kind(row.view))
-        ET.SubElement(mark, "title").text = _told(row.view)
-
-
-def _kind(turn: TurnView) -> str:
-    if failed(turn):
-        return "failed"
-    return "unscored" if turn.score is None else "passed"
-
-
-def _told(turn: TurnView) -> str:
-    said = [f"Turn {turn.number}: {score_text(turn)} {_result(turn)}", question_of(turn, 80)]
-    return ". ".join([*said, *filter(None, [one_line(turn.reason, 160)])])
+        turn = row.view
+        kind = "unscored" if turn.score is None else "passed"
+        mark = self.dot(x, y, "failed" if failed(turn) else kind)
+        head = f"Turn {turn.number}: {score_text(turn)} {_result(turn)}"
+        said = (head, question_of(turn, 80), one_line(turn.reason, 160))
+        ET.SubElement(mark, "title").text = ". ".join(filter(None, said))
 
 
 def _result(turn: TurnView) -> str:
@@ -164,7 +153,13 @@ def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
         },
     )
     ET.SubElement(svg, "title").text = summary_of(timeline)
-    ET.SubElement(svg, "desc").text = _described(timeline)
+    scores = [turn.score for turn in timeline.turns if turn.score is not None]
+    span = f"Scores from {min(scores):.2f} to {max(scores):.2f}" if scores else "No scores"
+    bad = counted(sum(map(failed, timeline.turns)), "failed turn")
+    ET.SubElement(svg, "desc").text = (
+        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
+        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on."
+    )
     paper = {"width": "100%", "height": "100%", "rx": "6", "fill": _PAPER, "stroke": _RULE}
     ET.SubElement(svg, "rect", paper)
     top = 0.0
@@ -175,20 +170,14 @@ def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
     return svg
 
 
-def _described(timeline: Timeline) -> str:
-    scores = [turn.score for turn in timeline.turns if turn.score is not None]
-    span = f"Scores from {min(scores):.2f} to {max(scores):.2f}" if scores else "No scores"
-    bad = counted(sum(map(failed, timeline.turns)), "failed turn")
-    return (
-        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
-        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on."
-    )
-
-
 def _scores(timeline: Timeline) -> _Panel:
     tree = outline(timeline)
     if not tree.rows:
-        return _nothing_said()
+        panel, middle = _Panel(height=84), WIDTH // 2
+        panel.text(middle, 38, "Nothing has been said yet.", text_anchor="middle", font_size=15)
+        hint = "The first answer and its score will appear here."
+        panel.text(middle, 62, hint, _FAINT, text_anchor="middle")
+        return panel
     panel = _Panel(height=_LEGEND_Y + 16)
     panel.text(16, 26, "Score of each turn", font_weight="bold")
     if tree.hidden_turns:
@@ -196,15 +185,6 @@ def _scores(timeline: Timeline) -> _Panel:
     _axes(panel, timeline)
     _curve(panel, tree.rows)
     _legend(panel)
-    return panel
-
-
-def _nothing_said() -> _Panel:
-    panel = _Panel(height=84)
-    middle = WIDTH // 2
-    panel.text(middle, 38, "Nothing has been said yet.", text_anchor="middle", font_size=15)
-    hint = "The first answer and its score will appear here."
-    panel.text(middle, 62, hint, _FAINT, text_anchor="middle")
     return panel
 
 
@@ -235,20 +215,15 @@ def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
             points = " ".join(f"{x},{_height_of(row.view.score or 0.0)}" for x, row in run)
             panel.put("polyline", points=points, fill="none", stroke=_PASSED, stroke_width=1.5)
     for x, row in places:
-        _column(panel, x, row)
+        score, times = row.view.score, row.view.rollbacks
+        panel.turn(x, _UNSCORED_Y - 4 if score is None else _height_of(score), row)
+        if times:
+            panel.cross(x, _TAKEN_Y - 4)
+        if times > 1:
+            panel.text(x + 7, _TAKEN_Y, str(times), _FAINT, font_size=11)
     every = -(-len(rows) // _TICKS)
     for x, row in places[::-1][::every]:
         panel.text(x, _TURNS_Y, str(row.view.number), _FAINT, text_anchor="middle")
-
-
-def _column(panel: _Panel, x: float, row: TurnRow) -> None:
-    score = row.view.score
-    y = _UNSCORED_Y - 4 if score is None else _height_of(score)
-    panel.turn(x, y, row)
-    if row.view.rollbacks:
-        panel.cross(x, _TAKEN_Y - 4)
-    if row.view.rollbacks > 1:
-        panel.text(x + 7, _TAKEN_Y, str(row.view.rollbacks), _FAINT, font_size=11)
 
 
 def _legend(panel: _Panel) -> None:
@@ -301,15 +276,12 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     tails = [(f"· {one_line(row.view.topic, 20)}", _FAINT)] if row.view.topic else []
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.marks]
     tails += [(f"[{note}]", _FAILED) for note in notes_of(row.view)]
-    room = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
-    line = panel.text(_TEXT, y + 4, _fitted_question(row.view, max(24, min(64, room))))
+    left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
+    room = max(24, min(64, left))
+    fitting = room * room // max(room, _breadth(question_of(row.view, room)))
+    line = panel.text(_TEXT, y + 4, question_of(row.view, fitting))
     for words, fill in tails:
         ET.SubElement(line, "tspan", {"dx": "9", "fill": fill}).text = words
-
-
-def _fitted_question(turn: TurnView, room: int) -> str:
-    words = question_of(turn, room)
-    return question_of(turn, room * room // max(room, _breadth(words)))
 
 
 def _breadth(words: str) -> int:
@@ -319,27 +291,19 @@ def _breadth(words: str) -> int:
 
 def _branches(panel: _Panel, y: int, cuts: Cuts, *, rooted: bool = True) -> int:
     """Draw what was cut in one place, from the row below on; where the last row stands."""
-    for words, crossed in _cut_lines(cuts):
+    older = [f"{counted(cuts.hidden, 'older cut')} not shown"] if cuts.hidden else []
+    for number, words in enumerate([*older, *(cut_text(cut, 72) for cut in cuts.shown)]):
         y += _ROW
         if rooted:
             path = f"M{_TRUNK},{y - 12} q0,12 12,12 H{_BRANCH - 8}"
             panel.put("path", d=path, fill="none", stroke=_FAINT, stroke_dasharray="4 3")
-        if crossed:
+        if number >= len(older):
             panel.cross(_BRANCH, y)
         panel.text(_BRANCH + 12, y + 4, words, _FAINT)
     return y
 
 
-def _cut_lines(cuts: Cuts) -> Iterator[tuple[str, bool]]:
-    if cuts.hidden:
-        yield f"{counted(cuts.hidden, 'older cut')} not shown", False
-    for cut in cuts.shown:
-        reason = one_line(cut["reason"], 72)
-        yield cut_head(cut) + (f": {reason}" if reason else ""), True
-
-
 def _table(timeline: Timeline) -> ET.Element:
-    """The turns that the picture shows, folded away until it is opened."""
     details = ET.Element("details")
     ET.SubElement(details, "summary").text = "The turns as a table"
     table = ET.SubElement(details, "table")
@@ -350,13 +314,9 @@ def _table(timeline: Timeline) -> ET.Element:
         ET.SubElement(head, "th", {"scope": "col"}).text = name
     body = ET.SubElement(table, "tbody")
     for row in tree.rows:
-        _table_row(ET.SubElement(body, "tr"), row)
+        turn, line = row.view, ET.SubElement(body, "tr")
+        ET.SubElement(line, "th", {"scope": "row"}).text = str(turn.number)
+        topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
+        for words in (score_text(turn), _result(turn), topic, asked, ", ".join(row.marks)):
+            ET.SubElement(line, "td").text = words
     return details
-
-
-def _table_row(line: ET.Element, row: TurnRow) -> None:
-    turn = row.view
-    ET.SubElement(line, "th", {"scope": "row"}).text = str(turn.number)
-    topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
-    for words in (score_text(turn), _result(turn), topic, asked, ", ".join(row.marks)):
-        ET.SubElement(line, "td").text = words

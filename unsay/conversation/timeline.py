@@ -89,7 +89,6 @@ class Timeline:
 
 
 def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
-    """The turns of a transcript, a waiting question last."""
     messages, entries = state.get("messages", []), state.get("forgotten", [])
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     grouped = by_topic(messages, state.get("segments", []))
@@ -101,9 +100,8 @@ def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
 
     def add(question: AnyMessage | None, answer: AnyMessage | None) -> None:
         mark = mark_of(answer) if answer is not None else {}
-        last = answer if answer is not None else question
-        message_id = last.id if last is not None else None
         question_id = None if question is None else question.id
+        message_id = question_id if answer is None else answer.id
         ids = {question_id, message_id} - {None}
         view = TurnView(
             number=len(views) + 1,

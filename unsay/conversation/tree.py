@@ -130,10 +130,6 @@ def one_line(text: str, cells: int) -> str:
     Control characters and lone surrogates become U+FFFD; marks that change the
     direction of writing are dropped.
 
-    Args:
-        text: Anybody's words.
-        cells: Most terminal cells that it may take.
-
     >>> one_line("\x1b[31mred\n内包表記とは", 14)
     '�[31mred 内包…'
     """
@@ -166,14 +162,11 @@ def notes_of(turn: TurnView) -> list[str]:
     """What is to be said of a turn besides its score."""
     notes = ["waits for an answer"] if turn.answer is None else []
     notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
-    notes += [f"taken back {_times(turn.rollbacks)}"] if turn.rollbacks else []
+    times = "once" if turn.rollbacks == 1 else f"{turn.rollbacks} times"
+    notes += [f"taken back {times}"] if turn.rollbacks else []
     notes += ["pinned"] if turn.pinned else []
     notes += ["forgotten"] if turn.forgotten else []
     return notes
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def question_of(turn: TurnView, cells: int) -> str:
@@ -200,9 +193,11 @@ def summary_of(timeline: Timeline) -> str:
     return f"Thread {one_line(timeline.thread_id, 40)}: {', '.join(parts)}"
 
 
-def cut_head(cut: CutRef) -> str:
-    """Kind and size of a cut in words."""
-    return f"{CUT_WORDS.get(cut['kind'], cut['kind'])}, {counted(cut['size'], 'message')}"
+def cut_text(cut: CutRef, cells: int) -> str:
+    """Return a cut's kind, its size and so many cells of its reason."""
+    reason = one_line(cut["reason"], cells)
+    head = f"{CUT_WORDS.get(cut['kind'], cut['kind'])}, {counted(cut['size'], 'message')}"
+    return head + (f": {reason}" if reason else "")
 
 
 def hidden_text(tree: Outline) -> str:
@@ -212,12 +207,7 @@ def hidden_text(tree: Outline) -> str:
 
 
 def tree_text(timeline: Timeline, *, color: bool = False) -> str:
-    """The thread as a tree for a terminal, one line for each turn and each cut.
-
-    Args:
-        timeline: Of the thread.
-        color: Whether to add ANSI colours; the words say the same without them.
-    """
+    """Return the thread as a tree for a terminal, one line for each turn and each cut."""
     tree, pen = outline(timeline), _Pen(color=color)
     lines = [pen.write("strong", summary_of(timeline))]
     if not timeline.turns:
@@ -281,6 +271,4 @@ class _Pen:
         if cuts.hidden:
             yield self.write("faint", f"{trunk}  ╌╌ {counted(cuts.hidden, 'older cut')} not shown")
         for cut in cuts.shown:
-            reason = one_line(cut["reason"], 48)
-            words = f"╌╌ × {cut_head(cut)}" + (f": {reason}" if reason else "")
-            yield f"{trunk}  " + self.write("faint", words)
+            yield f"{trunk}  " + self.write("faint", f"╌╌ × {cut_text(cut, 48)}")

@@ -212,7 +212,6 @@ COMMANDS = (
 )
 """All commands, in the order of `unsay --help`."""
 
-
 _CHAT_ORDER = [
     "undo",
     "redo",
@@ -232,13 +231,10 @@ _CHAT_ORDER = [
     "exit",
 ]
 
-
 _BY_NAME = {each.name: each for each in COMMANDS}
-
 
 SLASH_COMMANDS = tuple(_BY_NAME[name] for name in _CHAT_ORDER)
 """The commands of the chat, in the order of `/help`."""
-
 
 VERBS = {each.name: each.argument is not None for each in SLASH_COMMANDS if not each.by_chat}
 """The name of each command that the graph carries out, and whether it takes an argument."""
