@@ -1,4 +1,4 @@
-"""Taking a tail off the record and putting it back: pure arithmetic on one line."""
+"""Taking a tail off the transcript and putting it back: pure arithmetic on one branch."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -26,11 +26,7 @@ class Line:
     """Id of the last message that is sealed; `None` where the record is whole."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
-    """Each at a message of the transcript, also of its offloaded part."""
-
     segments: tuple[Segment, ...] = ()
-    """Each starts at a message of the record."""
-
     topics: tuple[Topic, ...] = ()
     """All of the thread's; only their summaries move, with the messages that they tell of."""
 
@@ -86,8 +82,6 @@ class Label:
 
     kind: CutKind
     reason: str
-    """In words: a judge's reason, or the order."""
-
     created_at: str
     drafts: tuple[AnyMessage, ...] = ()
     """A rejected draft that never was on the record and is kept with the cut."""
@@ -96,11 +90,8 @@ class Label:
 def take_back(line: Line, base: str | None, *, label: Label, keep: Sequence[str] = ()) -> Change:
     """Take everything after a message off the line, except what must stay.
 
-    Args:
-        line: As it is.
-        base: Id of the last message to keep; `None` keeps nothing before.
-        label: Of the cut.
-        keep: Ids after the base that stay, such as the pending question.
+    A base of `None` keeps nothing before; `keep` has ids after the base, such as the pending
+    question.
 
     Raises:
         ConflictError: The base is not on the record.
@@ -119,15 +110,9 @@ def put_back(
 ) -> Change:
     """Replace everything after a message by what earlier cuts took from there.
 
-    A message that is still there is not put back a second time.
-
-    Args:
-        line: As it is.
-        base: Id of the last message to keep.
-        cuts: In the order in which their messages stood on the record.
-        label: Of the cut that takes what is replaced.
-        keep: Ids after the base that stay, behind what is put back.
-        only: Ids of what is put back; `None` is all that the cuts hold.
+    A message that is still there is not put back a second time. The cuts are in the order of their
+    messages. What `keep` names after the base stays, behind what is put back; with `only`, nothing
+    but the messages of these ids is put back.
 
     Raises:
         ConflictError: The base is not on the record.
@@ -151,10 +136,12 @@ def put_back(
 
 
 def _cut(line: Line, after: Line, base: str | None, removed: list[AnyMessage], label: Label) -> Cut:
-    """What a change took off, with the summaries that were of it."""
     gone = {m.id for m in removed}
+    # The id follows from what is cut, so that a node run twice makes one cut.
+    parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
+    digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
     cut = Cut(
-        id=_cut_id(label, base, removed),
+        id=f"cut-{digest.hexdigest()[:16]}",
         kind=label.kind,
         base=base,
         reason=label.reason,
@@ -167,13 +154,6 @@ def _cut(line: Line, after: Line, base: str | None, removed: list[AnyMessage], l
     left = {each["id"] for each in after.topics if each["summary"] is not None}
     told = [each for each in line.topics if each["summary"] is not None and each["id"] not in left]
     return {**cut, "topics": told} if told else cut
-
-
-def _cut_id(label: Label, base: str | None, removed: Sequence[AnyMessage]) -> str:
-    """An id that follows from what is cut, so that a node run twice makes one cut."""
-    parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
-    digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
-    return f"cut-{digest.hexdigest()[:16]}"
 
 
 def _line_after(
@@ -209,12 +189,7 @@ def with_returned(
 ) -> list[Checkpoint]:
     """Checkpoints, and those that come back with their messages, in the order they were made.
 
-    A name stays with the one that has it.
-
-    Args:
-        marks: As they are.
-        returning: Of the cuts.
-        messages: Ids of the messages that come back.
+    A name stays with the one that has it. `messages` has the ids of what comes back.
     """
     names = {each["name"] for each in marks}
     back = {each["id"]: each for each in returning if each["message_id"] in messages}
@@ -228,7 +203,6 @@ def with_returned(
 def _topics_after(
     line: Line, cuts: Sequence[Cut], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
-    """The topics without summaries of what left, and with those of what came back."""
     told = {topic["id"]: topic for cut in cuts for topic in cut.get("topics", [])}
     topics = []
     for topic in line.topics:

@@ -30,17 +30,7 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """A checkpoint whose id follows from its message.
-
-    Args:
-        message_id: The last message that is still part of the good state.
-        turn: Number of turns up to there.
-        score: Of that turn's answer; `None` when unscored.
-        topic: Label of the topic under way.
-        reason: What made it.
-        created_at: ISO 8601, UTC.
-        name: Given by a person; `None` for automatic ones.
-    """
+    """A checkpoint whose id follows from its message; automatic ones have no name."""
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
         id=f"cp-{digest[:10]}",
@@ -58,8 +48,7 @@ def check_name(name: str) -> str:
     """The name without outer blanks.
 
     Raises:
-        InvalidNameError: It is empty, too long, starts with a slash or has
-            control characters.
+        InvalidNameError: It is empty, too long, starts with a slash or has control characters.
     """
     stripped = name.strip()
     if not _NAME.fullmatch(stripped):
@@ -86,20 +75,16 @@ def add_checkpoint(
         raise CheckpointExistsError(
             f"A checkpoint named {new['name']!r} exists already; choose another name"
         )
-    same = next((each for each in checkpoints if each["id"] == new["id"]), None)
-    merged = [*others, new] if same is None else _merged(checkpoints, same, new)
+    merged: list[Checkpoint] = []
+    for each in checkpoints:
+        score = new["score"] if each["score"] is None else each["score"]
+        both: Checkpoint = {**each, "name": new["name"] or each["name"], "score": score}
+        merged.append(both if each["id"] == new["id"] else each)
+    if len(others) == len(checkpoints):
+        merged.append(new)
     if sum(each["name"] is not None for each in merged) > NAMED_LIMIT:
         raise ConflictError(f"A thread keeps at most {NAMED_LIMIT} named checkpoints")
     return thin(merged, limit=limit)
-
-
-def _merged(
-    checkpoints: Sequence[Checkpoint], same: Checkpoint, new: Checkpoint
-) -> list[Checkpoint]:
-    both: Checkpoint = {**same, "name": new["name"] or same["name"]}
-    if same["score"] is None:
-        both["score"] = new["score"]
-    return [both if each["id"] == same["id"] else each for each in checkpoints]
 
 
 def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
@@ -109,10 +94,6 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
     gap for its age, so that what is kept lies ever farther apart the older it is. The newest half
     of the limit never goes. One checkpoint is decided about after the other: thinning a list at
     once, or as it grows, gives the same, and nothing that went returns.
-
-    Args:
-        checkpoints: Oldest first.
-        limit: Most unnamed ones.
     """
     kept: list[Checkpoint] = []
     unnamed = 0
@@ -173,13 +154,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
 ) -> list[Checkpoint]:
-    """Checkpoints at or before a place in the transcript, the newest first.
-
-    Args:
-        checkpoints: All of the thread's.
-        positions: Index of every message id on the record.
-        before: Index of the last message that may be kept.
-    """
+    """Checkpoints at or before an index of the transcript, the newest first."""
     placed = [
         each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
     ]

@@ -7,7 +7,7 @@ its tool says that this does no harm.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from langgraph.store.base import BaseStore
@@ -41,8 +41,6 @@ class Compensation:
 
     description: str
     confirm: bool = False
-    """Whether a person is asked before it is taken back."""
-
     obstacle: str = ""
     """Why it cannot be taken back; empty when it can."""
 
@@ -121,20 +119,7 @@ def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
 
 def pack(entry: Entry) -> dict[str, Any]:
     """An entry as plain JSON; what a model or a tool said is frozen, since it may be any text."""
-    call = entry.compensation
-    body = {
-        "key": call.key,
-        "tool_call_id": call.tool_call_id,
-        "message_id": call.message_id,
-        "tool": call.tool,
-        "args": dict(call.args),
-        "result": call.result,
-        "description": call.description,
-        "confirm": call.confirm,
-        "obstacle": call.obstacle,
-        "error": entry.error,
-        "turn_id": entry.turn_id,
-    }
+    body = {**asdict(entry.compensation), "error": entry.error, "turn_id": entry.turn_id}
     return {"status": entry.status, "call": freeze(body)}
 
 

@@ -25,8 +25,6 @@ class KeptRequest:
     attempt: int
     at: str
     messages: Sequence[BaseMessage]
-    """As the model was given them."""
-
     payload: dict[str, Any]
     """As the provider was sent them: the request's body, without how it was streamed."""
 
@@ -67,12 +65,12 @@ def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[N
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
     """The failed requests that a thread keeps, oldest first."""
-    kept = yield from read_items(store, requests_namespace(thread_id), _thawed)
+
+    def read(item: Item) -> KeptRequest:
+        value = dict(item.value)
+        sent = thaw(value.pop("sent"))
+        messages = messages_from_dict(sent["messages"])
+        return KeptRequest(**value, messages=messages, payload=sent["payload"])
+
+    kept = yield from read_items(store, requests_namespace(thread_id), read)
     return sorted(kept, key=lambda each: (each.at, each.attempt))
-
-
-def _thawed(item: Item) -> KeptRequest:
-    value = dict(item.value)
-    sent = thaw(value.pop("sent"))
-    messages = messages_from_dict(sent["messages"])
-    return KeptRequest(**value, messages=messages, payload=sent["payload"])

@@ -30,7 +30,6 @@ class Leaf:
     """What was spoken there, without what recall never shows."""
 
     segments: tuple[Segment, ...] = ()
-    """Those that start there, each at one of these messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +38,6 @@ class Memory:
 
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
     index: RecallIndex = field(default_factory=RecallIndex)
-    """Of what was looked through last."""
-
     prints: Mapping[str, int] = field(default_factory=dict)
     """By message id, the hash of the words that were indexed."""
 
@@ -59,11 +56,9 @@ class Memories:
         self._known: OrderedDict[tuple[int, str], tuple[weakref.ref[Any], Memory]] = OrderedDict()
 
     def get(self, owner: object, thread_id: str) -> Memory:
-        """What is remembered of a thread, empty for one that is new.
+        """What is remembered of a thread; empty for one that is new.
 
-        Args:
-            owner: The store that holds the thread; without one, the object that serves the thread.
-            thread_id: In it.
+        The owner is the store that holds the thread; without one, the object that serves it.
         """
         key = (id(owner), thread_id)
         with self._lock:
@@ -92,4 +87,3 @@ class Memories:
 
 
 MEMORIES = Memories()
-"""Those of this process."""

@@ -47,8 +47,6 @@ class Suspension:
     """What a paused run waits for."""
 
     suspension_id: str
-    """The caller's; the same one may be handed in again with the same body."""
-
     body: Any
     """JSON for the caller that lets the run go on."""
 
@@ -93,12 +91,8 @@ def advance(
 ) -> Run:
     """A run in its next state; in the same one it stays what it is, so a step may say it twice.
 
-    Args:
-        run: As it is.
-        now: ISO 8601, UTC.
-        status: `None` keeps it.
-        phase: `None` keeps it where it fits the status, else takes the first that fits.
-        error: Why it failed or was canceled.
+    A status of `None` keeps it; a phase of `None` keeps it where it fits the status, else takes the
+    first that fits.
 
     Raises:
         RunConflictError: The status may not follow, or the phase does not fit it.
@@ -116,6 +110,8 @@ def advance(
         raise InputError(f"error={error!r} explains nothing: only a failed or canceled run has one")
     if (wanted, fitting) == (run.status, run.phase):
         return run
+    if error is not None:  # half a surrogate pair a store's JSON cannot hold
+        error = preview(error.encode("utf-8", "replace").decode("utf-8"), ERROR_CHARS)
     again = run.status in ("failed", "canceled")
     over = wanted in ("completed", "failed", "canceled")
     return replace(
@@ -124,7 +120,7 @@ def advance(
         phase=fitting,
         updated_at=now,
         ended_at=now if over else None,
-        error=_kept_error(error),
+        error=error,
         suspension=run.suspension if wanted == "paused" else None,
         attempt=run.attempt + again,
     )
@@ -189,15 +185,7 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
     return phase
 
 
-def _kept_error(error: str | None) -> str | None:
-    """The error as a store's JSON can hold it: half a surrogate pair it cannot."""
-    if error is None:
-        return None
-    return preview(error.encode("utf-8", "replace").decode("utf-8"), ERROR_CHARS)
-
-
 def _choices(words: Collection[str]) -> str:
-    """What may be asked for instead."""
     return f"use {' or '.join(map(repr, sorted(words)))}" if words else "open another run"
 
 
@@ -211,11 +199,6 @@ def run_id_of(info: ExecutionInfo | None) -> str | None:
 
 
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
-    """A run's id that follows from what it began with.
-
-    Args:
-        thread_id: Whose.
-        origin: Id of the question, or of the checkpoint that the run set out from.
-    """
+    """A run's id that follows from what it began with, a question's id or a checkpoint's."""
     seed = f"{thread_id}\x00{origin}"
     return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from langgraph.store.base import BaseStore, Item
 
@@ -35,8 +35,6 @@ class RunPage:
     """Some runs of a list."""
 
     runs: tuple[Run, ...]
-    """The one opened first first."""
-
     cursor: str | None
     """Gives the next page; `None` when this is the last."""
 
@@ -60,7 +58,14 @@ def open_run(
         InputError: An id is empty, the run its own parent, the status none to begin with, or a
             label cannot be kept.
     """
-    _check_opening(thread_id, run_id, parent_run_id, status)
+    if not thread_id or not run_id:
+        raise InputError(
+            f"thread_id={thread_id!r}, run_id={run_id!r}: both need 1 character or more"
+        )
+    if run_id == parent_run_id:
+        raise InputError(f"Run {run_id!r} cannot be its own parent: give None or another run's id")
+    if status not in ("pending", "running"):
+        raise InputError(f"status={status!r} is none to begin with: use 'pending' or 'running'")
     new = Run(
         run_id=run_id,
         thread_id=thread_id,
@@ -85,8 +90,12 @@ def open_run(
 
 
 def put_run(store: BaseStore, run: Run) -> Call:
-    """A call that writes a run's line."""
-    return put_item(store, runs_namespace(run.thread_id), run.run_id, _value_of(run))
+    """A call that writes a run as plain JSON, without what is empty."""
+    given = {name: getattr(run, name) for name in sorted(_FIELDS)}
+    value = {name: each for name, each in given.items() if each is not None and each != {}}
+    if run.suspension is not None:  # its body as text, which holds what no store's JSON would
+        value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
+    return put_item(store, runs_namespace(run.thread_id), run.run_id, value)
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
@@ -161,12 +170,14 @@ def list_runs(
         InputError: One of these cannot be used.
     """
     asked = window("runs", since=since, until=until, cursor=cursor, limit=limit)
-    statuses = _statuses(status)
+    statuses = {status} if isinstance(status, str) else set(status or ())
+    for each in statuses:
+        check_word("status", each, RunStatus)
     if phase is not None:
         check_word("phase", phase, RunPhase)
     wanted = check_labels(labels)
     equal: dict[str, str | None] = {"phase": phase, "parent_run_id": parent_run_id}
-    if statuses is not None and len(statuses) == 1:
+    if len(statuses) == 1:
         equal["status"] = next(iter(statuses))
     place = RUNS if thread_id is None else runs_namespace(thread_id)
     given = {name: value for name, value in equal.items() if value is not None}
@@ -175,7 +186,7 @@ def list_runs(
         run
         for run in runs
         if thread_id in (None, run.thread_id)
-        and (statuses is None or run.status in statuses)
+        and (status is None or run.status in statuses)
         and has_labels(run.labels, wanted)
         and asked.holds(moment_of(run.started_at))
     )
@@ -184,13 +195,7 @@ def list_runs(
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:
-    """All runs that a run started, the one opened first first.
-
-    Args:
-        store: Where they are.
-        run_id: The parent's.
-        thread_id: Only those in this thread; `None` takes those of all threads.
-    """
+    """All runs that a run started, in one thread or in all, the one opened first first."""
     found: list[Run] = []
     cursor: str | None = None
     while True:
@@ -216,7 +221,10 @@ def run_of(item: Item) -> Run | None:
     """
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
-        run = Run(run_id=item.key, **{**known, "suspension": _suspension(known.get("suspension"))})
+        waits = known.get("suspension")
+        if waits is not None:
+            known["suspension"] = Suspension(**{**waits, "body": json.loads(waits["body"])})
+        run = Run(run_id=item.key, **known)
         at_home = tuple(item.namespace) == runs_namespace(run.thread_id)
         moment_of(run.started_at)
         sound = are_labels(run.labels) and isinstance(run.attempt, int)
@@ -226,44 +234,6 @@ def run_of(item: Item) -> Run | None:
 
 
 _FIELDS = frozenset(each.name for each in fields(Run)) - {"run_id"}
-
-
-def _value_of(run: Run) -> dict[str, Any]:
-    """A run as plain JSON, without what is empty; its suspension's body as text.
-
-    Text holds what no store's JSON would.
-    """
-    given = {name: getattr(run, name) for name in sorted(_FIELDS)}
-    value = {name: each for name, each in given.items() if each is not None and each != {}}
-    if run.suspension is not None:
-        value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
-    return value
-
-
-def _suspension(value: Any) -> Suspension | None:
-    return None if value is None else Suspension(**{**value, "body": json.loads(value["body"])})
-
-
-def _check_opening(
-    thread_id: str, run_id: str, parent_run_id: str | None, status: RunStatus
-) -> None:
-    if not thread_id or not run_id:
-        raise InputError(
-            f"thread_id={thread_id!r}, run_id={run_id!r}: both need 1 character or more"
-        )
-    if run_id == parent_run_id:
-        raise InputError(f"Run {run_id!r} cannot be its own parent: give None or another run's id")
-    if status not in ("pending", "running"):
-        raise InputError(f"status={status!r} is none to begin with: use 'pending' or 'running'")
-
-
-def _statuses(given: RunStatus | Collection[RunStatus] | None) -> frozenset[RunStatus] | None:
-    if given is None:
-        return None
-    several = (given,) if isinstance(given, str) else given
-    for each in several:
-        check_word("status", each, RunStatus)
-    return frozenset(several)
 
 
 def _place(run: Run) -> tuple[datetime, str, str]:

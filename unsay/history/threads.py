@@ -98,8 +98,6 @@ class SessionPage:
     """Some sessions of a search."""
 
     sessions: tuple[ThreadEntry, ...]
-    """The one begun last first."""
-
     cursor: str | None
     """Gives the next page; `None` when this is the last."""
 

@@ -14,7 +14,6 @@ Key = tuple[str | None, str, int]
 """A message, told from another that a server gave the same id."""
 
 PriceTable = Mapping[str, Mapping[Any, float]]
-"""`Settings.prices`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +23,6 @@ class Tokens:
     input: int = 0
     output: int = 0
     total: int = 0
-    """Both, as the provider adds them up."""
-
     cached: int = 0
     """Of the prompts, what came from the provider's cache."""
 
@@ -80,12 +77,8 @@ def tokens_of(
 ) -> Tokens:
     """What some messages cost; one that is there twice counts once.
 
-    A message that was picked from elsewhere was paid for there.
-
-    Args:
-        messages: Any; only what models answered cost something.
-        prices: By the models' names.
-        model: The model of a message that does not say whose it is.
+    A message that was picked from elsewhere was paid for there. `model` is that of a message that
+    does not name its own.
     """
     found = {key_of(m): m for m in messages if isinstance(m, AIMessage)}
     paid = (m for m in found.values() if m.usage_metadata and "picked" not in mark_of(m))

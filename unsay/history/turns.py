@@ -31,10 +31,7 @@ def turns_namespace(thread_id: str) -> tuple[str, ...]:
 def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> Steps[None]:
     """Write where turns will be found; the caller is the thread's only writer.
 
-    Args:
-        store: Any LangGraph store.
-        thread_id: Whose turns.
-        places: By turn id: the id of a cut, or of the message that the turn asks again.
+    A place is, by turn id, the id of a cut or of the message that the turn asks again.
     """
     found: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():
