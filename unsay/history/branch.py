@@ -28,7 +28,6 @@ class Line:
     checkpoints: tuple[Checkpoint, ...] = ()
     segments: tuple[Segment, ...] = ()
     topics: tuple[Topic, ...] = ()
-    """All of the thread's; only their summaries move, with the messages that they tell of."""
 
     def positions(self) -> dict[str | None, int]:
         """Index of each message id."""
@@ -61,8 +60,6 @@ class Change:
 
     line: Line
     writes: list[Any]
-    """What to write to `messages` to get there."""
-
     cut: Cut
     """What was taken off; its lists are empty when nothing was."""
 
@@ -70,8 +67,6 @@ class Change:
     """Ids after the cut's base that stayed, in their order."""
 
     restored: tuple[str, ...] = ()
-    """Ids of the cuts whose messages came back, in the order of their messages."""
-
     only: tuple[str, ...] | None = None
     """Ids of what came back, where it is not all that the cuts hold; else `None`."""
 

@@ -14,7 +14,6 @@ from unsay.errors import (
 from unsay.types import Checkpoint, CheckpointReason
 
 NAMED_LIMIT = 200
-"""Most checkpoints with a name in one thread."""
 
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 _NAME = re.compile(rf"[^\s/{_CONTROLS}][^{_CONTROLS}]{{0,63}}")

@@ -20,7 +20,6 @@ Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
 Result = Literal["undone", "failed", "unknown", "skipped", "returned"]
 
 ERROR_CHARS = 500
-"""How much of an error an entry holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from unsay.storage.items import drop_items, freeze, put_item, thaw, thread_names
 from unsay.storage.pagination import read_items
 
 MOST_KEPT = 8
-"""How many failed requests a thread keeps, the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +35,6 @@ class KeptRequest:
     """The draft's; `None` when the model failed."""
 
     reason: str
-    """Why the draft was taken back, or what the model's error said."""
-
     error: str | None
     """Class of the model's error; `None` for a draft that was judged and failed."""
 

@@ -14,7 +14,6 @@ from unsay.storage.pagination import check_word
 from unsay.types import RunPhase, RunStatus
 
 ERROR_CHARS = 2_000
-"""Longest error that is kept."""
 
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
@@ -75,8 +74,6 @@ class Run:
     ended_at: str | None = None
     error: str | None = None
     suspension: Suspension | None = None
-    """What it waits for; `None` unless it is paused."""
-
     attempt: int = 1
     """How often it has set out; more than once where its turn was resumed."""
 

@@ -36,7 +36,6 @@ class RunPage:
 
     runs: tuple[Run, ...]
     cursor: str | None
-    """Gives the next page; `None` when this is the last."""
 
 
 def open_run(

@@ -39,8 +39,6 @@ class ThreadEntry:
     thread_id: str
     title: str
     turns: int
-    """Answered questions on the current branch."""
-
     created_at: str
     updated_at: str
     status: SessionStatus = "active"
@@ -99,7 +97,6 @@ class SessionPage:
 
     sessions: tuple[ThreadEntry, ...]
     cursor: str | None
-    """Gives the next page; `None` when this is the last."""
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry | None]:

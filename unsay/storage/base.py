@@ -22,7 +22,6 @@ from unsay.errors import (
 from unsay.storage.leases import LOST, Leases
 
 THREADS = ("unsay", "threads")
-"""The store's namespace of the catalogue."""
 
 OURS = THREADS[0]
 """First label of all our namespaces; where there is a third, it is the thread's quoted id."""
@@ -47,7 +46,6 @@ LAYOUT_VERSION = 2
 """Of the database as a whole; no other is read."""
 
 BUSY_SECONDS = 30.0
-"""How long a connection waits for another process's lock."""
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
@@ -68,7 +66,6 @@ class Database:
     saver: BaseCheckpointSaver[Any]
     store: BaseStore
     leases: Leases = field(default_factory=Leases)
-    """Keep other processes from writing to a thread at the same time."""
 
     def close(self) -> None:
         """Close its connections."""

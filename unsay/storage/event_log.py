@@ -30,7 +30,6 @@ class Head(TypedDict):
 
 
 EMPTY = Head(page_id=None, count=0)
-"""The end of an event log without events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +45,7 @@ class EventPage:
     """Some of the events that were asked for."""
 
     events: tuple[Event, ...]
-    """Oldest first."""
-
     cursor: str | None
-    """To ask for those after them; `None` when there are no more."""
 
 
 def ledger_namespace(thread_id: str) -> tuple[str, ...]:

@@ -113,7 +113,6 @@ class Lease(Protocol):
 
     def release(self) -> None:
         """Give it up; never waits on an event loop."""
-        ...
 
 
 class Leases:
@@ -259,8 +258,11 @@ class FileLeases(Leases):
         # An id may be personal, and no purge cleans this table.
         thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:
-            if lease.token is not None and (before := self._before(thread, lease)):
-                return _where(before)
+            if lease.token is not None:
+                rows = self._rows(thread)
+                before = [row for row in rows if row[0] < lease.token and not self._is_over(row)]
+                if before:
+                    return _where(before)
             self._connection.execute("BEGIN IMMEDIATE")
             with self._connection:
                 rows = self._rows(thread)
@@ -285,10 +287,6 @@ class FileLeases(Leases):
             lease.keeper.start()
         return _where(before)
 
-    def _before(self, thread: str, lease: FileLease) -> list[tuple[int, str, float]]:
-        rows = self._rows(thread)
-        return [each for each in rows if each[0] < (lease.token or 0) and not self._is_over(each)]
-
     def _rows(self, thread: str) -> list[tuple[int, str, float]]:
         return self._connection.execute(
             "SELECT token, owner, expires FROM leases WHERE thread = ? ORDER BY token", (thread,)
@@ -299,7 +297,6 @@ class FileLeases(Leases):
         return expires <= self._clock() or token in self._leaving or is_gone(owner)
 
     def _keep(self, lease: FileLease) -> None:
-        """Renew a lease until it is given up, then take it away."""
         while not lease.ended.wait(lease.seconds / RENEWALS):
             expires = self._clock() + lease.seconds
             self._write("UPDATE leases SET expires = ? WHERE token = ?", expires, lease.token)

@@ -36,10 +36,8 @@ BODY = ".words"
 """Ends the key of an item that holds nothing but a page's body."""
 
 MOST_PACKED = 1_000
-"""Most pages that one item takes."""
 
 WORTH_PACKING = 16
-"""Fewest pages that are packed into one item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

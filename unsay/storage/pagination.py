@@ -18,7 +18,6 @@ PAGE = 20_000
 """Items read from a store at once; fewer than that are read at one moment."""
 
 MOST = 1_000
-"""Longest page that a caller may ask for."""
 
 _Place = tuple[datetime, str, str]
 """The position of a line in a list: when it began, and two ids that settle ties."""
@@ -30,7 +29,6 @@ class Slice(Generic[T]):
 
     lines: tuple[T, ...]
     cursor: str | None
-    """Gives the next page; `None` when this is the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +143,7 @@ def scan(
 def read_items(
     store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """Everything in one namespace, without those under it, that `read` does not leave out."""
+    """`scan` for one namespace, without those under it."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == place else None

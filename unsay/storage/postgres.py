@@ -48,7 +48,6 @@ CONNECTIONS = 10
 """Most connections of one open database. Source: own measurement."""
 
 CONNECT_SECONDS = 10
-"""Longest attempt to connect."""
 
 WAIT_SECONDS = 30.0
 """How long a call waits for a connection: for another call's, or for a server that restarts."""
@@ -313,7 +312,6 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Errors of Postgres as errors that say what to do."""
     try:
         yield
     except PoolTimeout as error:

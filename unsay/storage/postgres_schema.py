@@ -22,7 +22,6 @@ SETUP_LOCK = 0x756E7379
 """Advisory lock held while tables are made; it spells `unsy`."""
 
 SETUP_SECONDS = 30.0
-"""How long to wait for another process that makes them."""
 
 VACUUM: LiteralString = "VACUUM checkpoints, checkpoint_blobs, checkpoint_writes, store"
 
@@ -156,9 +155,6 @@ def from_json(data: str | bytes) -> Any:
 
 KEPT = "what was committed is kept: say it again to go on"
 
-GUARD_FAILED = "22012"
-"""Of the one division we make: a lease was not held any more."""
-
 ADVICE: dict[str, tuple[type[StorageError], str]] = {
     "25006": (StorageError, "it is a standby; give the URL of the server that may be written"),
     "42501": (StorageError, "let the tables' owner GRANT this user its rights"),
@@ -184,8 +180,6 @@ REFUSALS = {
 }
 """By words of a server that speaks English: a refused connection has no code."""
 
-_BROKEN = re.compile(r"08...|57P0[123]")
-
 
 def is_broken(code: str) -> bool:
     """Whether a code says that the connection ended.
@@ -193,7 +187,7 @@ def is_broken(code: str) -> bool:
     Source:
         PostgreSQL, appendix A: class 08, and 57P01 to 57P03.
     """
-    return _BROKEN.fullmatch(code) is not None
+    return re.fullmatch(r"08...|57P0[123]", code) is not None
 
 
 def unreadable(path: str) -> ConfigurationError:
@@ -214,7 +208,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
     """What an error means that came over a connection; its code is `None` when none was sent."""
-    if code == GUARD_FAILED:
+    if code == "22012":  # the one division that we make: a lease was not held any more
         return ThreadBusyError(
             f"The connection to {path!r} that kept the thread for this turn was lost, and another "
             f"process may be writing to it: nothing more was stored, {KEPT}"

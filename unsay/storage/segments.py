@@ -34,8 +34,6 @@ class OffloadedSegment:
     """Oldest first, at least one."""
 
     segments: tuple[Segment, ...]
-    """Those that start here."""
-
     topics: tuple[Topic, ...]
     """The topics of its messages as they were before."""
 

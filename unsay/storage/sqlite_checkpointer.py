@@ -31,7 +31,6 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from unsay.storage.items import Memo, damaged, guard, sound, unguard, unstorable
 
 COMPRESSED = "+z"
-"""Marks the type of a compressed value."""
 
 COMPRESSED_FROM = 256
 """Smallest value that is worth compressing, in bytes. Source: own measurement."""
@@ -40,7 +39,6 @@ CHECKED = "+c"
 """Marks the type of a value that has a checksum of its own; a compressed one has zlib's."""
 
 MARK = "#"
-"""Separates the type of a write from the mark of its channel."""
 
 HOLDS = "unsay_holds"
 """Where a checkpoint's metadata names the channels whose values it holds."""
@@ -136,8 +134,6 @@ class CheckedSerializer(CompressedSerializer):
 
 
 def _off_loop(name: str) -> Any:
-    """The method of that name, called off the event loop."""
-
     async def call(self: Any, *args: Any, **options: Any) -> Any:
         return await asyncio.to_thread(getattr(self, name), *args, **options)
 
@@ -227,7 +223,6 @@ class FileSaver(OffLoop, SqliteSaver):
         super().put_writes(config, marked, task_id, task_path)
 
     def _let_go(self, newest: Mapping[str, Any]) -> None:
-        """Delete what is older than the last whole copies of the record."""
         place = (str(newest["thread_id"]), newest["checkpoint_ns"])
         if place[1]:
             return
@@ -352,7 +347,6 @@ def _walk(rows: Sequence[tuple[str, str]], channels: Sequence[str]) -> _Walk | N
 
 @contextmanager
 def _metadata() -> Iterator[None]:
-    """What JSON's reader makes of damaged metadata, as our error."""
     try:
         yield
     except (JSONDecodeError, UnicodeDecodeError) as error:
