@@ -21,17 +21,13 @@ class Call:
     """One call to the outside world, in both forms."""
 
     blocking: Callable[[], Any]
-    """Makes the call and returns its result."""
-
     awaitable: Callable[[], Awaitable[Any]]
-    """Makes the same call without blocking the event loop."""
-
     timeout_seconds: float | None = None
-    """After it the step gets a `TimeoutError`; `None` waits for ever."""
+    """After it the step receives a `TimeoutError`; `None` sets no limit."""
 
 
 def off_loop(work: Callable[[], Any]) -> Call:
-    """A call that does blocking work, in a thread of its own where an event loop runs."""
+    """Make a call of blocking work, which leaves an event loop for a thread."""
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
@@ -40,7 +36,7 @@ Steps = Generator[Call, Any, T]
 
 
 def utc_now() -> datetime:
-    """Return the time of the system's clock, the default wherever a clock can be given."""
+    """Return the time of the system's clock, the default of every `clock` argument."""
     return datetime.now(UTC)
 
 

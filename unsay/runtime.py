@@ -38,12 +38,12 @@ from unsay.tokens.pricing import Tally
 from unsay.types import Event, Language, Owed, Provider, TopicDetector
 
 Happening = Callable[[Stamp], Sequence[Event]]
-"""Makes the events of one thing that happened, once their place in the ledger is known."""
+"""Makes the events of one change, once their place in the event log is known."""
 
 
 @dataclass(slots=True)
 class Journal:
-    """What one step did, in order, for the event log and the compensations."""
+    """Changes that one step made, in order, for the event log and the compensations."""
 
     happenings: list[Happening] = field(default_factory=list)
     """Events about the transcript that the step began with."""
@@ -55,10 +55,10 @@ class Journal:
     """Ids of messages that the step put back: the event log has them already."""
 
     changes: list[Change] = field(default_factory=list)
-    """Changes of the transcript, for which calls of tools may have to be taken back."""
+    """Changes of the transcript, for which tool calls may have to be undone."""
 
     owed: list[Owed] = field(default_factory=list)
-    """Calls to take back that are in the journal of compensations."""
+    """Calls to undo that are in the journal of compensations."""
 
     spent: dict[str, Tally] = field(default_factory=dict)
     """By purpose, what model calls beside the answer used."""
@@ -68,7 +68,7 @@ Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", 
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
 
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
-"""The run that is calling a model or a tool: an agent of ours inside is started by it."""
+"""The run that is calling a model or a tool: the parent of our own agent's run inside."""
 
 ASIDE = "unsay:aside"
 """Tag of calls beside the answer: judges, summaries, titles."""
@@ -91,23 +91,19 @@ K = TypeVar("K", bound=Sole)
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What one compiled graph works with; models are made when first needed."""
+    """Settings, models and tools of one compiled graph; models are made when first needed.
+
+    A model that is `None` is taken from the settings. If none is configured there, a chat model that
+    answers is also the judge, summaries are local, and titles are the first question's words.
+    """
 
     settings: Settings
     """A run may override some of them."""
 
     model_like: ModelLike | None
-    """`None` takes `settings.model`."""
-
     judge_like: ModelLike | None
-    """`None` takes `settings.judge_model`, else the answering model if it is a chat model."""
-
     summarizer_like: ModelLike | None
-    """`None` takes `settings.summarizer_model`, else the local summary."""
-
     title_like: ModelLike | None
-    """`None` takes `settings.title_model`, else the first question's words."""
-
     detector: TopicDetector
 
     clock: Callable[[], datetime]
@@ -124,13 +120,13 @@ class Services:
     """`None` takes the one that the settings name."""
 
     embeddings: Embeddings | None = None
-    """By which recall finds meaning; `None` goes by words alone."""
+    """For recall; `None` compares words alone."""
 
     learned: set[str] = field(default_factory=set, compare=False)
-    """What calls taught about the models, for example that the judge refuses structure."""
+    """Limits of models that calls found, for example that the judge refuses structured output."""
 
     shared: dict[type[Any], Any] = field(default_factory=dict, compare=False, repr=False)
-    """The instances that `sole` made, by class."""
+    """Instances made by `sole`, by class."""
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
@@ -151,14 +147,14 @@ class Services:
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
-        """The model, with the tools' descriptions bound where there are tools."""
+        """The model with the tools bound."""
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """A model that knows of the tools there are.
+        """Bind the graph's tools, if it has any, to a model.
 
         Raises:
-            ConfigurationError: There are some, and it is no chat model.
+            ConfigurationError: It has tools, and the model is no chat model.
         """
         if not self.tools:
             return model
@@ -170,26 +166,25 @@ class Services:
 
     @cached_property
     def provider(self) -> Provider | None:
-        """Whose rules the answering model's requests must keep; `None` where nobody knows."""
+        """The answering model's provider; `None` if unknown."""
         kind = getattr(self.model, "_llm_type", "")
         return next((name for part, name in PROVIDERS.items() if part in kind), None)
 
     @cached_property
     def model_name(self) -> str | None:
-        """What the answering model's provider calls it; `None` where nobody knows."""
+        """The provider's name of the answering model; `None` if unknown."""
         names = (getattr(self.model, name, None) for name in ("model_name", "model"))
         return next((name for name in names if isinstance(name, str)), None)
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """What counts texts as the answering model does; `None` where its vocabulary is not here."""
+        """The answering model's tokenizer; `None` if its vocabulary is not installed."""
         return encoder_of(vocabulary_of(self.model_name))
 
     def sole(self, kind: type[K]) -> K:
-        """The one of its kind in this graph, made from its settings when first needed."""
-        return cast(
-            "K", self.shared.get(kind) or self.shared.setdefault(kind, kind.of(self.settings))
-        )
+        """Return the graph's instance of a class, made from its settings when first needed."""
+        made = self.shared.get(kind) or self.shared.setdefault(kind, kind.of(self.settings))
+        return cast("K", made)
 
     @property
     def is_graph(self) -> bool:
@@ -198,7 +193,7 @@ class Services:
 
     @cached_property
     def judge(self) -> Runnable[Any, Any] | None:
-        """The judge; `None` when only the local rules can judge."""
+        """The judge; `None` if only the local rules can judge."""
         chosen = self.judge_like or self.settings.judge_model
         if chosen is not None:
             return resolve_model(chosen, self.settings)
@@ -206,7 +201,7 @@ class Services:
 
     @cached_property
     def structured_judge(self) -> Runnable[Any, Any] | None:
-        """The judge asked for a structure; `None` where it cannot give one."""
+        """The judge with structured output; `None` if it has none."""
         if not isinstance(self.judge, BaseChatModel) or self.settings.judge_format == "text":
             return None
         try:
@@ -217,26 +212,25 @@ class Services:
     @cached_property
     def summarizer(self) -> Runnable[Any, Any] | None:
         """The model that summarizes topics; `None` for the local summary."""
-        return self._resolved(self.summarizer_like or self.settings.summarizer_model)
+        chosen = self.summarizer_like or self.settings.summarizer_model
+        return None if chosen is None else resolve_model(chosen, self.settings)
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:
         """The model that names threads; `None` for the first question's words."""
-        return self._resolved(self.title_like or self.settings.title_model)
-
-    def _resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
+        chosen = self.title_like or self.settings.title_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What one step may use: a node during a run, or an operation outside of one."""
+    """The services, thread and run of one step: of a node, or of an operation outside of a run."""
 
     services: Services
     settings: Settings
     config: RunnableConfig
     store: BaseStore | None
-    """`None` also where no thread could be named in it."""
+    """`None` also without a thread id."""
 
     thread_id: str | None
     emit: Callable[[dict[str, Any]], None]
@@ -250,25 +244,22 @@ class Scope:
     """The host's labels, kept with the run and its events."""
 
     parent_run_id: str | None = None
-
     journal: Journal = field(default_factory=Journal)
-    """Written when the step returns."""
-
     in_graph: bool = False
-    """Whether a node runs: it may stop and ask a person."""
+    """Whether a node runs, which may interrupt the run and ask a person."""
 
     is_reader: bool = False
     """Whether the thread's lock is not held, so that nothing may be written."""
 
     task_id: str = "task"
-    """The current topic, on whose budget calls go."""
+    """The current topic, whose budget pays for calls."""
 
     confirm: Callable[[Compensation], bool] | None = None
-    """Confirms calls to take back, outside of a run; `None` refuses those that need it."""
+    """Confirms calls to undo, outside of a run; `None` refuses those that need it."""
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """The scope of the run that is under way.
+        """The scope of the current run.
 
         Raises:
             ConfigurationError: The run's context overrides a setting impossibly.
@@ -294,7 +285,7 @@ class Scope:
 
     @property
     def address(self) -> tuple[BaseStore, str] | None:
-        """The store and the thread's id, where both are known."""
+        """The store and the thread's id; `None` if one of them is missing."""
         if self.store is None or self.thread_id is None:
             return None
         return self.store, self.thread_id
@@ -308,12 +299,12 @@ class Scope:
         return texts(self.language(messages))
 
     def language(self, messages: list[Any]) -> Language:
-        """Return the language of notices and prompts: the settings', or that of the user's words."""
+        """Return the language of notices and prompts: the settings', or that of the messages."""
         chosen = self.settings.language
         return newest_language(messages) if chosen == "auto" else chosen
 
     def tell(self, event: str, **data: Any) -> None:
-        """Announce something on the custom stream, for whoever listens."""
+        """Write an event to the custom stream."""
         self.emit({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:
@@ -367,7 +358,7 @@ class Scope:
 
 
 def with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
-    """The callbacks with one more, which sees everything inside the call as well."""
+    """Add a handler to callbacks, for everything inside the call as well."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [*(callbacks or []), witness]
     manager = callbacks.copy()

@@ -1,7 +1,7 @@
-"""What LangGraph keeps for a thread.
+"""State of a thread, as LangGraph's checkpointer keeps it.
 
-`messages` is the record: the current branch, whole, or where that is long and the graph has a
-store, its newest part; `sealed` then says where the rest is. Everything else is bounded.
+`messages` is the transcript: all of the current branch, or its newest part if that is long and the
+graph has a store; `sealed` then refers to the rest. Everything else is bounded.
 """
 
 import hashlib
@@ -53,19 +53,15 @@ def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMess
     same writes in other batches gives the same record:
     `merge(merge(r, xs), ys) == merge(r, xs + ys)`. Neither argument is changed.
     """
-    places: dict[str, BaseMessage] = {m.id or "": m for m in _messages(record, {})}
+    places: dict[str, BaseMessage] = {}
+    if all(isinstance(item, BaseMessage) and item.id for item in record):
+        places = {message.id: message for message in record}
+    else:
+        writes = [list(record), *writes]
     for write in writes:
         for message in convert_to_messages(write if isinstance(write, list) else [write]):
             _apply(places, message)
     return cast("list[AnyMessage]", list(places.values()))
-
-
-def _messages(record: Sequence[Any], places: dict[str, BaseMessage]) -> list[BaseMessage]:
-    if all(isinstance(item, BaseMessage) and item.id for item in record):
-        return list(record)
-    for message in convert_to_messages(list(record)):
-        _apply(places, message)
-    return list(places.values())
 
 
 def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
@@ -158,10 +154,9 @@ class NoticeDue(TypedDict):
 
 
 class LedgerHead(Head):
-    """The ledger's end, and the record that it leads to, as far as the state holds that.
+    """The event log's head, and the length and digest of the transcript in the state.
 
-    `ends` are the ids of some of its messages: as long as one of them stands, the host did not
-    empty it.
+    `ends` are ids of some of its messages: while one of them is there, no host removed them all.
     """
 
     length: int
@@ -220,13 +215,13 @@ class Update(Working, total=False):
 
 
 def as_ours(state: State) -> State:
-    """A state of which no message that is missing was removed by a host."""
+    """Mark a state's missing messages as removed by a step of ours, not by a host."""
     head = state.get("ledger")
     return {**state, "ledger": {**head, "ends": []}} if head else state
 
 
 def with_update(state: State, update: Update) -> State:
-    """A state after an update that a step of ours makes."""
+    """Apply an update by a step of ours to a state."""
     if not update:
         return state
     if "messages" not in update:
@@ -236,13 +231,13 @@ def with_update(state: State, update: Update) -> State:
 
 
 class StateDraft:
-    """A state to which a node applies one update after the other, and the updates as one."""
+    """A state to which a node applies several updates, and the sum of these."""
 
     def __init__(self, state: State) -> None:
         self.state, self.update = as_ours({"messages": [], **state}), Update()
 
     def apply(self, update: Update) -> None:
-        """Apply the next update; its messages are written after those of the updates before."""
+        """Apply the next update; its messages are written after the earlier ones."""
         self.state = with_update(self.state, update)
         writes = [*self.update.get("messages", []), *update.get("messages", [])]
         self.update = {**self.update, **update}
@@ -251,10 +246,9 @@ class StateDraft:
 
 
 def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
-    """The part of the record that the state let go of; `None` where the record is whole.
+    """Return the offloaded part of the transcript; `None` if the state holds all of it.
 
-    A host that empties the record means all of it: nothing that the ledger knew of the rest is
-    there any more.
+    A host that removes every message of the state means the offloaded ones as well.
     """
     sealed, head = state.get("sealed"), state.get("ledger")
     ends = head.get("ends", []) if head else []

@@ -3,6 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -37,23 +38,25 @@ CHANNEL = "messages"
 
 
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
-    """Whether a checkpointer keeps the writes from which a transcript is rebuilt.
+    """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    It is tried on a scratch thread, which is deleted again: one that forgets old writes would lose
-    messages in silence. One that is bound to an event loop would block on it and cannot be tried
-    from here; it is trusted if it stores writes at all.
+    It is tried on a scratch thread, which is deleted again: one that drops old writes would lose
+    messages silently. One that is bound to an event loop would block on it and cannot be tried
+    here; it is trusted if it stores writes at all.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
+    stores_writes = type(saver).aput_writes is not BaseCheckpointSaver.aput_writes
     if getattr(saver, "loop", None) is not None:
-        return _stores_writes(saver)
+        return stores_writes
     thread_id = f"unsay-probe-{uuid4()}"
     try:
         return _history_survives(saver, thread_id)
     except NotImplementedError:
-        return _stores_writes(saver)
+        return stores_writes
     finally:
-        _forget(saver, thread_id)
+        with suppress(NotImplementedError):
+            saver.delete_thread(thread_id)
 
 
 def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
@@ -70,17 +73,6 @@ def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
     return [value for _, _, value in history[CHANNEL]["writes"]] == [[0], [1], [2]]
 
 
-def _stores_writes(saver: BaseCheckpointSaver[Any]) -> bool:
-    return type(saver).aput_writes is not BaseCheckpointSaver.aput_writes
-
-
-def _forget(saver: BaseCheckpointSaver[Any], thread_id: str) -> None:
-    try:
-        saver.delete_thread(thread_id)
-    except NotImplementedError:
-        return
-
-
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 NODES: dict[str, Node] = {
@@ -90,7 +82,6 @@ NODES: dict[str, Node] = {
     "create_checkpoint": create_checkpoint,
     "rollback": rollback,
 }
-"""The five nodes by name."""
 
 
 def build_graph(
@@ -111,26 +102,22 @@ def build_graph(
     """A compiled graph that judges, checkpoints, rolls back and answers.
 
     Args:
-        model: Answers: a LangChain chat model, a name for `langchain-openai`,
-            or any Runnable that takes messages and gives messages, a graph
-            among them. `None` takes `UNSAY_MODEL` when the first question comes.
-        judge: Scores the answers: a chat model, a name, or anything callable
-            that takes messages and gives a score. `None` takes
-            `UNSAY_JUDGE_MODEL`, else the answering model.
-        summarizer: Summarizes topics that were left; `None` takes
-            `UNSAY_SUMMARIZER_MODEL`, else a local summary is made.
+        model: Answers: a LangChain chat model, a name for `langchain-openai`, or any Runnable that
+            takes messages and gives messages, such as a graph. `None` takes `UNSAY_MODEL` when the
+            first question comes.
+        judge: Scores the answers: a chat model, a name, or anything callable that takes messages
+            and gives a score. `None` takes `UNSAY_JUDGE_MODEL`, else the answering model.
+        summarizer: Summarizes topics that were left; `None` takes `UNSAY_SUMMARIZER_MODEL`, else
+            the summary is local.
         tools: What the model may call while it answers; with them come tools of our own, see
             the setting `memory_tools`.
         detector: Follows the topics; `None` takes the local one.
-        reminders: What views are reminded of, and how often.
-        strategy: Decides what views leave out; `None` takes the one that the
-            settings name.
-        embeddings: By which recall finds what means the same; `None` goes by
-            words alone.
+        reminders: Texts that contexts repeat, and how often.
+        strategy: Decides what contexts leave out; `None` takes the one that the settings name.
+        embeddings: For recall by meaning; `None` compares words alone.
         settings: Override the environment and the settings file.
-        checkpointer: Keeps the state; `None` leaves it to the host, or to one
-            run alone.
-        store: Keeps what rollbacks cut; without one the state carries the newest.
+        checkpointer: Keeps the state; `None` leaves it to the host, or to one run alone.
+        store: Keeps branches; without one the state carries the newest.
         clock: Gives the time, aware; `None` takes the system's, in UTC.
 
     Returns:
@@ -226,7 +213,7 @@ def compile_graph(
 
 
 def after_process_message(state: Working) -> str:
-    """Back when a rollback is due, on when a checkpoint was earned or a call is owed, else the end."""
+    """Choose the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
     if state.get("should_rollback"):
         return "rollback"
     if state["turn"]["checkpoints_due"] or state.get("owed"):
