@@ -1,4 +1,4 @@
-"""create_checkpoint: save the good points of a turn, and take back what it must not leave behind."""
+"""create_checkpoint: save the checkpoints of a turn, and undo tool calls of its rejected drafts."""
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
@@ -11,21 +11,19 @@ from unsay.state import State, Update
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
     """Add the checkpoints that are due.
 
-    Effects of drafts that were not delivered are taken back here: no rollback needs them any more.
+    Tool calls of drafts that were not delivered are undone here: no rollback needs them any more.
     """
     yield from finish(state, scope)
-    settled = Update(owed=[]) if state.get("owed") else Update()
-    return {**settled, **_marked(state, scope)} if state["turn"]["checkpoints_due"] else settled
-
-
-def _marked(state: State, scope: Scope) -> Update:
-    turn = state["turn"]
+    settled, turn = Update(owed=[]) if state.get("owed") else Update(), state["turn"]
+    if not turn["checkpoints_due"]:
+        return settled
     checkpoints = list(state.get("checkpoints", []))
     for mark in turn["checkpoints_due"]:
         checkpoints = add_checkpoint(checkpoints, mark, limit=scope.settings.checkpoint_limit)
         scope.tell("checkpoint", **mark)
     newest = turn["checkpoints_due"][-1]
     return Update(
+        **settled,
         checkpoints=checkpoints,
         checkpoint_metadata={
             "checkpoint_id": newest["id"],

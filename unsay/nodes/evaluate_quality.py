@@ -1,4 +1,4 @@
-"""evaluate_quality: judge what entered without a verdict, and read a person's orders."""
+"""evaluate_quality: judge messages that entered without a verdict, and read a person's orders."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -15,13 +15,7 @@ from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import places_of, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
-from unsay.operations.pending import (
-    Injected,
-    open_turn,
-    read_entry,
-    repair_interrupted,
-    unjudged,
-)
+from unsay.operations.pending import Injected, open_turn, read_entry, repair_interrupted, unjudged
 from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import brought_back, line_of, note, put_away
 from unsay.operations.targets import landing_of_context
@@ -112,7 +106,7 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
 def _judge_one(
     messages: Sequence[AnyMessage], each: Injected, scope: Scope, forgotten: Collection[str]
 ) -> Steps[Verdict]:
-    """A verdict on an answer by what is not forgotten; one that is forgotten is shown to nobody."""
+    """Judge an answer without forgotten messages; a forgotten answer is sent to no judge."""
     answer = messages[each.index]
     if answer.id in forgotten:
         return unscored("it is forgotten")
@@ -128,8 +122,8 @@ def _consequences(
     """Write the verdicts onto their messages; go back before the first answer that failed."""
     messages, topic = state["messages"], state.get("current_topic", "")
     stamped = []
-    number = state["turn"]["number"] - len(verdicts)
-    for turn_number, (each, verdict) in enumerate(verdicts, start=number):
+    first = state["turn"]["number"] - len(verdicts)
+    for turn_number, (each, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[each.index], verdict, turn=turn_number, topic=topic)
         stamped.append(answer)
         log_verdict(scope, answer)

@@ -71,7 +71,7 @@ def _order_of_host(state: State) -> Move:
 
 
 def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Keep a failed draft aside, and take the transcript back as far as the failures warrant."""
+    """Keep a failed draft as a branch, and go back the farther the more drafts failed."""
     turn, line = state["turn"], line_of(state)
     drafts = tuple(turn["rejections"][-1]["messages"])
     base = landing_of_drafts(line, turn["base"], len(turn["rejections"]))
@@ -91,7 +91,7 @@ def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 
 def _reject_context(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Remove messages that entered the transcript and failed; a question goes on from there."""
+    """Remove messages that entered the transcript and failed; a pending question is answered."""
     turn = state["turn"]
     cause = Label(kind="context", reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
@@ -110,7 +110,7 @@ def _reject_context(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 
 def _go_to_target(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Go where a person wants; a question that came with the order is answered from there."""
+    """Go to a person's target; a question that came with the order is answered from there."""
     turn = state["turn"]
     cause = Label(kind="person", reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
@@ -168,7 +168,6 @@ def _undo_or_redo(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 
 def _ask_about_drafts(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Let a person decide about a turn whose drafts all failed."""
     turn = state["turn"]
     request = person_request(state, scope.texts(state["messages"]))
     decision = ask_person(request, read_decision)

@@ -210,15 +210,11 @@ def load_segments(
     Raises:
         DatabaseCorruptError: A segment is missing or was changed.
     """
-    head = offloaded_of(state)
-    if head is None or scope.address is None:
-        return Update()
     missing = set(wanted) - {message.id for message in state["messages"]}
     short = turns - turns_left(state["messages"]) if turns else 0
     if not missing and short <= 0:
         return Update()
-    pages = yield from read_back(*scope.address, head, missing, turns=short)
-    return _put_back(state, scope, pages)
+    return (yield from _put_back(state, scope, missing, turns=short))
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
@@ -230,29 +226,28 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
     Raises:
         DatabaseCorruptError: A segment is missing or was changed.
     """
-    head = offloaded_of(state)
-    if head is None or scope.address is None:
-        return Update()
     entered = state["messages"][state.get("ledger", EMPTY)["length"] :]
     said = [message for message in entered if not is_document(message)]
     fresh = {run_named_after(scope.thread_id, message.id) for message in said}
     if len(said) <= 1 and (scope.named or scope.run_id in fresh):
         return Update()
-    names = {message.id for message in entered}
-    pages = yield from read_back(*scope.address, head, names)
-    return _put_back(state, scope, pages)
+    return (yield from _put_back(state, scope, {message.id for message in entered}))
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
     """Load the whole transcript, for readers."""
-    head = offloaded_of(state)
-    if head is None or scope.address is None:
+    if scope.address is None:
         return state
-    pages = yield from read_back(*scope.address, head, None)
+    pages = yield from read_back(*scope.address, offloaded_of(state), None)
     return with_update(state, _with_pages(state, pages))
 
 
-def _put_back(state: State, scope: Scope, pages: Sequence[OffloadedSegment]) -> Update:
+def _put_back(
+    state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
+) -> Steps[Update]:
+    if scope.address is None:
+        return Update()
+    pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)
     # The event log has these messages already, unless the state holds a changed one.
     known = {message.id: message for message in state["messages"]}
     back = [message for page in pages for message in page.messages]

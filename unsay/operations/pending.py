@@ -43,18 +43,12 @@ class Injected:
     """An answer that entered the transcript without a verdict."""
 
     index: int
-
     start: int
-    """Index at which its exchange begins: at its question if it has one, else at itself."""
+    """Index of its question, or of the answer itself without one."""
 
 
 def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Find the pending question, and the one that an interruption left behind.
-
-    Args:
-        messages: The record.
-        turn: The last turn; one that is not done was interrupted.
-    """
+    """Find the pending question, and the one of a last turn that is not done: an interrupted one."""
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):
@@ -62,8 +56,8 @@ def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInpu
             break
         if messages[index].type == "human":
             start = index
-        if is_question(messages[index]):
-            question = question or messages[index]
+        if question is None and is_question(messages[index]):
+            question = messages[index]
     old_end = _end_of_interrupted(messages, turn, start)
     if question is None or old_end is None:
         return PendingInput(question=question, start=start, interrupted=range(0))
@@ -87,7 +81,7 @@ def _end_of_interrupted(
 
 
 def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
-    """The turn that answers the pending messages."""
+    """Make the turn that answers the pending messages."""
     messages = state["messages"]
     return Turn(
         number=turns_left(messages, offloaded_of(state)) + 1,
@@ -113,11 +107,7 @@ def repair_interrupted(
 ) -> Steps[Update]:
     """Remove the question of a turn that never ended; its rollbacks become steps to undo.
 
-    Args:
-        state: As the next turn begins.
-        scope: Of the run.
-        entry: The pending input.
-        undone: Whether it is an undo, which takes the interrupted turn back by itself.
+    With `undone` the pending input is an undo, which removes the interrupted turn itself.
     """
     if not entry.interrupted:
         return Update()
@@ -160,7 +150,7 @@ def check_message(message: AnyMessage, limit: int) -> None:
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
-    """Answers before an index that have no verdict, back to the newest that has one, oldest first."""
+    """Find answers before an index that entered after the newest verdict, oldest first."""
     found: list[Injected] = []
     for index in range(end - 1, -1, -1):
         message = messages[index]
@@ -186,6 +176,6 @@ def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
 def unjudged_documents(
     messages: Sequence[AnyMessage], pending: Collection[str]
 ) -> list[AnyMessage]:
-    """Retrieved documents that wait with the question and have no verdict, oldest first."""
+    """Return the retrieved documents of the pending input that have no verdict, oldest first."""
     waiting = (m for m in messages if m.id in pending and is_document(m))
     return [message for message in waiting if "outcome" not in mark_of(message)]

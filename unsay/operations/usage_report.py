@@ -1,4 +1,4 @@
-"""Usage report: who uses the window, what was spent, and how much of the budgets is left."""
+"""Usage report: the parts of the context window, the tokens spent, and the budgets' use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,20 +29,17 @@ class Totals:
     """A conversation's tokens at one moment."""
 
     window: CallView | None
-    """The newest call on the record, which says who uses the window; `None` where none tells."""
+    """The newest call whose context is known; `None` without one."""
 
     spent: Spent
-    """On what."""
-
     gauges: tuple[Gauge, ...]
     """Each budget that is set, the session's before the task's before the agent's."""
 
 
 def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
-    """The totals as far as the state tells of them: a bounded number of reads.
+    """Compute the totals from the state and the branches that it names: a bounded number of reads.
 
-    What is sealed is not read, nor are cuts that the state no longer names; what a fork began
-    with counts here.
+    Offloaded segments are not read. The messages with which a fork began count as its own.
     """
     record, refs = state.get("messages", []), state.get("cuts", [])
     cuts = []
@@ -55,29 +52,24 @@ def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
     spent = yield from spent_on(state, scope, record, gone)
     is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
     gauges = yield from gauges_of(state, scope)
-    return Totals(
-        window=newest_call(record), spent=replace(spent, is_whole=is_whole), gauges=gauges
-    )
+    spent = replace(spent, is_whole=is_whole)
+    return Totals(window=newest_call(record), spent=spent, gauges=gauges)
 
 
 def spent_on(
     state: State, scope: Scope, live: Sequence[AnyMessage], gone: Sequence[AnyMessage]
 ) -> Steps[Spent]:
-    """What was spent.
+    """Sum up the tokens spent: on `live` messages, on removed ones (`gone`), and on other calls.
 
-    Args:
-        state: Holds what calls beside the answers came to.
-        scope: Of the thread.
-        live: The messages that stand and were paid for in this thread.
-        gone: Those that were taken off; what has returned among them does not count.
+    A removed message that is live again counts once.
     """
     prices, model = scope.settings.prices, scope.settings.model
     standing, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
     gone = [*gone, *(m for each in rejections for m in each["messages"])]
     booked: dict[str, Tally] = state.get("spent", {})
-    if scope.store is not None and scope.thread_id is not None:
-        booked = merged(booked, (yield from spent_outside(scope.store, scope.thread_id)))
+    if scope.address is not None:
+        booked = merged(booked, (yield from spent_outside(*scope.address)))
     return Spent(
         live=tokens_of(live, prices, model),
         abandoned=tokens_of([m for m in gone if key_of(m) not in standing], prices, model),
@@ -88,7 +80,7 @@ def spent_on(
 
 
 def newest_call(record: Sequence[AnyMessage]) -> CallView | None:
-    """The newest call of which the record tells what it was sent."""
+    """Return the newest call whose context is known."""
     for message in reversed(record):
         manifest = manifest_in(message)
         if manifest is not None:
@@ -97,7 +89,7 @@ def newest_call(record: Sequence[AnyMessage]) -> CallView | None:
 
 
 def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
-    """Where each budget that is set stands."""
+    """Return the use of each budget that is set."""
     limits = limits_of(scope.settings)
     if not limits.is_set:
         return ()
@@ -108,29 +100,26 @@ def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
 
 
 PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
-"""On what tokens are spent, as `Spent` has it."""
+"""The fields of `Spent`, in the order of the report."""
 
 ROUND_FROM = 9.95
 """Percent from which on a share is shown without a digit behind the point: two are enough."""
 
-SEPARATOR = " · "
-"""Between the parts of a line."""
-
 
 def totals_text(totals: Totals, texts: Texts) -> str:
-    """Who uses the window, what was spent and how much of the budgets is left."""
+    """Format the totals as tables: the window's parts, the tokens spent, the budgets."""
     budgets = [_gauge_row(gauge, texts) for gauge in totals.gauges]
     parts = [window_text(totals.window, texts), _spent_text(totals.spent, texts), _table(budgets)]
     return "\n".join(filter(None, parts))
 
 
 def brief_text(totals: Totals, texts: Texts) -> str:
-    """The same in a line or two, without what used nothing."""
+    """Format the totals in two lines, without parts that used nothing."""
     names, spent = texts.tokens_names, totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
     window = [_window_head(totals.window, texts), *_brief(_parts(totals.window), names)]
     lines = [window, [_spent_head(spent, texts), *_brief(paid, names)]]
-    return "\n".join(SEPARATOR.join(line) for line in lines)
+    return "\n".join(" · ".join(line) for line in lines)
 
 
 def _brief(found: Sequence[tuple[str, int]], names: Mapping[str, str]) -> list[str]:
@@ -138,7 +127,7 @@ def _brief(found: Sequence[tuple[str, int]], names: Mapping[str, str]) -> list[s
 
 
 def window_text(window: CallView | None, texts: Texts) -> str:
-    """Who used the window at a call, part by part."""
+    """Format the use of the window at a call, part by part."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
         (texts.tokens_names[part], number(tokens), percent(tokens, whole))
@@ -148,7 +137,6 @@ def window_text(window: CallView | None, texts: Texts) -> str:
 
 
 def _window_head(window: CallView | None, texts: Texts) -> str:
-    """How full the window was at a call."""
     if window is None:
         return texts.tokens_unknown
     used = sum(window.parts.values())
@@ -159,18 +147,17 @@ def _window_head(window: CallView | None, texts: Texts) -> str:
 
 
 def _spent_head(spent: Spent, texts: Texts) -> str:
-    """How much was spent in all."""
     words = texts.tokens_spent if spent.is_whole else texts.tokens_least
     return words.format(total=number(spent.total.total)) + _cost(spent.total, texts)
 
 
 def number(value: int) -> str:
-    """A number with its thousands apart."""
+    """Format a number with thousands separators."""
     return f"{value:,}"
 
 
 def percent(part: int, whole: int) -> str:
-    """A share in percent, with a digit behind the point where it is small."""
+    """Format a share in percent, a small one with one decimal."""
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if 0 < share < ROUND_FROM else f"{share:.0f} %"
 
