@@ -53,8 +53,9 @@ class _Search:
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
         """Estimate what quoting messages costs from the cost of quoting each."""
-        known, empty = self.memory.costs, HumanMessage("")
+        known = self.memory.costs
         if _OPENING not in known:
+            empty = HumanMessage("")
             known[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
         for message in messages:
             if message.id not in known:
@@ -232,7 +233,7 @@ class Find:
     """One message that was recalled by order."""
 
     message: AnyMessage
-    """Of the record; one that is sealed without its images and files."""
+    """Of the transcript; an offloaded one without its images and files."""
 
     turn: int
     reason: Recollection
