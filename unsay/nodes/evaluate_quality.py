@@ -20,7 +20,7 @@ from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import brought_back, line_of, note, put_away
 from unsay.operations.targets import landing_of_context
 from unsay.runtime import Scope
-from unsay.state import Command, Move, NoticeDue, State, StateDraft, Update
+from unsay.state import Move, NoticeDue, State, StateDraft, Update
 from unsay.types import Topic, Verdict
 
 
@@ -34,7 +34,12 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     draft.apply((yield from (brought_back if undone else put_away)(draft.state, scope)))
     draft.apply((yield from repair_interrupted(draft.state, scope, pending, undone=undone)))
     draft.apply(_without_removed(draft.state))
-    draft.apply((yield from _load_or_offload(draft.state, scope, command)))
+    if command is not None or draft.state.get("should_rollback"):
+        wanted, turns = places_of(draft.state, command)
+        draft.apply((yield from load_segments(draft.state, scope, wanted, turns=turns)))
+    else:
+        update = yield from load_resent(draft.state, scope)
+        draft.apply(update or (yield from offload(draft.state, scope)))
     if "messages" in draft.update:
         pending = read_entry(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
@@ -76,14 +81,6 @@ def _without_removed(state: State) -> Update:
     if topics != state.get("topics", []):
         update["topics"] = topics
     return update
-
-
-def _load_or_offload(state: State, scope: Scope, command: Command | None) -> Steps[Update]:
-    """Load the segments that an order needs, or offload the oldest messages of a long transcript."""
-    if command is not None or state.get("should_rollback"):
-        wanted, turns = places_of(state, command)
-        return (yield from load_segments(state, scope, wanted, turns=turns))
-    return (yield from load_resent(state, scope)) or (yield from offload(state, scope))
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:

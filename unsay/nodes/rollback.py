@@ -32,13 +32,21 @@ from unsay.types import Operation
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
-    """Make the rollback that is due; afterwards none is."""
+    """Make the rollback that is due, or that a host orders by `should_rollback`; then none is due.
+
+    Raises:
+        UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
+        AmbiguousCheckpointError: It names several.
+    """
     move, loaded = state.get("move"), Update()
     if move is None:
         wanted, turns = places_of(state, None)
         loaded = yield from load_segments(state, scope, wanted, turns=turns)
         state = with_update(state, loaded)
-        move = _order_of_host(state)
+        target, turn = state.get("rollback_checkpoint_id"), state["turn"]
+        pending = () if turn["done"] else turn["pending"]
+        base = landing_of_person(line_of(state), target, pending)
+        move = Move(kind="person", to=base, reason=target or "the host's order")
     operations = {
         "draft": _reject_draft,
         "context": _reject_context,
@@ -55,19 +63,6 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     if loaded:
         update = {**loaded, **update, "messages": [*loaded["messages"], *update["messages"]]}
     return {**update, "should_rollback": False, "rollback_checkpoint_id": None, "move": None}
-
-
-def _order_of_host(state: State) -> Move:
-    """The rollback that a host orders by setting `should_rollback` after an answer.
-
-    Raises:
-        UnknownCheckpointError: No checkpoint answers to `rollback_checkpoint_id`.
-        AmbiguousCheckpointError: Several do.
-    """
-    target = state.get("rollback_checkpoint_id")
-    pending = () if state["turn"]["done"] else state["turn"]["pending"]
-    base = landing_of_person(line_of(state), target, pending)
-    return Move(kind="person", to=base, reason=target or "the host's order")
 
 
 def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:

@@ -141,7 +141,7 @@ def _checkpoints_due(
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     due = []
     before: CheckpointReason | None = None
-    if "error" in wanted and (_failed(state, draft) or (yield from _was_resumed(scope))):
+    if "error" in wanted and (yield from _failed(state, scope, draft)):
         before = "error"
     elif turn["new_topic"] and "task_start" in wanted:
         before = "task_start"
@@ -154,14 +154,19 @@ def _checkpoints_due(
     return due
 
 
-def _failed(state: State, draft: Sequence[AnyMessage]) -> bool:
-    """Whether one of the turn's tools failed, or a turn from the same place never ended."""
+def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
+    """Whether a tool of the turn or its run failed, or a turn from the same place never ended."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for said in drafts for m in said):
         return True
     refs = [each for each in state.get("cuts", []) if each["id"] not in turn["cuts"]]
-    return bool(refs) and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"])
+    if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
+        return True
+    if scope.address is None or not scope.run_id:
+        return False
+    run = yield from find_run(*scope.address, scope.run_id)
+    return run is not None and run.attempt > 1
 
 
 def _behind(
@@ -179,13 +184,6 @@ def _behind(
         yield "score"
 
 
-def _was_resumed(scope: Scope) -> Steps[bool]:
-    if scope.address is None or not scope.run_id:
-        return False
-    run = yield from find_run(*scope.address, scope.run_id)
-    return run is not None and run.attempt > 1
-
-
 def _checkpoint(
     state: State,
     scope: Scope,
@@ -193,6 +191,7 @@ def _checkpoint(
     turn: int,
     score: float | None,
     reason: CheckpointReason,
+    name: str | None = None,
 ) -> Checkpoint:
     return make_checkpoint(
         message_id=message_id,
@@ -201,6 +200,7 @@ def _checkpoint(
         topic=state.get("current_topic", ""),
         reason=reason,
         created_at=scope.now(),
+        name=name,
     )
 
 
@@ -219,14 +219,8 @@ def checkpoint_by_order(
         said.pop()
     if not said:
         raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    mark = make_checkpoint(
-        message_id=said[-1].id or "",
-        turn=turns_left(said, offloaded_of(state)),
-        score=mark_of(said[-1]).get("score"),
-        topic=state.get("current_topic", ""),
-        reason="order",
-        created_at=scope.now(),
-        name=None if name is None else check_name(name),
-    )
+    turn, score = turns_left(said, offloaded_of(state)), mark_of(said[-1]).get("score")
+    checked = None if name is None else check_name(name)
+    mark = _checkpoint(state, scope, said[-1].id or "", turn, score, "order", checked)
     add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
     return mark
