@@ -45,7 +45,7 @@ from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null, Strategy
 from unsay.context.summarizing import ByTurns, Summarizing
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 
 TURNS = 500
 WINDOW = 32_000

@@ -10,8 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid, state
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
-from unsay.context.manifest import manifest_in
-from unsay.context.model_call import CallView
+from unsay.context.manifest import CallView, manifest_in
 from unsay.context.sliding import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import AsyncConversation, Conversation

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 
 pytestmark = pytest.mark.full
 

@@ -16,20 +16,21 @@ from unsay.context.manifest import (
     RECALLED,
     SEALED,
     Asked,
+    CallView,
     Manifest,
     Room,
     manifest_in,
     manifest_of,
     parts_of,
+    read_manifest,
     with_manifest,
 )
-from unsay.context.model_call import CallView, read_manifest
 from unsay.context.plan import Omission, Plan, Situation
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Strategy, planned
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import Proactive, ThreeStage
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import InputError

@@ -23,7 +23,7 @@ from unsay.context.strategy import (
 )
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import Proactive
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.graph.builder import build_graph

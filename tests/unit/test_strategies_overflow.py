@@ -10,7 +10,7 @@ from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, Situation
 from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ContextOverflowError
 from unsay.types import Segment

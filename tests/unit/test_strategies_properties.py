@@ -25,7 +25,7 @@ from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, reduced, tried
 from unsay.context.summarizing import ByTurns, Summarizing
 from unsay.context.three_stage import Proactive, ThreeStage
-from unsay.context.topic_scoped import TopicScoped
+from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import ModelError

@@ -2,8 +2,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from unsay.budget.limits import Gauge
-from unsay.context.manifest import Manifest
-from unsay.context.model_call import read_manifest
+from unsay.context.manifest import Manifest, read_manifest
 from unsay.history.token_usage import Spent, Tokens
 from unsay.messages.content import cells_of
 from unsay.operations.usage_report import Totals, brief_text, percent, totals_text

@@ -12,8 +12,7 @@ from unsay.context.compaction import SUMMARY_ID
 from unsay.context.exclusions import anchored
 from unsay.context.plan import Situation
 from unsay.context.strategy import Null
-from unsay.context.topic_scoped import TopicScoped
-from unsay.context.topics import by_topic, opened_topics, told
+from unsay.context.topics import TopicScoped, by_topic, opened_topics, told
 from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken

@@ -10,8 +10,7 @@ from unsay.cli.output import call_text, print_json, usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import CONTEXT_RULES, Labels, named
 from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, side_by_side
-from unsay.context.manifest import write_ranges
-from unsay.context.model_call import CallView
+from unsay.context.manifest import CallView, write_ranges
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.model_calls import PENDING, Answered, Replay, TurnCall, TurnCalls

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unsay.context.strategy import Composed, Null, PerTurn, Strategy
     from unsay.context.summarizing import ByTurns, Summarizing
     from unsay.context.three_stage import Proactive, Rate, ThreeStage
-    from unsay.context.topic_scoped import TopicScoped
+    from unsay.context.topics import TopicScoped
 
 _HOMES = {
     "ByTurns": "summarizing",
@@ -30,7 +30,7 @@ _HOMES = {
     "Strategy": "strategy",
     "Summarizing": "summarizing",
     "ThreeStage": "three_stage",
-    "TopicScoped": "topic_scoped",
+    "TopicScoped": "topics",
 }
 
 __all__ = [

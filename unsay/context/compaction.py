@@ -145,16 +145,10 @@ def with_span(
     summary: str | None,
     rolling: bool,
 ) -> Fold:
-    """The fold with one span more, which leaves out the chosen messages.
+    """The fold with one span more, which leaves out the messages at the `chosen` places.
 
-    Args:
-        messages: All that the fold speaks of, oldest first.
-        fold: Before; it is not changed.
-        chosen: Indices of messages that were shown; at least one.
-        pins: They are shown as long as they are pins, whatever a span says.
-        why: The rule that leaves them out.
-        summary: In their place; `None` for nothing.
-        rolling: Whether the summary also stands for all that was left out before.
+    They were shown, and are at least one. A `rolling` summary also replaces all that was left
+    out before.
 
     Raises:
         InputError: Too many messages between the chosen ones would stay.
@@ -212,13 +206,25 @@ def render(
     begin with the assistant because of that is opened by the user.
     """
     out, spans = hidden(messages, fold, pins), standing(messages, fold)
-    shown = _with_results(messages, fold, out, pins=pins, texts=texts)
-    view = [message for index, message in enumerate(shown) if index not in out]
+    places = {message.id: index for index, message in enumerate(messages)}
+    cleared = places.get(fold.get("cleared", ""), -1)
+    last = max(cleared, places.get(fold.get("truncated", ""), -1))
+    whole = with_partners(messages, pins if last >= 0 else ())
+    view: list[AnyMessage] = []
+    for index, message in enumerate(messages):
+        if index in out:
+            continue
+        if index <= last and isinstance(message, ToolMessage) and index not in whole:
+            view.append((clear if index <= cleared else truncate)(message, texts))
+        else:
+            view.append(message)
     if told := [words for each in spans if (words := each["summary"])]:
-        start = next((i for i, m in enumerate(messages) if m.type != "system"), len(view))
-        place = min(out) if out else start
-        view.insert(place, summary_message(told, texts))
-    return tuple(_opened(view, texts) if spans else view)
+        first = next((i for i, m in enumerate(messages) if m.type != "system"), len(view))
+        view.insert(min(out) if out else first, summary_message(told, texts))
+    start = next((i for i, m in enumerate(view) if m.type != "system" or is_summary(m)), None)
+    if spans and start is not None and view[start].type not in ("human", "system"):
+        view.insert(start, HumanMessage(texts.opening, id=OPENING_ID))
+    return tuple(view)
 
 
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
@@ -252,32 +258,3 @@ def in_place(view: Sequence[AnyMessage]) -> list[AnyMessage]:
         else each
         for each in view
     ]
-
-
-def _with_results(
-    messages: Sequence[AnyMessage],
-    fold: Fold,
-    out: Collection[int],
-    *,
-    pins: Collection[str],
-    texts: Texts,
-) -> list[AnyMessage]:
-    places = {message.id: index for index, message in enumerate(messages)}
-    cleared, truncated = (
-        -1 if name is None else places.get(name, -1)
-        for name in (fold.get("cleared"), fold.get("truncated"))
-    )
-    last = max(cleared, truncated)
-    whole = {*out, *with_partners(messages, pins if last >= 0 else ())}
-    shown = list(messages)
-    for index, message in enumerate(messages[: last + 1]):
-        if isinstance(message, ToolMessage) and index not in whole:
-            shown[index] = (clear if index <= cleared else truncate)(message, texts)
-    return shown
-
-
-def _opened(view: list[AnyMessage], texts: Texts) -> list[AnyMessage]:
-    start = next((i for i, m in enumerate(view) if m.type != "system" or is_summary(m)), None)
-    if start is None or view[start].type == "human" or is_summary(view[start]):
-        return view
-    return [*view[:start], HumanMessage(texts.opening, id=OPENING_ID), *view[start:]]

@@ -12,7 +12,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict, TypeVar, cast
-from zlib import crc32
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
@@ -23,6 +22,7 @@ from unsay.errors import InputError
 from unsay.messages.annotations import mark_of, spoken, with_mark
 from unsay.messages.content import has_other_content, text_of
 from unsay.messages.truncation import REASON, cut, is_omission
+from unsay.tokens.pricing import Usage, usage_of
 
 READABLE_CHARS = 64
 """Up to this length places are written as ranges; past it, as bits where those are shorter."""
@@ -76,7 +76,15 @@ def read_places(text: str) -> tuple[int, ...]:
     (1, 2, 3, 190)
     """
     if bits := _BITS.fullmatch(text):
-        return _of_bits(int(bits[1]), bits[2])
+        first, data = int(bits[1]), bits[2]
+        try:
+            packed = urlsafe_b64decode(data + "=" * (-len(data) % 4))
+            unpacked = zlib.decompressobj(-15).decompress(packed, MOST // 8)
+        except (ValueError, zlib.error) as error:
+            raise InputError(f"{data!r} holds no places: it was not packed here") from error
+        return tuple(
+            first + bit for bit in range(8 * len(unpacked)) if unpacked[bit // 8] >> bit % 8 & 1
+        )
     if text and not _RANGES.fullmatch(text):
         raise InputError(f"{text!r} names no places: write them as '1-3,190'")
     ends = [each.partition("-") for each in text.split(",") if each]
@@ -84,20 +92,6 @@ def read_places(text: str) -> tuple[int, ...]:
     if sum(map(len, rows)) > MOST:
         raise InputError(f"{text!r} names more places than {MOST}, which no record has")
     return tuple(place for row in rows for place in row)
-
-
-def _of_bits(first: int, data: str) -> tuple[int, ...]:
-    try:
-        packed = urlsafe_b64decode(data + "=" * (-len(data) % 4))
-        bits = zlib.decompressobj(-15).decompress(packed, MOST // 8)
-    except (ValueError, zlib.error) as error:
-        raise InputError(f"{data!r} holds no places: it was not packed here") from error
-    return tuple(
-        first + 8 * place + bit
-        for place, byte in enumerate(bits)
-        for bit in range(8)
-        if byte >> bit & 1
-    )
 
 
 M = TypeVar("M", bound=BaseMessage)
@@ -141,25 +135,21 @@ class Manifest(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one call asked of a model."""
+    """What one call asked of a model.
+
+    `view` is what was planned, summaries and quotes still in messages of their own; `sent`
+    what the provider got of it. `call` counts the attempt's calls, from 1.
+    """
 
     record: Sequence[AnyMessage]
     """As far as the state holds it, the pending question last."""
 
     view: Sequence[AnyMessage]
-    """What was planned: summaries and quotes still in messages of their own."""
-
     sent: Sequence[AnyMessage]
-    """What the provider got of it."""
-
     question_id: str | None
     attempt: int
     call: int
-    """Of the attempt, from 1; a call that follows upon tools has the next number."""
-
     model: str
-    """By name."""
-
     left_out: Sequence[Omission] = ()
     """By which rules; of two that name one message the first counts."""
 
@@ -176,29 +166,24 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What the call was expected to take of the window, in tokens."""
+    """What the call was expected to take of the window, in tokens; 0 is no known window.
+
+    `tools`, their schemas, and `summary`, in the system message, are part of the `prompt`.
+    """
 
     prompt: int
-    """All that was sent, tools included."""
-
     tools: int = 0
-    """Of it, the tools' schemas."""
-
     summary: int = 0
-    """Of it, summaries that stand in the system message."""
-
     reply: int = 0
     window: int = 0
-    """Of the model; 0 where nobody knows it."""
 
 
 def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
-    """The manifest of a call.
-
-    `count` is used for the small parts alone.
-    """
-    rules = _rules(asked)
-    by_place = {place: message_id for message_id, place in _places(asked).items()}
+    """The manifest of a call; only its small parts are counted."""
+    own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
+    places = {**asked.sealed_places, **own}
+    rules = _rules(asked, places)
+    by_place = {place: message_id for message_id, place in places.items()}
     told = {place for rule in rules if rule != SEALED for place in rules[rule]}
     unplaced = len(set(asked.recalled).difference(by_place.values()))
     manifest = Manifest(
@@ -249,16 +234,11 @@ def parts_of(view: Sequence[AnyMessage], room: Room, count: TokenCounter) -> dic
 
 def digest_of(ids: Collection[str] | Iterator[str]) -> str:
     """Eight digits that tell whether ids are the same, in the same order."""
-    return f"{crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
+    return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
 
-def _places(asked: Asked) -> dict[str, int]:
-    own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
-    return {**asked.sealed_places, **own}
-
-
-def _rules(asked: Asked) -> dict[str, list[int]]:
-    fates, places = _fates(asked), _places(asked)
+def _rules(asked: Asked, places: Mapping[str, int]) -> dict[str, list[int]]:
+    fates = _fates(asked)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():
         rules.setdefault(rule, []).append(places[message_id])
@@ -298,3 +278,88 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
     if went is not None or (planned.type != "tool" and full):
         return shortened(planned) or "sent"
     return "unsendable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one rule did."""
+
+    name: str
+    """`sent`, `truncated`, `topic`, a strategy's own, and so on."""
+
+    places: tuple[int, ...]
+    message_ids: tuple[str, ...]
+    """At those places; empty where the record has changed since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One model call: what it was sent, by which rules, at what cost."""
+
+    message_id: str | None
+    attempt: int
+    call: int
+    model: str
+    fits: bool
+    """Whether the record still has what was meant, so that messages can be named."""
+
+    sent: Rule
+    rules: tuple[Rule, ...]
+    """What became of the rest; those of `BESIDE` come on top, and stand last."""
+
+    unplaced: int
+    """How many messages were quoted whose places nobody knew."""
+
+    parts: Mapping[str, int]
+    """Who used the window: tokens as counted before the call, in the order of a prompt."""
+
+    window: int
+    """In tokens; 0 where nobody knew it."""
+
+    usage: Usage | None
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of the prompt, as counted before the call."""
+        return sum(tokens for part, tokens in self.parts.items() if part != "reply")
+
+
+def read_manifest(
+    message: AnyMessage, manifest: Manifest, record: Sequence[AnyMessage]
+) -> CallView:
+    """A call as its manifest tells of it.
+
+    The record is whole, offloaded messages first, as it was then or longer.
+
+    Raises:
+        InputError: The manifest was changed, and names no places.
+    """
+    named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
+    named["sent"] = read_places(manifest["sent"])
+    told = {place for name in named if name != SEALED for place in named[name]}
+    fits = not told or max(told) <= len(record)
+    ids = [record[place - 1].id or "" for place in sorted(told)] if fits else []
+    fits = fits and digest_of(ids) == manifest["digest"]
+    rules = [
+        Rule(
+            name=name,
+            places=places,
+            message_ids=tuple(record[place - 1].id or "" for place in places) if fits else (),
+        )
+        # By the first message that a rule names; those that come on top are last.
+        for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1]))
+    ]
+    used = message.usage_metadata if isinstance(message, AIMessage) else None
+    return CallView(
+        message_id=message.id,
+        attempt=manifest["attempt"],
+        call=manifest["call"],
+        model=manifest["model"],
+        fits=fits,
+        sent=next(each for each in rules if each.name == "sent"),
+        rules=tuple(each for each in rules if each.name != "sent"),
+        unplaced=manifest.get("unplaced", 0),
+        parts=manifest["parts"],
+        window=manifest["window"],
+        usage=usage_of(used) if used else None,
+    )

@@ -1,7 +1,5 @@
 """How providers say that a request is too long."""
 
-from collections.abc import Iterable
-
 OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
 """Codes by which servers of the OpenAI protocol say that the prompt is too long.
 
@@ -64,8 +62,5 @@ def is_context_overflow(error: BaseException) -> bool:
     said = str(error).lower()
     if getattr(error, "status_code", 400) not in (400, 413, 422):
         return False
-    return not _has(said, THROTTLE_WORDS) and _has(said, OVERFLOW_WORDS)
-
-
-def _has(text: str, phrases: Iterable[str]) -> bool:
-    return any(each in text for each in phrases)
+    throttled = any(words in said for words in THROTTLE_WORDS)
+    return not throttled and any(words in said for words in OVERFLOW_WORDS)

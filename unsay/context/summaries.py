@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
@@ -114,9 +115,8 @@ def summarized(
     try:
         reply = yield from now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
     except Exception as error:  # a summarizer is anyone's code; it fails with a word of ours
-        raise SummarizationError(
-            f"The summarizer failed ({type(error).__name__}: {error})"[:500]
-        ) from error
+        reason = f"The summarizer failed ({type(error).__name__}: {error})"
+        raise SummarizationError(reason[:500]) from error
     words = text_of(reply) if isinstance(reply, BaseMessage) else reply
     words = words if isinstance(words, str) else ""
     summary = accepted(words, [*earlier, *messages], now.count)
@@ -146,16 +146,10 @@ def fitting_request(
     now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
     """The request for a summary, the middles of long messages left out until it fits."""
+    ask = partial(request, messages, earlier=now.summaries, texts=now.texts, how=how)
     chars = max((len(line) for each in messages for line in lines_of(each)), default=0)
     while True:
-        asked = request(
-            messages,
-            earlier=now.summaries,
-            texts=now.texts,
-            how=how,
-            rolling=rolling,
-            chars=max(chars, SHORTEST),
-        )
+        asked = ask(rolling=rolling, chars=max(chars, SHORTEST))
         if chars <= SHORTEST or now.count(asked) <= MATERIAL_SHARE * now.window:
             return asked
         chars //= 2
@@ -196,12 +190,7 @@ def local_summary(
 ) -> str:
     """What was asked, in the user's own words, shortened: a summary without a model.
 
-    Args:
-        messages: Oldest first; where nothing was asked, they add nothing.
-        texts: Of the conversation's language.
-        chars: How long it may be.
-        earlier: What tells of the messages before; it comes first, as far as there is room
-            beside the newer words.
+    `earlier` tells of the messages before; it comes first, as far as there is room.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""

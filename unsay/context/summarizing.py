@@ -92,7 +92,7 @@ class Summarizing:
         A step that lies across the line is summarized as a whole, or not at all
         where that would take one of the newest that are preserved.
         """
-        body: list[AnyMessage] = [each for each in now.shown if each.type != "system"]
+        body = _said(now)
         most = len(body) - self.preserve_recent_messages
         wanted = min(self._share(now, body), most)
         if wanted <= 0:
@@ -182,12 +182,8 @@ class ByTurns:
                 f"keep_turns={self.keep_turns!r} and keep_tokens={self.keep_tokens!r} say nothing "
                 "of what stays: write a number from 1 into one"
             )
-        limits = (
-            self.compress_at_turns,
-            self.compress_at_tokens,
-            self.keep_turns,
-            self.keep_tokens,
-        )
+        begin = (self.compress_at_turns, self.compress_at_tokens)
+        limits = (*begin, self.keep_turns, self.keep_tokens)
         if any(each is not None and each < 0 for each in limits):
             raise ConfigurationError(f"{limits!r} has a number under 0: write None for no limit")
         if self.compress_at_turns and (self.keep_turns or 0) >= self.compress_at_turns:
@@ -199,9 +195,10 @@ class ByTurns:
     def plan(self, now: Situation) -> Steps[Plan]:
         """Summarize the older turns when there is a reason to."""
         said = _said(now)
-        if not self._called_for(now, said):
+        many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
+        if not many and not (self.compress_at_tokens and now.tokens > self.compress_at_tokens):
             return now.keep()
-        if self.compress_at_tokens and (stuck := self._stuck(now, said)) is not None:
+        if stuck := self._stuck(now, said):
             return now.keep(stuck)
         return (yield from self._summed(now, said))
 
@@ -209,16 +206,11 @@ class ByTurns:
         """Summarize the older turns, because a view was too long."""
         return (yield from self._summed(now, _said(now)))
 
-    def _called_for(self, now: Situation, said: Sequence[AnyMessage]) -> bool:
-        many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
-        return bool(many or (self.compress_at_tokens and now.tokens > self.compress_at_tokens))
-
     def _stuck(self, now: Situation, said: Sequence[AnyMessage]) -> ContextOverflowError | None:
-        """Why no summary could bring a request under the ceiling."""
         newest = said[turns(said)[-1].start :] if said else []
         fixed = [each for each in now.messages if each.type == "system"]
         least = now.overhead_tokens + now.count([*fixed, *newest])
-        if self.compress_at_tokens is None or least <= self.compress_at_tokens:
+        if not self.compress_at_tokens or least <= self.compress_at_tokens:
             return None
         return ContextOverflowError(
             f"The newest turn with what every request costs has {least} tokens, and compression "
@@ -235,8 +227,8 @@ class ByTurns:
         starts = [turn.start for turn in turns(said)]
         if not starts:
             return 0
-        newest = now.count(said[starts[-1] :])
         place = starts[-1]
+        newest = now.count(said[place:])
         for kept, start in enumerate(reversed(starts), start=1):
             over = self.keep_turns and kept > self.keep_turns
             if over or (self.keep_tokens and now.count(said[start:]) - newest > self.keep_tokens):

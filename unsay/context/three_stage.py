@@ -40,11 +40,9 @@ class Proactive:
             )
 
     def reached(self, tokens: int | None, window_tokens: int | None) -> bool:
-        """Whether it is time.
+        """Whether a request of so many tokens reaches the threshold; `None`, unknown, never does.
 
-        Args:
-            tokens: Of the next request; `None`, unknown, never reaches it.
-            window_tokens: The model's; unknown, one of 200 000 is assumed and that is told once.
+        For an unknown window 200 000 tokens are assumed, which is logged once.
         """
         if tokens is None:
             return False
@@ -194,7 +192,10 @@ class ThreeStage:
 
         Nothing is done where that would gain little: the next call would do it again.
         """
-        if not self.ratios.reached(now.tokens, now.window) or not self._in_time(now):
+        if not self.ratios.reached(now.tokens, now.window):
+            return now.keep()
+        length = len(now.messages)
+        if self.rate and not self.rate.allows(now.own_fold, length=length, minutes=now.minutes):
             return now.keep()
         goal = self.ratios.goal(now.window)
         cleared = clear_stale(now).after
@@ -274,12 +275,6 @@ class ThreeStage:
             if found := now.leavable(each for each in middle if each.id not in newest):
                 return found
         return []
-
-    def _in_time(self, now: Situation) -> bool:
-        if self.rate is None:
-            return True
-        length = len(now.messages)
-        return self.rate.allows(now.own_fold, length=length, minutes=now.minutes)
 
     def _how(self) -> Summarizer:
         return Summarizer(model=self.summarizer, tokens=self.summary_tokens)

@@ -35,12 +35,8 @@ def truncate(
 
     Images and files are replaced by words. A result that would not get shorter
     is given back itself, and so is one that was shortened before.
-
-    Args:
-        message: As the record keeps it; it is not changed.
-        texts: Of the conversation's language.
-        keep: Characters at either end; no visible character is cut in half.
-        lacking: How many more were between them that the message does not hold any more.
+    `keep` characters stay at either end, no visible one cut in half; `lacking` more were
+    between them that the message does not hold any more.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -113,10 +109,9 @@ def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
         elif isinstance(part, Text):
             words.append(part.text)
         elif isinstance(part, Media):
-            kind, size = _described(part.block)
-            media.append(
-                texts.media_left_out.format(kind=part.kind, format=kind or "?", bytes=size)
-            )
+            named, size = _described(part.block)
+            line = texts.media_left_out.format(kind=part.kind, format=named or "?", bytes=size)
+            media.append(line)
         elif isinstance(part, Other):
             words.append(json.dumps(part.block, ensure_ascii=False, default=repr))
     return "\n".join(filter(None, words)), media
@@ -127,8 +122,8 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
     inner = next((v for v in block.values() if isinstance(v, Mapping)), {})
     fields = {**inner, **block}
     url = str(fields.get("url") or fields.get("image_url") or "")
-    mime, data = fields.get("mime_type") or fields.get("media_type") or "", fields.get("data")
-    data = fields.get("base64") or data
+    mime = fields.get("mime_type") or fields.get("media_type") or ""
+    data = fields.get("base64") or fields.get("data")
     if url.startswith("data:"):
         mime, _, data = url.removeprefix("data:").partition(";base64,")
     encoded = data if isinstance(data, str) else ""

@@ -1,10 +1,15 @@
-"""Which messages belong to which topic."""
+"""Which messages belong to which topic, and the strategy that gives each a context of its own."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.compaction import with_partners
+from unsay.context.plan import Plan, Situation
+from unsay.context.strategy import PerTurn, Strategy, check_strategy, planned, tried
+from unsay.context.three_stage import ThreeStage
+from unsay.effects import Steps
 from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
 from unsay.types import Segment, Topic, TopicMemory, Unfolded
@@ -123,32 +128,72 @@ def told(
 ) -> Told:
     """Place the summaries of the topics that a view does not show.
 
-    Args:
-        messages: The record as far as the state holds it.
-        segments: Which stretch belongs to which topic.
-        topics: With the summaries of those that were left.
-        opened: Ids of the topics that are shown word for word; of these only what the
-            state has let go of is told.
+    Of topics that are `opened`, shown word for word, only what was offloaded is told.
     """
     places = {message.id: index for index, message in enumerate(messages)}
+    left: list[tuple[int, str]] = []  # the last message that a summary tells of, and its words
+    for topic in topics:
+        summary = None if topic["id"] in opened else topic["summary"]
+        if words := summary or topic.get("sealed"):
+            left.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
     there = standing(messages, segments)
     starts = [each["start"] for each in there if each["topic_id"] in opened]
     head: list[str] = []
     before: dict[str, list[str]] = {}
-    for left, words in sorted(_left(topics, opened, places), key=lambda each: each[0]):
-        start = next((id_ for id_ in starts if places[id_] > left), None)
+    for last, words in sorted(left, key=lambda each: each[0]):
+        start = next((id_ for id_ in starts if places[id_] > last), None)
         told_at = head if start is None or start == starts[0] else before.setdefault(start, [])
         told_at.append(words)
     return Told(head=tuple(head), before={id_: tuple(each) for id_, each in before.items()})
 
 
-def _left(
-    topics: Sequence[Topic], opened: Collection[str], places: Mapping[str | None, int]
-) -> list[tuple[int, str]]:
-    """Each summary, and the index of the last message that it tells of."""
-    found: list[tuple[int, str]] = []
-    for topic in topics:
-        summary = None if topic["id"] in opened else topic["summary"]
-        if words := summary or topic.get("sealed"):
-            found.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicScoped:
+    """Shows the topic under way, and within it what another strategy shows.
+
+    What was said on other topics is left out; pins and the running question are
+    shown wherever they were said. Each topic keeps its own fold.
+    """
+
+    within: Strategy = field(default_factory=ThreeStage)
+
+    def __post_init__(self) -> None:
+        check_strategy(self.within)
+
+    @property
+    def per_turn(self) -> PerTurn:
+        """When the other strategy is asked."""
+        return True
+
+    def plan(self, now: Situation) -> Steps[Plan]:
+        """The topic's view."""
+        return (yield from planned(self.within, self.scoped(now)))
+
+    def reduce(self, now: Situation) -> Steps[Plan]:
+        """A smaller view of the topic."""
+        return (yield from tried(self.within.reduce, self.scoped(now)))
+
+    def scoped(self, now: Situation) -> Situation:
+        """The situation of the topic under way; all of it where there are no topics."""
+        segments = standing(now.messages, now.segments)
+        topic = current_topic_id(segments)
+        if topic is None:
+            return now
+        grouped = by_topic(now.messages, segments)
+        opened = opened_topics(segments, now.unfolded)
+        shown = now.earlier | {m.id for name in opened for m in grouped.get(name, [])}
+        firm = with_partners(now.messages, now.pins | now.pending)
+        kept = {
+            message.id
+            for index, message in enumerate(now.messages)
+            if message.id in shown or index in firm or message.type == "system"
+        }
+        known = {each["topic_id"] for each in segments}
+        folds = {k: v for k, v in now.fold.get("topics", {}).items() if k in known}
+        return replace(
+            now,
+            messages=[each for each in now.messages if each.id in kept],
+            elsewhere=(*now.elsewhere, *(m.id or "" for m in now.messages if m.id not in kept)),
+            fold={**now.fold, "topics": folds} if now.fold.get("topics") else now.fold,
+            topic_id=topic,
+        )

@@ -41,9 +41,8 @@ def head_of(
 ) -> list[AnyMessage]:
     """The message that a view begins with, if anything is to be said in it.
 
-    Returns:
-        A system message of the system prompt, the record's own system messages and the
-        summaries, in this order: what changes least comes first.
+    It has the system prompt, the record's own system messages and the summaries, in this order:
+    what changes least comes first.
     """
     known = sealed.get("instructions", []) if sealed else []
     live = (text_of(message) for message in record if message.type == "system")
@@ -65,18 +64,16 @@ def lay_out(
 ) -> list[AnyMessage]:
     """What is shown of the conversation, in the order and the form in which it is sent.
 
-    Args:
-        shown: A plan's messages, those of the draft under way last.
-        hints: For this attempt; they follow the words of the newest question, so that all before
-            it stays in a provider's cache.
-        texts: Of the conversation's language.
-        told: By a message's id, the summaries of topics that stand before it; before all where
-            the message is not shown.
-        recalled: What is shown again just before the newest question; `None` for nothing.
+    The hints follow the words of the newest question, so that all before it stays in a provider's
+    cache; what is `recalled` stands just before it, with its documents. `told` has, by a message's
+    id, the summaries of topics that stand before it; before all where it is not shown.
     """
     view = in_place(_presented(_with_summaries(shown, told or {}, texts), texts))
     if recalled is not None:
-        view.insert(_start_of_question(view), recalled)
+        place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
+        while 0 < place < len(view) and is_document(view[place - 1]):
+            place -= 1
+        view.insert(place, recalled)
     parts = _hints(hints, texts)
     return at_question(view, texts.turn_hints.format(hints="\n\n".join(parts))) if parts else view
 
@@ -84,7 +81,6 @@ def lay_out(
 def _with_summaries(
     shown: Sequence[AnyMessage], told: Mapping[str, Sequence[str]], texts: Texts
 ) -> list[AnyMessage]:
-    """What is shown, each summary before its message; before all where that is not shown."""
     ids = {message.id for message in shown}
     lost = [words for name, each in told.items() if name not in ids for words in each]
     view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
@@ -93,13 +89,6 @@ def _with_summaries(
             view.append(summary_message(words, texts))
         view.append(message)
     return view
-
-
-def _start_of_question(view: Sequence[AnyMessage]) -> int:
-    place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
-    while 0 < place < len(view) and is_document(view[place - 1]):
-        place -= 1
-    return place
 
 
 def sendable(

@@ -10,8 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
-from unsay.context.manifest import digest_of, manifest_in
-from unsay.context.model_call import CallView, Rule, read_manifest
+from unsay.context.manifest import CallView, Rule, digest_of, manifest_in, read_manifest
 from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.branching import LIVE

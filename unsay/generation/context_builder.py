@@ -23,8 +23,7 @@ from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, rhythm_of
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topic_scoped import TopicScoped
-from unsay.context.topics import Told, opened_topics, told
+from unsay.context.topics import Told, TopicScoped, opened_topics, told
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import Witness

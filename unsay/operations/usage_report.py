@@ -7,8 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.budget.accounts import Place
 from unsay.budget.limits import Gauge, check, limits_of
-from unsay.context.manifest import manifest_in
-from unsay.context.model_call import CallView, read_manifest
+from unsay.context.manifest import CallView, manifest_in, read_manifest
 from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError
