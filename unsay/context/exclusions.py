@@ -107,12 +107,9 @@ def anchored(
         here = name if name in starts else here
         if here not in moved and name not in forgotten:
             moved[here] = name
+    left = [each for each in segments if each["start"] in moved]
     return Stretches(
-        segments=[
-            Segment(topic_id=each["topic_id"], start=moved[each["start"]])
-            for each in segments
-            if each["start"] in moved
-        ],
+        segments=[Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
         unfolded=[{**each, "at": moved.get(each["at"], each["at"])} for each in unfolded],
     )
 

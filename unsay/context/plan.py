@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -244,19 +245,11 @@ class Situation:
         chosen = [index for index, each in enumerate(self.messages) if each.id in ids]
         if not chosen:
             return self.keep()
+        extend = partial(with_span, self.messages, self.own_fold, chosen, pins=self.pins)
         try:
-            fold = with_span(
-                self.messages,
-                self.own_fold,
-                chosen,
-                pins=self.pins,
-                why=why,
-                summary=summary,
-                rolling=rolling,
-            )
+            return self._with(extend(why=why, summary=summary, rolling=rolling))
         except InputError as problem:
             return self.keep(problem)
-        return self._with(fold)
 
     def shorten(
         self, *, clear: AnyMessage | None = None, truncate: AnyMessage | None = None

@@ -149,15 +149,11 @@ def counted(
 def inject(
     messages: Sequence[AnyMessage], shown: Sequence[Reminder], texts: Texts
 ) -> list[AnyMessage]:
-    """A view with its reminders.
+    """A view with its reminders, in longer copies of the newest question and the system message.
 
     They follow the words of the message that carries them: the next turn's view
     shows that message without them, so all of it stays in the common prefix.
-
-    Returns:
-        The same messages in the same order. Only the newest question and the
-        system message are replaced by longer copies; a missing system message
-        is put first. Without a question all reminders stand in the system message.
+    A missing system message is put first; without a question it holds all reminders.
     """
     view = list(messages)
     question = next((each for each in reversed(view) if is_question(each)), None)
@@ -173,12 +169,10 @@ def inject(
 
 def at_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
     """A view with words of ours behind those of the newest question; without one in its head."""
-    places = [place for place, message in enumerate(view) if is_question(message)]
-    if not places:
+    place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), None)
+    if place is None:
         return _in_head(view, words)
-    told = list(view)
-    told[places[-1]] = _longer(told[places[-1]], words)
-    return told
+    return [*view[:place], _longer(view[place], words), *view[place + 1 :]]
 
 
 def _in_head(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:

@@ -54,9 +54,8 @@ class Table:
         for term, times in counted.items():
             posting = len(self.keys) << COUNT_BITS | min(times, COUNT_MASK)
             self.postings.setdefault(term, []).append(posting)
-        self.add(
-            key_of(message), speaker_of(message), counted.total(), substance=log(1 + len(counted))
-        )
+        substance = log(1 + len(counted))
+        self.add(key_of(message), speaker_of(message), counted.total(), substance=substance)
 
     def add(self, key: str, speaker: str, length: int, *, substance: float) -> None:
         """Add a message without its terms."""
@@ -109,12 +108,9 @@ class RecallIndex:
     ) -> "RecallIndex":
         """Return the index of these messages; what was read before is not read again.
 
-        Args:
-            messages: Oldest first.
-            unread: How many may be read; messages before the newest that many unread ones are
-                left out. `None` reads all.
+        At most `unread` are read: messages before the newest that many unread ones are left out.
         """
-        keys, table = keys_of(messages), self.table
+        keys, table = list(map(key_of, messages)), self.table
         with table.lock:
             if unread is not None:
                 fresh = [place for place, key in enumerate(keys) if key not in table.numbers]
@@ -138,10 +134,8 @@ class RecallIndex:
 
     def places(self, keys: Collection[str]) -> set[int]:
         """Return the places of the messages with these keys, as far as they are indexed."""
-        if not keys:
-            return set()
         wanted = frozenset(keys)
-        return {place for place, key in enumerate(self.keys) if key in wanted}
+        return {place for place, key in enumerate(self.keys) if key in wanted} if wanted else set()
 
     def found(self, term: str) -> list[tuple[int, int]]:
         """Return the place of each message that has a term, and how often it has it."""
@@ -186,11 +180,6 @@ class RecallIndex:
 def key_of(message: AnyMessage) -> str:
     """Return what identifies a message: its id, or what it says where it has none."""
     return message.id or f"{message.type} {message.content}"
-
-
-def keys_of(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return what identifies each message."""
-    return [message.id or key_of(message) for message in messages]
 
 
 def speaker_of(message: AnyMessage) -> str:

@@ -181,7 +181,6 @@ def bm25(
 
 
 def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
-    """Return the rarest of some terms, as many as a question may read and at least one."""
     order = sorted(terms, key=having.__getitem__)
     read = accumulate(having[term] for term in order)
     kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
@@ -199,7 +198,10 @@ def evident(
     having = {
         term: count
         for term, weight in query.weights.items()
-        if weight >= 1 and _is_content(term) and (count := index.having(term))
+        if weight >= 1
+        and term not in _EMPTY
+        and _CONTENT.fullmatch(term)
+        and (count := index.having(term))
     }
     worths = {term: rarity(having[term], len(index)) for term in _rarest(having, having)}
     own: dict[int, float] = {}
@@ -222,10 +224,6 @@ def evident(
 def _around(places: Collection[int], reach: int) -> set[int]:
     near = range(-reach, reach + 1)
     return {place + offset for place in places for offset in near}
-
-
-def _is_content(term: str) -> bool:
-    return term not in _EMPTY and _CONTENT.fullmatch(term) is not None
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:

@@ -11,7 +11,7 @@ from unsay.context.compaction import turn_around
 from unsay.context.plan import TokenCounter
 from unsay.errors import InputError
 from unsay.messages.boundaries import steps
-from unsay.retrieval.index import RecallIndex, keys_of
+from unsay.retrieval.index import RecallIndex, key_of
 from unsay.retrieval.ranking import Asked, asked, evident, ranked, rarity, worth_at
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
@@ -116,17 +116,9 @@ def recall(
 ) -> Recalled:
     """Choose the messages that have most to do with a question, as many as the budget holds.
 
-    Args:
-        question: The user's new words.
-        record: What was said, oldest first.
-        budget_tokens: What the recalled messages may cost together.
-        count: Of the chat model.
-        shown: Ids of those that the context shows anyway.
-        hidden: Ids of those that are left out as if they had not been said.
-        index: Of the record; `None` indexes it now.
-        vectors: From `vectors.embed`; `None` goes by words alone.
-        bars: What a message must have, however much room there is.
-        about: What single steps cost about, where counting each is dear; `None` counts them.
+    The context shows the messages `shown` anyway; those `hidden` are left out as if they had not
+    been said. Without `vectors` the words alone decide. `about` estimates the cost of single
+    steps, where counting each is slow; `None` counts them.
 
     Returns:
         Nothing where no message has a word that was asked for, or goes with one, no
@@ -139,7 +131,7 @@ def recall(
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
     index = RecallIndex().covering(record) if index is None else index
     ends = [*index.keys[:1], *index.keys[-1:]]
-    if len(index) != len(record) or ends != keys_of([*record[:1], *record[-1:]]):
+    if len(index) != len(record) or ends != [key_of(each) for each in (*record[:1], *record[-1:])]:
         raise InputError(
             f"the index is of {len(index)!r} messages and the record of {len(record)!r} others: "
             "give the index that covers the record, or none"
@@ -150,27 +142,20 @@ def recall(
         return Recalled()
     fitting = _fitting(record, scored, budget_tokens, about or count)
     taken, tokens = _counted(record, fitting, budget_tokens, count)
-    order = _in_order(taken)
+    order = sorted(place for group in taken for place in group)
     leading = {max(group, key=lambda place: scored.total.get(place, 0.0)) for group in taken}
-    words = {
-        place: {w for term, w in wanted.query.words.items() if index.has(place, term)}
-        for place in order
-    }
-    return Recalled(
-        messages=tuple(record[place] for place in order),
-        reasons=tuple(
+    reasons: list[Recollection] = []
+    for place in order:
+        words = {w for term, w in wanted.query.words.items() if index.has(place, term)}
+        why = _why(scored, place, has_words=bool(words)) if place in leading else "step"
+        score = scored.total.get(place, 0.0)
+        reasons.append(
             Recollection(
-                message_id=index.keys[place],
-                why=_why(scored, place, has_words=bool(words[place]))
-                if place in leading
-                else "step",
-                words=tuple(sorted(words[place])),
-                score=scored.total.get(place, 0.0),
+                message_id=index.keys[place], why=why, words=tuple(sorted(words)), score=score
             )
-            for place in order
-        ),
-        tokens=tokens,
-    )
+        )
+    messages = tuple(record[place] for place in order)
+    return Recalled(messages=messages, reasons=tuple(reasons), tokens=tokens)
 
 
 def _scored(
@@ -221,7 +206,6 @@ def _scored(
 
 
 def _why(scored: _Scored, place: int, *, has_words: bool) -> Why:
-    """Return the strongest reason to recall the leading message of a step."""
     if has_words:
         return "words"
     nearest = max(scored.near.values(), default=0.0)
@@ -254,17 +238,14 @@ def _counted(
     """Return as many of the steps, the best first, as fit once they are counted together."""
 
     def together(steps: int) -> int:
-        return count([record[place] for place in _in_order(groups[:steps])]) if steps else 0
+        places = sorted(place for group in groups[:steps] for place in group)
+        return count([record[place] for place in places]) if steps else 0
 
     tokens = together(len(groups))
     if tokens <= budget:
         return groups, tokens
     steps = bisect_right(range(len(groups)), budget, key=together) - 1
     return groups[:steps], together(steps)
-
-
-def _in_order(groups: Sequence[Sequence[int]]) -> list[int]:
-    return sorted(place for group in groups for place in group)
 
 
 def _best_first(record: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:

@@ -159,8 +159,6 @@ _CONTRACTED = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
 
 _SHORTEST = 3
 
-_INFLECTIONS = ("ing", "ed")
-
 _DERIVATIONS = re.compile(
     r"(?:ational|ization|fulness|[ai]tion|ment|ness|[ae]nce?|[ai]bl|ful|ist|er|or|li|ion|al|i[vc])$"
 )
@@ -217,7 +215,6 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
 
 
 def _grouped(table: str, *, both_ways: bool) -> Mapping[str, Sequence[str]]:
-    """Return the words that go with each word of a table, as it writes them."""
     found: dict[str, list[str]] = {}
     for line in table.strip().splitlines():
         word, others = line.split(": ")
@@ -230,20 +227,14 @@ def _grouped(table: str, *, both_ways: bool) -> Mapping[str, Sequence[str]]:
 
 @cache
 def _kin() -> Mapping[str, Sequence[str]]:
-    """Return the terms that often answer a term of a question, and the other way round."""
-    return {
-        stem(word): [stem(other) for other in others]
-        for word, others in _grouped(_KIN, both_ways=True).items()
-    }
+    grouped = _grouped(_KIN, both_ways=True)
+    return {stem(word): list(map(stem, others)) for word, others in grouped.items()}
 
 
 @cache
 def _answers() -> Mapping[str, Sequence[str]]:
-    """Return the terms that often answer a question with a word."""
-    return {
-        word: [stem(other) for other in others]
-        for word, others in _grouped(_ANSWERS, both_ways=False).items()
-    }
+    grouped = _grouped(_ANSWERS, both_ways=False)
+    return {word: list(map(stem, others)) for word, others in grouped.items()}
 
 
 def _tokens(text: str) -> list[str]:
@@ -280,36 +271,25 @@ def stem(word: str) -> str:
     """
     if not word.isascii():
         return word
-    return _derived(_inflected(IRREGULAR.get(word, word)))
+    base = _inflected(IRREGULAR.get(word, word))
+    derived = _DERIVATIONS.search(base, _SHORTEST + 1)
+    return base[: derived.start()] if derived else base
 
 
 def _inflected(word: str) -> str:
-    """Without the ending of a plural or a tense."""
     if word.endswith("ies") and len(word) > len("ties"):
         word = word[:-3] + "y"
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _SHORTEST:
         word = word[:-1]
-    for ending in _INFLECTIONS:
+    for ending in ("ing", "ed"):
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
-            word = _single(word[: -len(ending)])
+            word = word[: -len(ending)]
+            # `plann` as `plan`, but `call` as it is.
+            if len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
             break
-    return _without_vowel(IRREGULAR.get(word, word))
-
-
-def _single(word: str) -> str:
-    """`plann` as `plan`, but `call` as it is."""
-    doubled = len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] not in "lsz"
-    return word[:-1] if doubled else word
-
-
-def _without_vowel(word: str) -> str:
-    """`bake` and `baking`, `city` and `cities` are one word."""
+    word = IRREGULAR.get(word, word)
+    # `bake` and `baking`, `city` and `cities` are one word.
     if word.endswith("e") and len(word) > _SHORTEST:
         return word[:-1]
     return word[:-1] + "i" if word.endswith("y") and len(word) >= _SHORTEST else word
-
-
-def _derived(word: str) -> str:
-    """Without the ending that makes a noun, an adjective or an adverb of a word."""
-    found = _DERIVATIONS.search(word, _SHORTEST + 1)
-    return word[: found.start()] if found else word
