@@ -23,7 +23,6 @@ class Stretches:
 
     segments: Sequence[Segment]
     unfolded: Sequence[Unfolded]
-    """Topics that are shown although the talk is elsewhere."""
 
 
 def forgotten_ids(

@@ -31,7 +31,6 @@ MOST = 10_000_000
 """More places than any record has: who writes of more was not `write_places`."""
 
 _RANGES = re.compile(r"(\d+(-\d+)?)(,\d+(-\d+)?)*", re.ASCII)
-
 _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
 
 
@@ -294,7 +293,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
-    """One model call: what it was sent, by which rules, at what cost."""
+    """One model call: what it was sent, by which rules, at what cost; see `Manifest`."""
 
     message_id: str | None
     attempt: int
@@ -308,14 +307,9 @@ class CallView:
     """What became of the rest; those of `BESIDE` come on top, and stand last."""
 
     unplaced: int
-    """How many messages were quoted whose places nobody knew."""
-
     parts: Mapping[str, int]
-    """Who used the window: tokens as counted before the call, in the order of a prompt."""
 
     window: int
-    """In tokens; 0 where nobody knew it."""
-
     usage: Usage | None
 
     @property
@@ -340,15 +334,11 @@ def read_manifest(
     fits = not told or max(told) <= len(record)
     ids = [record[place - 1].id or "" for place in sorted(told)] if fits else []
     fits = fits and digest_of(ids) == manifest["digest"]
-    rules = [
-        Rule(
-            name=name,
-            places=places,
-            message_ids=tuple(record[place - 1].id or "" for place in places) if fits else (),
-        )
-        # By the first message that a rule names; those that come on top are last.
-        for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1]))
-    ]
+    rules: list[Rule] = []
+    # By the first message that a rule names; those that come on top are last.
+    for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1])):
+        ids = [record[place - 1].id or "" for place in places] if fits else []
+        rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
     used = message.usage_metadata if isinstance(message, AIMessage) else None
     return CallView(
         message_id=message.id,

@@ -18,7 +18,6 @@ from unsay.prompts.catalog import Fence
 from unsay.prompts.fields import Texts
 
 Tier = Literal["safety", "guidance"]
-
 Attach = Literal["run_start", "user_turn"]
 
 _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)

@@ -111,13 +111,11 @@ def memories(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Summaries of topics, each in the one place where a view tells it."""
+    """Summaries of topics: before everything, the topic left longest ago first, or before a message."""
 
     head: tuple[str, ...]
-    """Before everything that was said, the topic left longest ago first."""
-
     before: Mapping[str, tuple[str, ...]]
-    """By the id of a message, what stands right before it."""
+    """By the id of that message."""
 
 
 def told(

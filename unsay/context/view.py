@@ -28,7 +28,6 @@ class Hints:
     """Why messages before the question were taken back; `None` when they were not."""
 
     guidance: str | None = None
-    """What a person who reviewed the drafts asked for."""
 
 
 def head_of(
@@ -104,15 +103,12 @@ def sendable(
     A longer view begins with what was sent before it, so that a provider's cache stays good.
     `readable` says whether the model has the tool that reads the rest of a result.
     """
-    shown = [
-        present(each, max_tool_result_bytes, readable=readable)
-        if isinstance(each, ToolMessage)
-        else each
-        for each in view
-    ]
-    return conform(
-        shown, opening=texts.opening, provider=provider, interrupted=texts.interrupted_tool
-    )
+    shown = list(view)
+    for place, each in enumerate(view):
+        if isinstance(each, ToolMessage):
+            shown[place] = present(each, max_tool_result_bytes, readable=readable)
+    interrupted = texts.interrupted_tool
+    return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
 
 
 def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:

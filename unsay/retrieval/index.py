@@ -35,8 +35,6 @@ class Table:
 
     numbers: dict[str, int] = field(default_factory=dict)
     speakers: list[str] = field(default_factory=list)
-    """Of each message: a name, or the kind of message."""
-
     lengths: list[int] = field(default_factory=list)
     """How many terms each message has."""
 

@@ -69,7 +69,6 @@ _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
 """Single characters that tell as little as an English stop word."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
-
 _SECOND_PERSON = re.compile(
     r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"
     r"|あなた|君[がのは]",
@@ -79,19 +78,16 @@ _SECOND_PERSON = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a question looks for."""
+    """What a question looks for: words, speakers by name, and by `I` and `you` kinds of messages."""
 
     query: Query
     persons: frozenset[str]
-    """Speakers whose name it has."""
-
     kinds: frozenset[str]
-    """Kinds of messages that it means by `I` and `you`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Scores of indexed messages, by their places."""
+    """Scores of indexed messages, by their places; they are chosen by the `total`."""
 
     own: Mapping[int, float]
     """Of a message's own words; those that have none are missing."""
@@ -100,7 +96,6 @@ class Ranking:
     """Of the words of each ranked message and its neighbours."""
 
     total: Mapping[int, float]
-    """By this they are chosen."""
 
 
 def asked(question: str, index: RecallIndex) -> Asked:

@@ -85,9 +85,6 @@ FILLING = Bars()
 class _Scored:
     """The scores of the messages that may be recalled, by their places."""
 
-    words: Mapping[int, float]
-    """Of the words of each and those around it."""
-
     near: Mapping[int, float]
     """Nearness in meaning, in deviations from the mean; empty without vectors."""
 
@@ -144,10 +141,17 @@ def recall(
     taken, tokens = _counted(record, fitting, budget_tokens, count)
     order = sorted(place for group in taken for place in group)
     leading = {max(group, key=lambda place: scored.total.get(place, 0.0)) for group in taken}
+    nearest = max(scored.near.values(), default=0.0)
     reasons: list[Recollection] = []
     for place in order:
         words = {w for term, w in wanted.query.words.items() if index.has(place, term)}
-        why = _why(scored, place, has_words=bool(words)) if place in leading else "step"
+        why: Why = "nearby"
+        if place not in leading:
+            why = "step"
+        elif words:
+            why = "words"
+        elif scored.near.get(place, 0.0) >= nearest / 2 > 0:
+            why = "meaning"
         score = scored.total.get(place, 0.0)
         reasons.append(
             Recollection(
@@ -192,7 +196,6 @@ def _scored(
     best_near = max(0.0, *near.values()) if near else 0.0
     least_near = max(bars.floor * best_near, FAR_NEARER if bars.bar or bars.gain else 0.0)
     return _Scored(
-        words=ranking.words,
         near=near,
         total=total,
         apart=apart,
@@ -203,13 +206,6 @@ def _scored(
             or near.get(place, 0.0) >= least_near > 0
         ],
     )
-
-
-def _why(scored: _Scored, place: int, *, has_words: bool) -> Why:
-    if has_words:
-        return "words"
-    nearest = max(scored.near.values(), default=0.0)
-    return "meaning" if scored.near.get(place, 0.0) >= nearest / 2 > 0 else "nearby"
 
 
 def _fitting(

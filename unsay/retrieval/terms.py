@@ -146,19 +146,12 @@ ANSWER_WEIGHT = 0.1
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
 
 _RUN = re.compile(rf"[{_RUNNING}]")
-
 _TOKENS = re.compile(rf"[{_RUNNING}]+|[^\W_{_RUNNING}]+(?:_+[^\W_{_RUNNING}]+)*")
-
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-
 _LONE = re.compile(rf"(?<![{_HAN}])[{_HAN}](?![{_HAN}])")
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
-
 _CONTRACTED = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
-
 _SHORTEST = 3
-
 _DERIVATIONS = re.compile(
     r"(?:ational|ization|fulness|[ai]tion|ment|ness|[ae]nce?|[ai]bl|ful|ist|er|or|li|ion|al|i[vc])$"
 )
