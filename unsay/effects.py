@@ -1,7 +1,7 @@
 """Code written once that runs both blocking and on an event loop.
 
-A step is a generator: it yields the calls it wants made and receives their
-results. `drive` makes the calls in place, `adrive` awaits them.
+A step is a generator: it yields calls and receives their results. `drive` makes the calls in place,
+`adrive` awaits them.
 """
 
 import asyncio

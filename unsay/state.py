@@ -44,13 +44,12 @@ SNAPSHOT_FLOOR = 32
 
 
 def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
-    """Apply writes to a record, in order.
+    """Apply writes to a transcript, in order.
 
-    A message with a known id replaces the old one in its place, a
-    `RemoveMessage` takes one out (all, with `REMOVE_ALL_MESSAGES`; an unknown
-    id changes nothing), anything else is appended. Messages without an id get
-    one that depends only on where and what they are, so that replaying the
-    same writes in other batches gives the same record:
+    A message with a known id replaces the old one in its place, a `RemoveMessage` removes one (all,
+    with `REMOVE_ALL_MESSAGES`; an unknown id changes nothing), anything else is appended. Messages
+    without an id get one that depends only on their place and content, so that replaying the same
+    writes in other batches gives the same transcript:
     `merge(merge(r, xs), ys) == merge(r, xs + ys)`. Neither argument is changed.
     """
     places: dict[str, BaseMessage] = {}
@@ -95,10 +94,10 @@ def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
 
 
 class RecordChannel(DeltaChannel[list[AnyMessage]]):
-    """The record's channel: stores what was added, and a whole copy ever more rarely.
+    """The transcript's channel: stores additions, and a whole copy ever more rarely.
 
-    A snapshot is due after as many updates as a quarter of the record's length, so that
-    the bytes of all snapshots together grow in proportion to the record.
+    A snapshot is due after as many updates as a quarter of the transcript's length, so that the
+    bytes of all snapshots together grow in proportion to the transcript.
     """
 
     __slots__ = ("_floor",)
@@ -110,7 +109,7 @@ class RecordChannel(DeltaChannel[list[AnyMessage]]):
 
     @property
     def snapshot_frequency(self) -> int:
-        """Updates between two snapshots at the record's present length."""
+        """Updates between two snapshots at the transcript's present length."""
         value = getattr(self, "value", None)
         return max(self._floor, len(value) // 4) if isinstance(value, list) else self._floor
 
@@ -119,11 +118,11 @@ class RecordChannel(DeltaChannel[list[AnyMessage]]):
         self._floor = floor
 
     def copy(self) -> Self:
-        """A channel with the same floor and a shallow copy of the value."""
+        """Copy the channel with its floor and a shallow copy of the value."""
         return self._with_floor(super().copy())
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """A channel restored from a stored blob, with the same floor."""
+        """Restore a channel from a stored blob, with the same floor."""
         return self._with_floor(super().from_checkpoint(checkpoint))
 
     def _with_floor(self, other: Self) -> Self:

@@ -67,7 +67,7 @@ def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensat
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """One call; `None` when its tool has no consequences."""
+    """One call; `None` if its tool has no consequences."""
     tool = next((each for each in services.tools if each.name == call["name"]), None)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -104,15 +104,13 @@ def stands(messages: Sequence[AnyMessage], services: Services) -> bool:
     return all(each.obstacle for each in due_of(messages, services))
 
 
-def known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
-    """Read the journal's entries by their keys; none without a store."""
+def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
     if scope.address is None:
         return {}
     return (yield from get_entries(*scope.address, keys))
 
 
-def note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
-    """Write entries into the journal, if there is a store."""
+def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
     if entries and scope.address is not None:
         yield put_entries(*scope.address, entries)
 
@@ -132,7 +130,7 @@ def book(state: State, scope: Scope, update: Update) -> Steps[None]:
     gone, back = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
     drafts = {each.key: each for each in due_of(abandoned, scope.services)}
-    # The calls of `gone` come last, also where the journal knows them as made: the order is kept.
+    # `gone` stays in one piece and in its order, also where the journal knows some of its calls.
     others = {key: call for key, call in {**made, **drafts}.items() if key not in gone}
     yield from _booked({**others, **gone}, back, state, scope, again=set(gone))
 
@@ -197,7 +195,7 @@ def _booked(
     """
     if not gone and not back:
         return
-    known = yield from known_entries([*gone, *back], scope)
+    known = yield from _known_entries([*gone, *back], scope)
     fresh = []
     for key, call in gone.items():
         entry = known.get(key)
@@ -214,7 +212,7 @@ def _booked(
         for entry in returned
         if entry.status == "pending"
     ]
-    yield from note_entries([*entries, *stopped], scope)
+    yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     named = {each["key"] for each in scope.journal.owed}
     for entry in (*entries, *undone):
@@ -279,7 +277,7 @@ def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[N
         for each in due_of(messages, scope.services)
         if not each.obstacle
     ]
-    yield from note_entries(entries, scope)
+    yield from _note_entries(entries, scope)
 
 
 def finish(state: State, scope: Scope) -> Steps[Report]:
@@ -290,7 +288,7 @@ def finish(state: State, scope: Scope) -> Steps[Report]:
     """
     owed, scope.journal.owed = [*state.get("owed", []), *scope.journal.owed], []
     calls = list({(each["key"], each["returned"]): each for each in owed}.values())
-    known = yield from known_entries([each["key"] for each in calls if "body" not in each], scope)
+    known = yield from _known_entries([each["key"] for each in calls if "body" not in each], scope)
     outcomes: list[Outcome] = []
     for each in calls:
         entry = unpack(each["body"]) if "body" in each else known.get(each["key"])
@@ -322,10 +320,10 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
     call = entry.compensation
     if reversal is None or reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
-        yield from note_entries([ended], scope)
+        yield from _note_entries([ended], scope)
         return ended
     # After a crash this entry says that the call may have been taken back.
-    yield from note_entries([entry.to("running")], scope)
+    yield from _note_entries([entry.to("running")], scope)
     said = call.result or ""
     undo = Call(
         blocking=lambda: reversal.blocking(call.args, said),
@@ -336,26 +334,26 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
         ended = entry.to("done")
     except Exception as error:  # noqa: BLE001 - a tool's own code may raise anything; it is reported
         ended = entry.to("failed", f"{type(error).__name__}: {error}")
-    yield from note_entries([ended], scope)
+    yield from _note_entries([ended], scope)
     return ended
 
 
 def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
     """Note the calls of an unfinished draft, in case its turn never ends."""
     calls = [each for each in due_of(messages, scope.services) if not each.obstacle]
-    known = yield from known_entries([each.key for each in calls], scope)
+    known = yield from _known_entries([each.key for each in calls], scope)
     new = [
         Entry(compensation=each, status="made", turn_id=turn_id)
         for each in calls
         if each.key not in known
     ]
-    yield from note_entries(new, scope)
+    yield from _note_entries(new, scope)
 
 
 def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     """Report the calls of rejected drafts that were to be undone and were not."""
     calls = [each for each in due_of(messages, scope.services) if each.obstacle != NO_UNDO]
-    known = yield from known_entries([each.key for each in calls], scope)
+    known = yield from _known_entries([each.key for each in calls], scope)
     left = [
         Outcome(compensation=each, result="skipped", reason=known[each.key].error)
         for each in calls

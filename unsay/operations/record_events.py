@@ -97,8 +97,8 @@ def log_fold(scope: Scope, topic: Topic) -> None:
 
 def log_unfold(scope: Scope, topic: Topic) -> None:
     """Note that contexts show a topic's messages again."""
-    name, words = topic["id"], topic["label"]
-    scope.journal.afterwards.append(lambda stamp: [unfold(name, words, stamp=stamp)])
+    found = (topic["id"], topic["label"])
+    scope.journal.afterwards.append(lambda stamp: [unfold(*found, stamp=stamp)])
 
 
 def log_forgetting(scope: Scope, entry: Forgotten, *, again: bool) -> None:
