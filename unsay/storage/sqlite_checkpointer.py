@@ -61,19 +61,7 @@ WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
   FROM ancestors a CROSS JOIN checkpoints c ON c.checkpoint_id = a.parent
   WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns
 )
-SELECT id, metadata FROM ancestors ORDER BY depth
-"""
-
-_ROOT = """
-WITH RECURSIVE ancestors(parent) AS (
-  SELECT parent_checkpoint_id FROM checkpoints
-  WHERE thread_id = :thread AND checkpoint_ns = :ns AND checkpoint_id = :start
-  UNION ALL
-  SELECT c.parent_checkpoint_id
-  FROM ancestors a CROSS JOIN checkpoints c ON c.checkpoint_id = a.parent
-  WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns
-)
-SELECT count(*), count(*) - count(parent) FROM ancestors
+SELECT id, metadata, parent FROM ancestors ORDER BY depth
 """
 
 
@@ -266,10 +254,11 @@ class FileSaver(OffLoop, SqliteSaver):
         values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
         with sound(f"The record of {thread!r}"):
             found: Mapping[str, DeltaChannelHistory] | None = None
+            rows: Sequence[tuple[str, str, str | None]] = ()
             with self.cursor(transaction=False) as cursor:
                 if values["start"]:
-                    cursor.execute(_ANCESTORS, values)
-                    walk = _walk(cursor.fetchall()[1:], channels)
+                    rows = cursor.execute(_ANCESTORS, values).fetchall()
+                    walk = _walk(rows[1:], channels)
                     if walk is not None:
                         found = {
                             name: self._history(cursor, (thread, ns), name, walk)
@@ -277,8 +266,10 @@ class FileSaver(OffLoop, SqliteSaver):
                         }
             if found is None:
                 found = super().get_delta_channel_history(config=config, channels=channels)
-            if values["start"] and not all("seed" in found[name] for name in channels):
-                self._refuse_gap(values)
+            # Writes alone must lead back to a thread's beginning; one purged meanwhile has none.
+            begins = not rows or any(parent is None for *_, parent in rows)
+            if not begins and not all("seed" in found[name] for name in channels):
+                raise ValueError(f"an ancestor of {values['start']!r} is missing")
             self._refuse_strayed(thread)
         return found
 
@@ -305,16 +296,6 @@ class FileSaver(OffLoop, SqliteSaver):
             history["seed"] = read(*cursor.fetchone())["channel_values"][channel]
         return history
 
-    def _refuse_gap(self, values: Mapping[str, Any]) -> None:
-        """Let nothing be built on writes alone that do not lead back to a thread's beginning.
-
-        A thread that was purged meanwhile has no such writes at all.
-        """
-        with self.cursor(transaction=False) as cursor:
-            there, roots = cursor.execute(_ROOT, values).fetchone()
-        if there and not roots:
-            raise ValueError(f"an ancestor of {values['start']!r} is missing")
-
     def _refuse_strayed(self, thread: str) -> None:
         """Let no write be left out, or come at another place, because its row was changed."""
         with self.cursor(transaction=False) as cursor:
@@ -327,11 +308,11 @@ class FileSaver(OffLoop, SqliteSaver):
                     raise ValueError(f"a write for {channel!r} was stored for another channel")
 
 
-def _walk(rows: Sequence[tuple[str, str]], channels: Sequence[str]) -> _Walk | None:
+def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
     """Where each channel's value begins; `None` where a checkpoint does not say what it holds."""
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
-    for checkpoint_id, metadata in rows:
+    for checkpoint_id, metadata, _ in rows:
         if not open_channels:
             break
         held = json.loads(metadata).get(HOLDS)
