@@ -185,8 +185,7 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     found = item is not None and entry_of(item) is not None
     value = {**blank, **(item.value if found else {}), "updated_at": now, **changes}
     yield put_entry(store, thread_id, value)
-    known = {name: value[name] for name in blank}
-    return ThreadEntry(thread_id=thread_id, **known)
+    return ThreadEntry(thread_id=thread_id, **{name: value[name] for name in blank})
 
 
 def read_journal(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:

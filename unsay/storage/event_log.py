@@ -49,7 +49,7 @@ class EventPage:
 
 
 def ledger_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for a thread's event log, safe for any thread id."""
+    """The store's namespace for a thread's event log."""
     return thread_namespace("ledger", thread_id)
 
 

@@ -281,10 +281,11 @@ class FileLeases(Leases):
                 before = [row for row in standing if row[0] < lease.token]
         if lease.keeper is None:
             self._queued.add(lease)
-            lease.keeper = threading.Thread(
+            keeper = threading.Thread(
                 target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
             )
-            lease.keeper.start()
+            keeper.start()
+            lease.keeper = keeper  # only now: what ends a lease may join it from another thread
         return _where(before)
 
     def _rows(self, thread: str) -> list[tuple[int, str, float]]:
