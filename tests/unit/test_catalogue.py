@@ -6,8 +6,9 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.history.threads import ThreadEntry, entry_of, get_entry, list_threads, put_entry
+from unsay.history.threads import ThreadEntry, entry_of, list_threads
 from unsay.storage.base import THREADS
+from unsay.storage.items import get_item, put_item
 from unsay.storage.sqlite import open_database
 
 VALUE = {
@@ -46,11 +47,13 @@ async def test_a_thread_is_listed_under_its_own_id(thread_id: str, tmp_path: Pat
     database = open_database(tmp_path / "t.db")
     store = database.store
     try:
-        drive(steps(put_entry(store, "t1", {**VALUE, "turns": 9})))
-        unlisted = drive(steps(get_entry(store, "unlisted")))
-        blocking = drive(steps(put_entry(store, thread_id, VALUE), get_entry(store, thread_id)))
-        again = put_entry(store, thread_id, VALUE)
-        awaited = await adrive(steps(again, get_entry(store, thread_id)))
+        drive(steps(put_item(store, THREADS, "t1", {**VALUE, "turns": 9})))
+        unlisted = drive(steps(get_item(store, THREADS, "unlisted")))
+        blocking = drive(
+            steps(put_item(store, THREADS, thread_id, VALUE), get_item(store, THREADS, thread_id))
+        )
+        again = put_item(store, THREADS, thread_id, VALUE)
+        awaited = await adrive(steps(again, get_item(store, THREADS, thread_id)))
         listed = list_threads(store)
     finally:
         database.close()
@@ -67,7 +70,7 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
     days = [f"2026-01-01T00:{index // 60:02}:{index % 60:02}+00:00" for index in range(401)]
     for index in range(len(days)):
         place = (index * 7) % len(days)
-        drive(steps(put_entry(store, f"t{place}", {**VALUE, "updated_at": days[place]})))
+        drive(steps(put_item(store, THREADS, f"t{place}", {**VALUE, "updated_at": days[place]})))
     store.put((*THREADS[:1], "cuts", "t"), "cut-1", {"other": "things"})
 
     listed = list_threads(store)
@@ -79,7 +82,7 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
 def test_a_line_of_earlier_days_is_an_active_session() -> None:
     """What a line lacks has its default, and what a newer unsay added is left out."""
     store = InMemoryStore()
-    drive(steps(put_entry(store, "t", {**VALUE, "mood": "fine"})))
+    drive(steps(put_item(store, THREADS, "t", {**VALUE, "mood": "fine"})))
 
     assert [entry("t")] == list_threads(store)
     assert ("active", {}, None) == (entry("t").status, entry("t").labels, entry("t").ended_at)
@@ -104,7 +107,7 @@ def test_a_line_of_earlier_days_is_an_active_session() -> None:
 def test_what_is_no_line_of_ours_is_left_out(value: dict[str, object]) -> None:
     """Foreign and damaged lines hide themselves, and nothing else."""
     store = InMemoryStore()
-    drive(steps(put_entry(store, "bad", value), put_entry(store, "t", VALUE)))
+    drive(steps(put_item(store, THREADS, "bad", value), put_item(store, THREADS, "t", VALUE)))
     store.put((*THREADS, "deeper"), "foreign", VALUE)
 
     assert ["t"] == [each.thread_id for each in list_threads(store)]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from langgraph.store.base import BaseStore, Item
 
-from unsay.effects import Call, Steps, drive, off_loop
+from unsay.effects import Steps, drive, off_loop
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.recall_cache import MEMORIES
 from unsay.storage.base import THREADS, Database, Purged
@@ -75,16 +75,6 @@ def entry_of(item: Item) -> ThreadEntry | None:
     return entry if at_home and sound and are_labels(entry.labels) else None
 
 
-def get_entry(store: BaseStore, thread_id: str) -> Call:
-    """A call that gives a thread's `Item`, `None` when it is not listed."""
-    return get_item(store, THREADS, thread_id)
-
-
-def put_entry(store: BaseStore, thread_id: str, value: Mapping[str, Any]) -> Call:
-    """A call that lists a thread, or replaces its line."""
-    return put_item(store, THREADS, thread_id, value)
-
-
 def list_threads(store: BaseStore) -> list[ThreadEntry]:
     """All threads, the one spoken in last first."""
     entries = drive(scan(store, THREADS, entry_of))
@@ -101,7 +91,7 @@ class SessionPage:
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry | None]:
     """A thread's session, `None` when nobody ever began it."""
-    item = yield get_entry(store, thread_id)
+    item = yield get_item(store, THREADS, thread_id)
     return None if item is None else entry_of(item)
 
 
@@ -179,18 +169,18 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
     The caller holds the thread's lock: no other writer comes between the reading and the writing.
     """
-    item = yield get_entry(store, thread_id)
+    item = yield get_item(store, THREADS, thread_id)
     new = ThreadEntry(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
     found = item is not None and entry_of(item) is not None
     value = {**blank, **(item.value if found else {}), "updated_at": now, **changes}
-    yield put_entry(store, thread_id, value)
+    yield put_item(store, THREADS, thread_id, value)
     return ThreadEntry(thread_id=thread_id, **{name: value[name] for name in blank})
 
 
 def read_journal(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
     """What was about to be said in a turn that has not ended; empty where none is under way."""
-    item = yield get_entry(store, thread_id)
+    item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("journal")
     return thaw_messages(kept) if isinstance(kept, str) else []
 
