@@ -145,7 +145,11 @@ def tokens(talk: Talk) -> Steps[Totals]:
     # every message whether it was counted, which grows without bound. What a fork began with was
     # paid for in the thread that it came from.
     state, scope = (yield from talk.whole()), talk.scope()
-    inherited = yield from _inherited(talk, state)
+    inherited: set[Key] = set()
+    entry = yield from find_session(talk.database.store, talk.thread_id)
+    if entry is not None and entry.forked_from is not None:
+        stored = yield from _stored_events(talk, state)
+        inherited = {key_of(m) for m in rebuilt(stored[:1]).messages}
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     own = [m for m in state["messages"] if key_of(m) not in inherited]
     gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
@@ -153,12 +157,3 @@ def tokens(talk: Talk) -> Steps[Totals]:
     spent = yield from spent_on(state, scope, own, gone)
     gauges = yield from gauges_of(state, scope)
     return Totals(window=newest_call(state["messages"]), spent=spent, gauges=gauges)
-
-
-def _inherited(talk: Talk, state: State) -> Steps[set[Key]]:
-    """The messages that a fork began with."""
-    entry = yield from find_session(talk.database.store, talk.thread_id)
-    if entry is None or entry.forked_from is None:
-        return set()
-    stored = yield from _stored_events(talk, state)
-    return {key_of(m) for m in rebuilt(stored[:1]).messages}

@@ -11,7 +11,7 @@ from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import Confirm, settle
 from unsay.conversation.results import Moved
-from unsay.conversation.thread import Talk, check_thread
+from unsay.conversation.thread import Talk, check_name
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import Line, list_cuts, put_back, take_back
@@ -21,6 +21,7 @@ from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
+from unsay.operations.commands import score_text
 from unsay.operations.restore import COMPARED, CUT, branch_until, find_cut, source_of
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.targets import safe_base
@@ -92,7 +93,7 @@ class Side:
     tokens: Tokens
 
     def __str__(self) -> str:
-        scores = f"mean {_score(self.mean_score)}, last {_score(self.last_score)}"
+        scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
         head = f"{self.name}: {self.messages} messages, score {scores}, {self.tokens}"
         topics = [f"  topics of its own: {', '.join(self.topics)}"] if self.topics else []
         own = [f"  {each.type}: {preview(text_of(each), SHOWN_CHARS)}" for each in self.only]
@@ -111,10 +112,6 @@ class Diff:
 
     def __str__(self) -> str:
         return f"common: {self.common} messages\n{self.a}\n{self.b}"
-
-
-def _score(score: float | None) -> str:
-    return "–" if score is None else f"{score:.2f}"
 
 
 def compare(a: tuple[str, Line], b: tuple[str, Line]) -> Diff:
@@ -165,7 +162,7 @@ def fork(
         InvalidNameError: The thread's id is not allowed.
         UnsayError: As `rollback`.
     """
-    name = str(uuid4()) if thread is None else check_thread(thread)
+    name = str(uuid4()) if thread is None else check_name(thread)
     state = yield from talk.reading(lambda reader: reader.whole())
     line = branch_until(state, at, turns)
     other = replace(talk, thread_id=name, writes=True)
@@ -174,7 +171,6 @@ def fork(
 
 
 def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
-    """Write a line as the beginning of a thread that does not exist."""
     listed = yield from find_session(talk.database.store, other.thread_id)
     there = yield from other.snapshot()
     if listed is not None or there.values:
@@ -225,7 +221,6 @@ def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
-    """A branch of these messages."""
     said = [*spoken(messages), *drafts]
     first = next((m for m in said if is_question(m)), said[0] if said else None)
     return Branch(
@@ -259,7 +254,6 @@ def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Br
 
 
 def _state(talk: Talk, thread_id: str) -> Steps[State]:
-    """Another thread's state, empty where it is not there."""
     return (yield from replace(talk, thread_id=thread_id, writes=False).read())
 
 
@@ -281,7 +275,6 @@ def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _line(talk: Talk, name: str) -> Steps[Line]:
-    """The line that a name stands for."""
     state = yield from talk.whole()
     line = line_of(state)
     if name == LIVE:
@@ -292,18 +285,14 @@ def _line(talk: Talk, name: str) -> Steps[Line]:
     try:
         mark = find_checkpoint(line.checkpoints, name)
     except UnknownCheckpointError:
-        return (yield from _line_of_thread(talk, name))
+        other = yield from _state(talk, name)
+        if not other:
+            raise UnknownBranchError(
+                f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
+                "checkpoints() list those there are"
+            ) from None
+        return line_of(other)
     return take_back(line, safe_base(line, mark["message_id"]), label=COMPARED).line
-
-
-def _line_of_thread(talk: Talk, name: str) -> Steps[Line]:
-    other = yield from _state(talk, name)
-    if not other:
-        raise UnknownBranchError(
-            f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
-            "checkpoints() list those there are"
-        )
-    return line_of(other)
 
 
 def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
@@ -367,16 +356,11 @@ def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
     state = yield from talk.settled()
     messages: list[AnyMessage] = []
     if message_ids and not isinstance(message_ids, str):
-        messages = yield from _messages_of(talk, from_)
+        if from_.startswith(CUT):
+            cut = find_cut((yield from list_cuts(talk.database.store, talk.thread_id)), from_)
+            messages = [*cut["messages"], *cut["drafts"]]
+        else:
+            other = replace(talk, thread_id=from_, writes=False)
+            messages = (yield from other.whole())["messages"]
     update = restoring.pick(state, messages, message_ids, from_)
     return (yield from settle(talk, state, talk.scope(), update))
-
-
-def _messages_of(talk: Talk, source: str) -> Steps[list[AnyMessage]]:
-    """The messages of a cut, drafts too, or of a thread."""
-    if source.startswith(CUT):
-        cuts = yield from list_cuts(talk.database.store, talk.thread_id)
-        cut = find_cut(cuts, source)
-        return [*cut["messages"], *cut["drafts"]]
-    other = replace(talk, thread_id=source, writes=False)
-    return (yield from other.whole())["messages"]

@@ -15,7 +15,7 @@ from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
 from unsay.conversation.results import Event, event_of
 from unsay.conversation.svg import mimebundle
-from unsay.conversation.thread import Talk, check_thread
+from unsay.conversation.thread import Talk, check_name
 from unsay.conversation.turn_lifecycle import close_turn, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import adrive, drive
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 
 class _Opened:
-    """What both forms of a conversation share."""
-
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
 
@@ -78,7 +76,7 @@ class _Opened:
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InvalidNameError: The thread's id is not allowed.
         """
-        name = str(uuid4()) if thread is None else check_thread(thread)
+        name = str(uuid4()) if thread is None else check_name(thread)
         services = make_services(
             model,
             judge=judge,
@@ -95,15 +93,10 @@ class _Opened:
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
         )
-        return cls(
-            Talk(
-                graph=graph,
-                services=services,
-                database=database,
-                thread_id=name,
-                context=context,
-            )
+        talk = Talk(
+            graph=graph, services=services, database=database, thread_id=name, context=context
         )
+        return cls(talk)
 
     @property
     def thread_id(self) -> str:
@@ -167,8 +160,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         """Show scores and tree in a notebook, as a picture and as text."""
         del include, exclude
         state = drive(self._talk.reading(Talk.read))
-        bundle: dict[str, str] = mimebundle(self._talk.timeline_now(state))
-        return bundle
+        return mimebundle(self._talk.timeline_now(state))
 
 
 class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
@@ -255,9 +247,10 @@ class _Listed:
         """
         if isinstance(path_or_url, BaseStore):
             return cls(path_or_url)
-        given = isinstance(path_or_url, Database)
-        database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
-        return cls(database.store, None if given else database)
+        if isinstance(path_or_url, Database):
+            return cls(path_or_url.store)
+        database = open_database(path_or_url)
+        return cls(database.store, database)
 
     def _close(self) -> None:
         if self._database is not None:

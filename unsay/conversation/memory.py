@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 
 from unsay.context.compaction import with_partners
 from unsay.context.topics import by_topic, current_topic_id
@@ -18,7 +18,15 @@ from unsay.judging.vocabulary import vocabulary
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.operations import visibility
-from unsay.operations.forget import Cause, forgetting, restoring, results_entry, silent
+from unsay.operations.forget import (
+    Cause,
+    find_forgotten,
+    forget_topic,
+    forgetting,
+    make_entry,
+    restoring,
+    silent,
+)
 from unsay.operations.pending import read_entry
 from unsay.operations.pin import pinned_ids
 from unsay.runtime import Scope
@@ -149,7 +157,7 @@ def forget(
         state = yield from talk.reached(state, ends)
         if through is None and what not in {message.id for message in state["messages"]}:
             topic = visibility.topic_named(state, what)
-            step = visibility.forget_topic(state, topic, _pending(state), cause)
+            step = forget_topic(state, topic, _pending(state), cause)
         else:
             step = visibility.forget_span(state, what, through, _pending(state), cause)
     yield from _take(talk, state, scope, step)
@@ -157,7 +165,6 @@ def forget(
 
 
 def _take(talk: Talk, state: State, scope: Scope, step: Operation) -> Steps[Moved]:
-    """Commit a step that forgets or remembers."""
     update = yield from visibility.take_step(state, scope, step)
     shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
     moved = yield from settle(talk, state, scope, update)
@@ -166,7 +173,7 @@ def _take(talk: Talk, state: State, scope: Scope, step: Operation) -> Steps[Move
 
 def remember(talk: Talk, state: State, what: str) -> Steps[Moved | None]:
     """Let contexts include what is forgotten under an id or label; `None` if nothing is."""
-    entry = visibility.forgotten_entry(state, what)
+    entry = find_forgotten(state, what)
     if entry is None:
         return None
     state = yield from talk.reached(state, set(entry["message_ids"]))
@@ -207,24 +214,21 @@ def forget_tool_results(
     said = by_topic(state["messages"], segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in said if is_question(m)]
     names: list[str] = []
-    for message in _results(state, said):
+    messages = state["messages"]
+    held = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
+    fixed = {*held, *silent(state, state.get("forgotten", [])), *_pending(state)}
+    for message in said:
+        if not isinstance(message, ToolMessage) or message.id in fixed:
+            continue
         score = yield from _score(questions, message, scope)
         if score is not None and score < below:
             names.append(message.id or "")
     if not names:
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
-    entry = results_entry(names, cause=cause)
+    entry = make_entry("tool_results", names, cause)
     yield from _take(talk, state, scope, forgetting(state, entry))
     return entry
-
-
-def _results(state: State, said: Sequence[AnyMessage]) -> list[ToolMessage]:
-    """The tool results that may be forgotten: shown now, held by no pin, and not waited for."""
-    messages = state["messages"]
-    held = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
-    fixed = {*held, *silent(state, state.get("forgotten", [])), *_pending(state)}
-    return [each for each in said if isinstance(each, ToolMessage) and each.id not in fixed]
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:
@@ -238,6 +242,5 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 
 
 def _pending(state: State) -> list[str]:
-    """Ids of what waits at the end of the record."""
     messages = state["messages"]
     return [message.id or "" for message in messages[read_entry(messages, None).start :]]

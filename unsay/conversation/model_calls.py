@@ -10,12 +10,12 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
-from unsay.context.manifest import CallView, Rule, digest_of, manifest_in, read_manifest
+from unsay.context.manifest import CallView, digest_of, manifest_in, read_manifest
 from unsay.context.reminders import due
 from unsay.context.view import Hints
-from unsay.conversation.branching import LIVE
+from unsay.conversation.branching import LIVE, SHOWN_CHARS
 from unsay.conversation.thread import Talk
-from unsay.conversation.timeline import TurnView, asked_turn
+from unsay.conversation.timeline import asked_turn
 from unsay.effects import Steps, off_loop
 from unsay.errors import MissingModelError, UnknownRunError, UnknownViewError
 from unsay.generation.context_builder import request_of, sight_of
@@ -35,9 +35,6 @@ from unsay.types import Cut, Exchange
 
 PENDING = "pending"
 """Where a draft stands that a person has not decided about yet."""
-
-SHOWN_CHARS = 60
-"""How much of an answer a list shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +66,14 @@ class TurnCalls:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: places as lists."""
-        calls = [{**asdict(each), "view": _view_dict(each.view)} for each in self.calls]
+        calls = []
+        for each in self.calls:
+            rules: dict[str, Any] = {
+                rule.name: {"places": list(rule.places), "message_ids": list(rule.message_ids)}
+                for rule in (each.view.sent, *each.view.rules)
+            }
+            view = {**asdict(each.view), "sent": rules.pop("sent"), "rules": rules}
+            calls.append({**asdict(each), "view": view})
         return {"turn": self.turn, "question": self.question, "calls": calls}
 
 
@@ -90,19 +94,17 @@ def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> 
     cuts = yield from list_cuts(talk.database.store, talk.thread_id)
     calls = _calls(state, cuts, asked.question_id or "")
     found = [each for each in calls if attempt in (None, each.view.attempt)]
-    if not found:
-        raise UnknownViewError(_missing(asked.number, attempt, calls))
-    return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
-
-
-def _missing(turn: int, attempt: int | None, calls: Sequence[TurnCall]) -> str:
-    if calls:
+    if not found and calls:
         known = sorted({each.view.attempt for each in calls})
-        return f"Turn {turn!r} has no attempt {attempt!r}; there are {known!r}"
-    return (
-        f"What the model was sent in turn {turn!r} is not kept: a host or an older version "
-        "answered it; `replay` plans its request anew"
-    )
+        raise UnknownViewError(
+            f"Turn {asked.number!r} has no attempt {attempt!r}; there are {known!r}"
+        )
+    if not found:
+        raise UnknownViewError(
+            f"What the model was sent in turn {asked.number!r} is not kept: a host or an older "
+            "version answered it; `replay` plans its request anew"
+        )
+    return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
 
 
 def _calls(state: State, cuts: Sequence[Cut], question_id: str) -> list[TurnCall]:
@@ -131,7 +133,6 @@ _Place = tuple[str, str, Sequence[AnyMessage], Cut | None]
 
 
 def _places(state: State, cuts: Sequence[Cut]) -> Iterable[_Place]:
-    """Where messages stand, what took them there, and the cut that holds them."""
     yield LIVE, LIVE, state["messages"], None
     for cut in cuts:
         yield cut["id"], cut["kind"], [*cut["messages"], *cut["drafts"]], cut
@@ -154,15 +155,6 @@ def _as_it_was(record: Sequence[AnyMessage], cut: Cut, cuts: Sequence[Cut]) -> S
     back = {message.id for message in cut["messages"]}
     behind = [message for message in record[start:] if message.id not in back]
     return [*record[:start], *cut["messages"], *behind]
-
-
-def _view_dict(seen: CallView) -> dict[str, Any]:
-    rules = {each.name: _rule_dict(each) for each in (seen.sent, *seen.rules)}
-    return {**asdict(seen), "sent": rules.pop("sent"), "rules": rules}
-
-
-def _rule_dict(rule: Rule) -> Mapping[str, Any]:
-    return {"places": list(rule.places), "message_ids": list(rule.message_ids)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +247,6 @@ def replay(
 
 
 def _of_kept(kept: KeptRequest) -> Replay:
-    """A kept request as it was made."""
     return Replay(
         turn=kept.turn,
         attempt=kept.attempt,
@@ -271,19 +262,27 @@ def _of_kept(kept: KeptRequest) -> Replay:
 
 
 def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
-    """The request of a turn on the record, planned anew from what stood before its answer.
-
-    Reminders are shown as in a first turn: how often they had been shown is not kept.
-
-    Raises:
-        NothingToUndoError: There is no such turn.
-    """
+    # Reminders are shown as in a first turn: how often they had been shown is not kept.
     found, scope = asked_turn(talk.timeline_now(state).turns, turn), talk.scope()
     try:
         model = yield scope.resolve("answerer")
     except MissingModelError:
         model = None
-    sent = yield from _planned(state, scope, found, model)
+    record = state["messages"]
+    place = next(i for i, message in enumerate(record) if message.id == found.question_id)
+    shown = record[: place + 1]
+    known = {message.id for message in shown}
+    then: State = {
+        **state,
+        "messages": shown,
+        "segments": [each for each in state.get("segments", []) if each["start"] in known],
+    }
+    reminders = due(scope.services.reminders, {}, turn=found.number, run_id="")
+    asked = [found.question_id or ""]
+    sight = yield from sight_of(
+        then, scope, model, Earlier(words=[], places={}), Hints(), reminders, pending=asked
+    )
+    sent = yield from request_of(sight)
     return Replay(
         turn=found.number,
         attempt=1,
@@ -296,30 +295,11 @@ def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
     )
 
 
-def _planned(
-    state: State, scope: Scope, turn: TurnView, model: Runnable[Any, Any] | None
-) -> Steps[list[AnyMessage]]:
-    """The view of a turn's first attempt."""
-    record = state["messages"]
-    place = next(i for i, message in enumerate(record) if message.id == turn.question_id)
-    shown = record[: place + 1]
-    known = {message.id for message in shown}
-    then: State = {
-        **state,
-        "messages": shown,
-        "segments": [each for each in state.get("segments", []) if each["start"] in known],
-    }
-    reminders = due(scope.services.reminders, {}, turn=turn.number, run_id="")
-    asked = [turn.question_id or ""]
-    sight = yield from sight_of(
-        then, scope, model, Earlier(words=[], places={}), Hints(), reminders, pending=asked
-    )
-    return (yield from request_of(sight))
-
-
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
     """What another model makes of the same request, judged as the first was."""
-    other = yield from _resolved(model, scope)
+    other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
+    if scope.services.tools and isinstance(other, BaseChatModel):
+        other = other.bind_tools(list(scope.services.tools))
     sent = list(replay.messages)
     value = {"messages": sent} if isinstance(other, Pregel) else sent
     try:
@@ -340,9 +320,3 @@ def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered
     exchange = Exchange(question=replay.question, answer=text_of(answer))
     verdict = yield from judge_exchange(exchange, answer, scope)
     return Answered(answer=text_of(answer), score=verdict.score, reason=verdict.reason)
-
-
-def _resolved(model: ModelLike, scope: Scope) -> Steps[Runnable[Any, Any]]:
-    made: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
-    tools = scope.services.tools
-    return made.bind_tools(list(tools)) if tools and isinstance(made, BaseChatModel) else made

@@ -1,6 +1,6 @@
 """Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from langchain_core.messages import AnyMessage
 
@@ -219,22 +219,17 @@ def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Move
         yield from give_up_run(talk.run_scope(state), TAKEN_BACK)
     removed, restored = counts(state["messages"], update["messages"])
     yield from talk.list_thread({**state, **update, "messages": after})
+    kept, was = {m.id for m in after}, {m.id for m in state["messages"]}
+    came = {text_of(m) for m in after if m.id not in was}
+    gone = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
     return Moved(
         turns=turns_left(after, offloaded_of(state)),
         removed=removed,
         restored=restored,
         at=at.strip(),
-        question=_taken_question(state["messages"], after),
+        question=next((words for words in gone if words not in came), ""),
         report=report,
     )
-
-
-def _taken_question(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> str:
-    """The first question that a move took away, so that it can be put back into the prompt."""
-    kept, was = {m.id for m in after}, {m.id for m in before}
-    came = {text_of(m) for m in after if m.id not in was}
-    gone = (text_of(m) for m in spoken(before) if is_question(m) and m.id not in kept)
-    return next((words for words in gone if words not in came), "")
 
 
 def recall(talk: Talk, words: str) -> Steps[tuple[Find, ...]]:

@@ -82,17 +82,12 @@ class Moved:
     """Answered turns that the transcript has now."""
 
     removed: int
-    """Messages that were removed."""
-
     restored: int
-    """Messages that were restored."""
-
     at: str
     question: str
     """The first question that was removed, to be asked again; empty if there is none."""
 
     report: Report = field(default_factory=Report)
-    """How the removed tool calls were compensated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +123,7 @@ class Event:
 
 
 def event_of(mode: str, chunk: Any) -> Event | None:
-    """A stream event of the graph as an event of the conversation.
-
-    Args:
-        mode: `messages` or `custom`.
-        chunk: What LangGraph streamed in that mode.
-
-    Returns:
-        `None` for what is not the user's to see.
-    """
+    """Convert a chunk of a graph's stream; `None` if it is not shown to the user."""
     if mode == "custom":
         if not isinstance(chunk, Mapping) or "unsay" not in chunk:
             return None
@@ -155,15 +142,6 @@ def event_of(mode: str, chunk: Any) -> Event | None:
     return Event(kind="token", text=text, message_id=message.id) if text else None
 
 
-def _best_draft(request: Any) -> Mapping[str, Any] | None:
-    """The draft that a person is asked about; `None` where a tool or an agent asks of its own."""
-    try:
-        args = request["action_requests"][0]["args"]
-        return args if {"answer", "score"} <= set(args) else None
-    except (KeyError, IndexError, TypeError):
-        return None
-
-
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
     """What the turn that left this state ended in."""
     turn = state.get("turn")
@@ -172,8 +150,12 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
         reply = reply_to(state["messages"][-1], state.get("checkpoints", []))
         return replace(reply, turn_id=turn_id)
     request = interrupts[0].value
-    best = _best_draft(request)
-    if best is None:
+    try:
+        best = request["action_requests"][0]["args"]
+        is_draft = {"answer", "score"} <= set(best)
+    except (KeyError, IndexError, TypeError):
+        is_draft = False
+    if not is_draft:  # a tool or an agent asks for a decision of its own
         asked = request if isinstance(request, Mapping) else {"value": request}
         return Reply(kind="decision", text="", message_id=None, request=asked, turn_id=turn_id)
     return Reply(
@@ -188,12 +170,7 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
 
 
 def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
-    """An answer or a notice as the reply of its turn, as far as it is stored.
-
-    Args:
-        answer: As it stands on a record, or in what was cut.
-        checkpoints: That stand with it.
-    """
+    """Return an answer or a notice as the reply of its turn, as far as it is stored."""
     if is_notice(answer):
         return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
     mark = mark_of(answer)

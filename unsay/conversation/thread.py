@@ -32,15 +32,14 @@ from unsay.state import State, Update, offloaded_of
 from unsay.storage.base import Database, translated
 from unsay.storage.leases import WriterLock
 
-THREAD_CHARS = 200
-"""Longest thread id."""
+NAME_CHARS = 200
 
 
-def check_thread(name: str) -> str:
-    """Return a thread's id, or raise `InvalidNameError` if it is not allowed."""
-    if not name.strip() or len(name) > THREAD_CHARS or not name.isprintable():
+def check_name(name: str, thing: str = "thread", example: str = "") -> str:
+    """Return the id of a thread or a turn, or raise `InvalidNameError` if it is not allowed."""
+    if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
         raise InvalidNameError(
-            f"{name!r} cannot name a thread: use 1 to {THREAD_CHARS} printable characters"
+            f"{name!r} cannot name a {thing}: use 1 to {NAME_CHARS} printable characters{example}"
         )
     return name
 
@@ -129,7 +128,12 @@ class Talk:
         half_committed = snapshot.tasks and not snapshot.next
         lost = None if half_committed else (yield from self._lost(snapshot))
         if half_committed or lost:
-            yield self._committing(lost)
+            # Commits an input, or a step whose writes are stored, and takes no other.
+            options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
+            yield Call(
+                blocking=lambda: self.graph.invoke(lost, self.config, **options),
+                awaitable=lambda: self.graph.ainvoke(lost, self.config, **options),
+            )
             snapshot = yield self._reading()
         return snapshot
 
@@ -160,14 +164,6 @@ class Talk:
         return Call(
             blocking=lambda: self.graph.get_state(self.config),
             awaitable=lambda: self.graph.aget_state(self.config),
-        )
-
-    def _committing(self, value: Any) -> Call:
-        """A call that commits an input, or a step whose writes are stored, and takes no other."""
-        options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
-        return Call(
-            blocking=lambda: self.graph.invoke(value, self.config, **options),
-            awaitable=lambda: self.graph.ainvoke(value, self.config, **options),
         )
 
     def known(self) -> Steps[State]:
@@ -215,12 +211,9 @@ class Talk:
         return (yield from load_all(state, self.scope()))
 
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
-        """Load offloaded segments until the state holds some messages and turns.
+        """Load offloaded segments until the state holds some messages and answered turns.
 
-        Args:
-            state: As it is.
-            wanted: Ids of messages; `None` is the start of the transcript.
-            turns: How many answered turns it must hold.
+        In `wanted`, `None` is the start of the transcript.
 
         Raises:
             DatabaseCorruptError: An offloaded segment is missing or was changed.
@@ -312,6 +305,4 @@ class Talk:
 
     def timeline_now(self, state: Mapping[str, Any]) -> Timeline:
         """Return the timeline of a state."""
-        settings = self.scope().settings
-        thresholds = (settings.quality_threshold, settings.checkpoint_threshold)
-        return timeline_of(self.thread_id, state, thresholds)
+        return timeline_of(self.thread_id, state, self.scope().settings)

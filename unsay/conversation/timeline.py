@@ -11,6 +11,7 @@ from unsay.context.topics import by_topic
 from unsay.errors import NothingToUndoError
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import text_of
+from unsay.settings import Settings
 from unsay.types import Checkpoint, CutRef, Forgotten, Pin
 
 SCHEMA_VERSION = 1
@@ -131,10 +132,8 @@ def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
     return views
 
 
-def timeline_of(
-    thread_id: str, state: Mapping[str, Any], thresholds: tuple[float, float]
-) -> Timeline:
-    """Return the timeline of a state, for these quality and checkpoint thresholds."""
+def timeline_of(thread_id: str, state: Mapping[str, Any], settings: Settings) -> Timeline:
+    """Return the timeline of a state."""
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
     present = {each["topic_id"] for each in segments}
     current = segments[-1]["topic_id"] if segments else None
@@ -157,8 +156,8 @@ def timeline_of(
         cuts=tuple(refs),  # type: ignore[arg-type]
         topics=tuple(topics),
         current_topic=state.get("current_topic", ""),
-        quality_threshold=thresholds[0],
-        checkpoint_threshold=thresholds[1],
+        quality_threshold=settings.quality_threshold,
+        checkpoint_threshold=settings.checkpoint_threshold,
         pins=tuple(state.get("pins", [])),
         forgotten=tuple(forgotten),
     )

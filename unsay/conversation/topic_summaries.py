@@ -15,7 +15,7 @@ from unsay.errors import InputError
 from unsay.generation.judge import judge_summary
 from unsay.prompts.fields import Texts
 from unsay.state import State
-from unsay.types import Topic, Verdict
+from unsay.types import Verdict
 
 SAMPLE = 5
 """How many summaries are judged where nobody says."""
@@ -76,28 +76,18 @@ def judge_summaries(
     state, scope = (yield from talk.whole()), talk.scope()
     found = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
-    for each in chosen(found, sample, seed):
+    drawn = sorted(
+        range(len(found)),
+        key=lambda place: hashlib.sha256(f"{seed} {found[place].key}".encode()).digest(),
+    )
+    for each in (found[place] for place in sorted(drawn[:sample])):
         verdict = yield from judge_summary(each.messages, each.text, scope, key=each.key)
         judged.append(JudgedSummary(summary=each, verdict=verdict))
     return tuple(judged)
 
 
-def chosen(summaries: Sequence[Summary], sample: int | None, seed: int) -> list[Summary]:
-    """A sample, in the order in which they stand."""
-    drawn = sorted(
-        range(len(summaries)),
-        key=lambda place: hashlib.sha256(f"{seed} {summaries[place].key}".encode()).digest(),
-    )
-    return [summaries[place] for place in sorted(drawn[:sample])]
-
-
 def summaries_of(state: State, texts: Texts) -> list[Summary]:
-    """All summaries that views may show, those of folds first; none of what is forgotten.
-
-    Args:
-        state: With all of its record.
-        texts: Of the conversation's language.
-    """
+    """Return all summaries that contexts may show, compactions first, without what is forgotten."""
     record, segments = state["messages"], state.get("segments", [])
     gone = state.get("forgotten", [])
     out, cleared = forgotten_ids(record, segments, gone), cleared_ids(record, gone)
@@ -105,10 +95,17 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
     said = remembered(record, segments, gone, texts)
     grouped = by_topic(said, segments)
     found = list(_of_fold(said, fold, None))
-    for name, own in fold.get("topics", {}).items():
-        found += _of_fold(grouped.get(name, []), own, name)
+    for name, its_fold in fold.get("topics", {}).items():
+        found += _of_fold(grouped.get(name, []), its_fold, name)
     for topic in told_topics(state.get("topics", []), gone):
-        found += _of_topic(grouped.get(topic["id"], []), topic)
+        messages = grouped.get(topic["id"], [])
+        ids = [message.id for message in messages]
+        if topic["summary"] and topic["summarized_through"] in ids:
+            end = ids.index(topic["summarized_through"]) + 1
+            own = tuple(messages[:end])
+            found.append(
+                Summary(text=topic["summary"], why=TOPIC, topic_id=topic["id"], messages=own)
+            )
     return found
 
 
@@ -125,12 +122,3 @@ def _of_fold(messages: Sequence[AnyMessage], fold: Fold, topic_id: str | None) -
                 topic_id=topic_id,
                 messages=tuple(messages[index] for index in own),
             )
-
-
-def _of_topic(messages: Sequence[AnyMessage], topic: Topic) -> Iterator[Summary]:
-    """The summary of a topic that was left, as far as it had come then."""
-    ids = [message.id for message in messages]
-    if topic["summary"] and topic["summarized_through"] in ids:
-        end = ids.index(topic["summarized_through"]) + 1
-        said = tuple(messages[:end])
-        yield Summary(text=topic["summary"], why=TOPIC, topic_id=topic["id"], messages=said)

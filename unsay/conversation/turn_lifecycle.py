@@ -6,13 +6,13 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, HumanMessage
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot
 
 from unsay.conversation.results import Reply, reply_of, reply_to
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import Talk, check_name
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError, InvalidNameError, NothingToUndoError
+from unsay.errors import ConflictError, NothingToUndoError
 from unsay.history.branch import cuts_namespace, unpack
 from unsay.history.run import run_named_after
 from unsay.history.runs import find_run
@@ -29,11 +29,7 @@ from unsay.storage.items import freeze_messages, get_item
 from unsay.storage.segments import read_back
 from unsay.types import Checkpoint
 
-TURN_CHARS = 200
-"""Longest turn id."""
-
 SHOWN_CHARS = 60
-"""How much of a message an error shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +57,10 @@ class Stored:
 def open_turn(
     talk: Talk, text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
 ) -> Steps[Opening]:
-    """How a message is answered once.
+    """Return how a turn begins, so that a message is answered once.
 
-    A message that was said before and never answered is not put on the
-    record a second time: its turn goes on where it stopped. With a turn's id
-    an answer that is stored is given back.
+    The turn of a message that was sent before and never answered goes on where it stopped. With a
+    turn's id the stored answer is returned.
 
     Raises:
         InvalidNameError: The turn's id cannot be one.
@@ -74,7 +69,7 @@ def open_turn(
         ConflictError: A decision is due first, or the turn's id was used for other words.
         NothingToUndoError: There is no turn to go on with.
     """
-    name = str(uuid4()) if turn_id is None else check_turn_id(turn_id)
+    name = str(uuid4()) if turn_id is None else check_name(turn_id, "turn", ", such as a UUID")
     message = None if text is None else HumanMessage(text, id=name)
     if message is not None:
         check_message(message, talk.services.settings.max_message_chars)
@@ -83,7 +78,7 @@ def open_turn(
     snapshot = yield from talk.snapshot()
     stored = None
     if message is not None and turn_id is not None:
-        stored = yield from stored_turn(talk.database.store, talk.thread_id, snapshot, message)
+        stored = yield from _stored_turn(talk, snapshot, message)
     waits = goes_on_with(snapshot, text, stored)
     if stored is not None and stored.reply is not None and not waits:
         return Opening(reply=stored.reply)
@@ -102,13 +97,8 @@ def open_turn(
 
 
 def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[Opening]:
-    """New words, stored as pending input before the graph is run, until the turn has ended.
-
-    They also give a new thread its title, so that it is listed even if its first turn never ends.
-
-    Raises:
-        SessionEndedError: The thread was ended.
-    """
+    # Pending input is stored before the graph is run, and gives a new thread its title, so that it
+    # is listed even if its first turn never ends.
     found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
     said: list[AnyMessage] = [*found, message]
     store = talk.database.store
@@ -252,84 +242,17 @@ def ended_turn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The messages among which a turn's own stands."""
-
     name: str
     messages: Sequence[AnyMessage]
     checkpoints: Sequence[Checkpoint]
 
 
-def check_turn_id(turn_id: str) -> str:
-    """Return a turn's id, or raise `InvalidNameError` if it is not allowed."""
-    if not turn_id.strip() or len(turn_id) > TURN_CHARS or not turn_id.isprintable():
-        raise InvalidNameError(
-            f"{turn_id!r} cannot name a turn: use 1 to {TURN_CHARS} printable characters, such as "
-            "a UUID"
-        )
-    return turn_id
-
-
-def stored_turn(
-    store: BaseStore, thread_id: str, snapshot: StateSnapshot, message: AnyMessage
-) -> Steps[Stored]:
-    """Return what is stored of the turn that a message would start.
-
-    Raises:
-        ConflictError: The message's id was used for other words.
-    """
+def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> Steps[Stored]:
+    """What is stored of the turn that a message would start."""
     turn_id = message.id or ""
-    place = yield from _find(store, thread_id, snapshot.values, turn_id)
+    place = yield from _find(talk, snapshot.values, turn_id)
     if place is None:
         return Stored(name=turn_id)
-    _check_words(place, message)
-    turn = snapshot.values.get("turn") or {}
-    if snapshot.interrupts and turn.get("question_id") == place.name:
-        reply = reply_of(snapshot.values, snapshot.interrupts)
-    else:
-        answer = answers_in(place.messages).get(place.name)
-        if answer is None:
-            return Stored(name=place.name)
-        reply = reply_to(answer, place.checkpoints)
-    return Stored(name=place.name, reply=replace(reply, turn_id=turn_id))
-
-
-def _find(
-    store: BaseStore, thread_id: str, state: Mapping[str, Any], turn_id: str
-) -> Steps[_Place | None]:
-    """Where a turn's message stands: on the record, else in what was cut."""
-    record: Sequence[AnyMessage] = state.get("messages", ())
-    name: str | None = turn_id
-    while name is not None and not name.startswith(CUT):
-        if any(each.id == name for each in record):
-            return _Place(name=name, messages=record, checkpoints=state.get("checkpoints", ()))
-        turn_id, name = name, (yield from find_place(store, thread_id, name))
-    if name is None:
-        return (yield from _sealed(store, thread_id, state, turn_id))
-    item: Item | None = yield get_item(store, cuts_namespace(thread_id), name)
-    if item is None:
-        return None
-    cut = unpack(item.value)
-    return _Place(name=turn_id, messages=cut["messages"], checkpoints=cut["checkpoints"])
-
-
-def _sealed(
-    store: BaseStore, thread_id: str, state: Mapping[str, Any], turn_id: str
-) -> Steps[_Place | None]:
-    """A turn in the part of the record that the state let go of: a run tells that it was there."""
-    head, checkpoints = offloaded_of(state), state.get("checkpoints", ())
-    if head is None:
-        return None
-    if (yield from find_run(store, thread_id, run_named_after(thread_id, turn_id))) is None:
-        return None
-    pages = yield from read_back(store, thread_id, head, {turn_id})
-    messages = [message for page in reversed(pages) for message in page.messages]
-    if all(each.id != turn_id for each in messages):
-        return None
-    return _Place(name=turn_id, messages=messages, checkpoints=checkpoints)
-
-
-def _check_words(place: _Place, message: AnyMessage) -> None:
-    """Raise `ConflictError` if the id was used for other words."""
     known = next((each for each in place.messages if each.id == place.name), None)
     was = "" if known is None else text_of(known)
     same = known is not None and is_question(known) and was == text_of(message)
@@ -343,3 +266,44 @@ def _check_words(place: _Place, message: AnyMessage) -> None:
             f"be used for {new!r}: send the same words to get their answer, or give the new ones an "
             "id of their own. Nothing was stored"
         )
+    turn = snapshot.values.get("turn") or {}
+    if snapshot.interrupts and turn.get("question_id") == place.name:
+        reply = reply_of(snapshot.values, snapshot.interrupts)
+    else:
+        answer = answers_in(place.messages).get(place.name)
+        if answer is None:
+            return Stored(name=place.name)
+        reply = reply_to(answer, place.checkpoints)
+    return Stored(name=place.name, reply=replace(reply, turn_id=turn_id))
+
+
+def _find(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
+    """Find a turn's message in the transcript, else in a branch."""
+    store, thread_id = talk.database.store, talk.thread_id
+    record: Sequence[AnyMessage] = state.get("messages", ())
+    name: str | None = turn_id
+    while name is not None and not name.startswith(CUT):
+        if any(each.id == name for each in record):
+            return _Place(name=name, messages=record, checkpoints=state.get("checkpoints", ()))
+        turn_id, name = name, (yield from find_place(store, thread_id, name))
+    if name is None:
+        return (yield from _sealed(talk, state, turn_id))
+    item: Item | None = yield get_item(store, cuts_namespace(thread_id), name)
+    if item is None:
+        return None
+    cut = unpack(item.value)
+    return _Place(name=turn_id, messages=cut["messages"], checkpoints=cut["checkpoints"])
+
+
+def _sealed(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
+    """Find a turn's message in the offloaded segments, which are read only if it has a run."""
+    store, thread_id = talk.database.store, talk.thread_id
+    head, checkpoints = offloaded_of(state), state.get("checkpoints", ())
+    run_id = run_named_after(thread_id, turn_id)
+    if head is None or (yield from find_run(store, thread_id, run_id)) is None:
+        return None
+    pages = yield from read_back(store, thread_id, head, {turn_id})
+    messages = [message for page in reversed(pages) for message in page.messages]
+    if all(each.id != turn_id for each in messages):
+        return None
+    return _Place(name=turn_id, messages=messages, checkpoints=checkpoints)

@@ -155,26 +155,19 @@ def _make_methods(cls: type, make: Callable[[AnyVerb], Callable[..., Any]]) -> N
             if isinstance(verb, Verb | Opener):
                 method: Any = make(verb)
                 method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
-                method.__module__, method.__doc__ = cls.__module__, _doc(verb)
+                own = inspect.signature(verb.steps)
+                subject, *parameters = own.parameters.values()
+                # Without the docstring's line of the subject, which is `self` here.
+                doc = re.sub(rf"\n +{subject.name}: [^\n]*", "", verb.steps.__doc__ or "")
+                method.__module__, method.__doc__ = cls.__module__, doc
                 # For `inspect.getsource`; the signature is taken from `__signature__`.
                 method.__wrapped__ = verb.steps
-                method.__signature__ = _signature(verb, cls)
+                first = subject.replace(name="self", annotation=inspect.Parameter.empty)
+                result = cls if isinstance(verb, Opener) else own.return_annotation.__args__[-1]
+                method.__signature__ = own.replace(
+                    parameters=[first, *parameters], return_annotation=result
+                )
                 setattr(cls, name, method)
-
-
-def _doc(verb: AnyVerb) -> str:
-    """Return the steps' docstring without the line of the subject, which is `self` here."""
-    subject = next(iter(inspect.signature(verb.steps).parameters))
-    return re.sub(rf"\n +{subject}: [^\n]*", "", verb.steps.__doc__ or "")
-
-
-def _signature(verb: AnyVerb, cls: type) -> inspect.Signature:
-    """Return the verb's own signature: `self` for the subject, and the result of its steps."""
-    own = inspect.signature(verb.steps)
-    subject, *parameters = own.parameters.values()
-    first = subject.replace(name="self", annotation=inspect.Parameter.empty)
-    result = cls if isinstance(verb, Opener) else own.return_annotation.__args__[-1]
-    return own.replace(parameters=[first, *parameters], return_annotation=result)
 
 
 def _changes(steps: Callable[Concatenate[Talk, P], Steps[T]]) -> Verb[P, T]:

@@ -58,14 +58,12 @@ def timeline_text(
     before: int = 0,
     marks: Mapping[str, str] | None = None,
 ) -> str:
-    """The newest turns with their scores, one a line.
+    """Return the newest turns with their scores, one a line.
 
-    Args:
-        messages: The record, or its newest part.
-        texts: Of the person's language.
-        before: How many answered turns stand before that part.
-        marks: What is said beside an answer, by its id.
+    `before` is how many answered turns come before these messages; `marks` is shown beside answers,
+    by their ids.
     """
+    bracketed = {name: f"  [{mark}]" for name, mark in (marks or {}).items()}
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
     lines = [
@@ -74,14 +72,10 @@ def timeline_text(
             score=score_text(mark_of(answer).get("score")),
             question=preview(question),
         )
-        + _bracketed((marks or {}).get(answer.id or ""))
+        + bracketed.get(answer.id or "", "")
         for index, (question, answer) in enumerate(turns[first:])
     ]
     return "\n".join(lines) or texts.no_turns
-
-
-def _bracketed(mark: str | None) -> str:
-    return "" if mark is None else f"  [{mark}]"
 
 
 def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from unsay.effects import Steps
 from unsay.errors import UnsayError
@@ -16,7 +17,7 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.delivery import checkpoint_by_order
-from unsay.operations.forget import Cause
+from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
@@ -40,16 +41,12 @@ class Orders:
     """Words that answer the person without a model."""
 
     checkpoints: list[Checkpoint] = field(default_factory=list)
-    """Checkpoints to make by order."""
-
     update: Update = field(default_factory=Update)
     """What changes at once: pins, what is forgotten, what the next context includes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """One slash command, and what it may use."""
-
     state: State
     scope: Scope
     pending: Sequence[str]
@@ -126,19 +123,15 @@ def _checkpoint(order: _Order) -> Steps[Orders]:
     return Orders(notice=made, checkpoints=[mark])
 
 
-def _pin(order: _Order) -> Steps[Orders]:
+def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
     state, turns, pending = order.state, order.argument, order.pending
-    update = yield from visibility.pin(state, order.scope, turns=turns, pending=pending)
+    if remove:
+        update = visibility.unpin(state, order.scope, turns=turns, pending=pending)
+    else:
+        update = yield from visibility.pin(state, order.scope, turns=turns, pending=pending)
     words = questions_text(visibility.turns_named(state, turns, pending))
-    return Orders(notice=order.texts.pinned.format(words=words), update=update)
-
-
-def _unpin(order: _Order) -> Steps[Orders]:
-    yield from ()
-    state, turns, pending = order.state, order.argument, order.pending
-    update = visibility.unpin(state, order.scope, turns=turns, pending=pending)
-    words = questions_text(visibility.turns_named(state, turns, pending))
-    return Orders(notice=order.texts.unpinned.format(words=words), update=update)
+    done = order.texts.unpinned if remove else order.texts.pinned
+    return Orders(notice=done.format(words=words), update=update)
 
 
 def _forget(order: _Order) -> Steps[Orders]:
@@ -146,7 +139,7 @@ def _forget(order: _Order) -> Steps[Orders]:
     cause = Cause(reason=f"/forget {argument}".strip(), created_at=order.scope.now())
     if argument and not visibility.names_turns(argument):
         topic = visibility.topic_named(state, argument, loose=True)
-        step = visibility.forget_topic(state, topic, pending, cause)
+        step = forget_topic(state, topic, pending, cause)
         words = topic["label"]
     else:
         step = visibility.forget_turns(state, argument, pending, cause)
@@ -186,15 +179,14 @@ _TEXTS: dict[str, Callable[[_Order], str]] = {
 
 _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "checkpoint": _checkpoint,
-    "pin": _pin,
-    "unpin": _unpin,
+    "pin": partial(_pins, remove=False),
+    "unpin": partial(_pins, remove=True),
     "forget": _forget,
     "recall": _recall,
     "tokens": _tokens,
 }
 
 OBEYED = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
-"""The slash commands that have an operation."""
 
 
 def places_of(state: State, command: Command | None) -> tuple[set[str | None], int]:

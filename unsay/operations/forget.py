@@ -19,7 +19,7 @@ from unsay.operations.pin import bounded, unsealed_pins
 from unsay.operations.record_events import log_forgetting
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.types import Forgotten, ForgottenKind, Operation, Pin, Topic
+from unsay.types import Forgotten, ForgottenKind, Operation, Topic
 
 FORGOTTEN = 64
 """How many entries a thread may have at a time."""
@@ -39,19 +39,14 @@ class Cause:
     created_at: str
 
 
-def messages_entry(
-    state: State,
-    names: Collection[str],
-    *,
-    pending: Collection[str],
-    cause: Cause,
-    span: bool = False,
-) -> Forgotten:
-    """Return the entry that forgets messages, with the tool calls and results that go with them.
+def forget_messages(
+    state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
+) -> Operation:
+    """Return the step that forgets messages, with the tool calls and results that go with them.
 
     Raises:
         InputError: The question that waits is among them, or they are all instructions.
-        ConflictError: They are forgotten already.
+        ConflictError: They are forgotten already, or too much is.
     """
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, names))]
@@ -66,15 +61,15 @@ def messages_entry(
     new = [name for name in said if name not in gone]
     if not new:
         raise ConflictError(f"Message {said[0]!r} is forgotten already; forgotten() lists it")
-    return _entry("span" if span else "message", new, cause)
+    return forgetting(state, make_entry("span" if span else "message", new, cause))
 
 
-def topic_entry(state: State, topic: Topic, *, pending: Collection[str], cause: Cause) -> Forgotten:
-    """Return the entry that forgets all messages of a topic until now.
+def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
+    """Return the step that forgets all messages of a topic until now.
 
     Raises:
         InputError: It has no message but the question that waits.
-        ConflictError: It is forgotten already.
+        ConflictError: It is forgotten already, or too much is.
     """
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(f"Topic {topic['id']!r} is forgotten already; forgotten() lists it")
@@ -84,17 +79,14 @@ def topic_entry(state: State, topic: Topic, *, pending: Collection[str], cause: 
         raise InputError(
             f"Nothing was said on topic {topic['id']!r} but the question that waits: undo it instead"
         )
-    made = _entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
-    return {**made, "topic_id": topic["id"]}
+    made = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
+    return forgetting(state, {**made, "topic_id": topic["id"]})
 
 
-def results_entry(names: Sequence[str], *, cause: Cause) -> Forgotten:
-    """Return the entry that replaces tool results by a short line."""
-    return _entry("tool_results", names, cause)
-
-
-def _entry(kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = "") -> Forgotten:
-    # The id follows from what the entry names, so that a node that runs twice makes one entry.
+def make_entry(
+    kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
+) -> Forgotten:
+    """Return an entry; its id follows from what it names, so that a node run twice makes one."""
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
     return Forgotten(
         id=f"forgot-{hashlib.sha256(parts).hexdigest()[:16]}",
@@ -135,22 +127,20 @@ def named_by(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry with this id, or that names this message or topic."""
+    """Return the newest entry with this id, or of this message or topic, also by its label."""
     entries = state.get("forgotten", [])[::-1]
-    named = [each for each in entries if each["id"] == what]
-    of_topic = [each for each in entries if each.get("topic_id") == what]
-    single = [e for e in entries if "topic_id" not in e and what in e["message_ids"]]
-    return next(iter((*named, *of_topic, *single)), None)
+    labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
+    for name in (what, *(labelled if len(labelled) == 1 else ())):
+        named = [each for each in entries if each["id"] == name]
+        of_topic = [each for each in entries if each.get("topic_id") == name]
+        single = [e for e in entries if "topic_id" not in e and name in e["message_ids"]]
+        if found := [*named, *of_topic, *single]:
+            return found[0]
+    return None
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Carry out a step that forgets, or undo it.
-
-    Args:
-        state: With all messages that the step names in its live part.
-        scope: Of the step.
-        step: A `forget`.
-        back: Whether to undo it.
+    """Carry out a step that forgets, or undo it; the state holds all messages that it names.
 
     Raises:
         ConflictError: Too much would be forgotten or pinned.
@@ -160,7 +150,12 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
         made, gone = gone, made
     names = {each["id"] for each in (*made, *gone)}
     kept = [each for each in state.get("forgotten", []) if each["id"] not in names]
-    entries, pins = _within([*kept, *made]), _pins(state, step, back=back)
+    entries = _within([*kept, *made])
+    off = step.get("unpinned", [])
+    unpinned = {each["message_id"] for each in off}
+    pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
+    if back:
+        pins = bounded([*pins, *unsealed_pins(off)])
     for each in gone:
         log_forgetting(scope, each, again=True)
     for each in made:
@@ -178,13 +173,6 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
             f"with {FORGOTTEN_MESSAGES!r} may be: forget a whole topic, roll back, or restore some"
         )
     return entries
-
-
-def _pins(state: State, step: Operation, *, back: bool) -> list[Pin]:
-    off = step.get("unpinned", [])
-    names = {each["message_id"] for each in off}
-    kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
-    return bounded([*kept, *unsealed_pins(off)]) if back else kept
 
 
 def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Steps[list[Topic]]:

@@ -12,12 +12,10 @@ from langchain_core.messages import AnyMessage
 from unsay.context.compaction import with_partners
 from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, untold
 from unsay.context.topics import by_topic
-from unsay.errors import ConflictError, UnknownBranchError
+from unsay.errors import ConflictError
 from unsay.messages.annotations import spoken
-from unsay.operations.record_events import log_pin
 from unsay.prompts.fields import Texts
-from unsay.runtime import Scope
-from unsay.state import State, Update
+from unsay.state import State
 from unsay.storage.segments import OffloadedSegment
 from unsay.types import Pin
 
@@ -30,43 +28,9 @@ def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each["message_id"] for each in state.get("pins", []))
 
 
-def pin_messages(
-    state: State, scope: Scope, names: Sequence[str], *, pages: Mapping[str, str] | None = None
-) -> Update:
-    """Pin messages of the transcript; `pages` names the offloaded segments that hold them.
-
-    Raises:
-        ConflictError: They are pinned already, one is forgotten, or there are too many pins.
-    """
-    pins, known = state.get("pins", []), pinned_ids(state)
-    new = [name for name in dict.fromkeys(names) if name not in known]
-    if not new:
-        raise ConflictError(f"Message {names[0]!r} is pinned already")
-    live = state.get("messages", [])
-    gone = forgotten_ids(live, state.get("segments", []), state.get("forgotten", []))
-    if lost := [name for name in new if name in gone]:
-        raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
-    made = bounded([*pins, *(_pin(name, (pages or {}).get(name)) for name in new)])
-    for name in new:
-        log_pin(scope, name, pinned=True)
-    return Update(pins=made)
-
-
-def unpin_messages(state: State, scope: Scope, names: Collection[str]) -> Update:
-    """Take pins off.
-
-    Raises:
-        UnknownBranchError: None of the messages is pinned.
-    """
-    pins = state.get("pins", [])
-    off = [each["message_id"] for each in pins if each["message_id"] in names]
-    if not off:
-        raise UnknownBranchError(
-            f"Nothing of {sorted(names)!r} is pinned; pins() lists the {len(pins)!r} pins there are"
-        )
-    for name in off:
-        log_pin(scope, name, pinned=False)
-    return Update(pins=[each for each in pins if each["message_id"] not in off])
+def make_pin(name: str, page: str | None) -> Pin:
+    """Return a pin; `page` is the offloaded segment that holds the message."""
+    return Pin(message_id=name) if page is None else Pin(message_id=name, page=page)
 
 
 def bounded(pins: list[Pin]) -> list[Pin]:
@@ -92,14 +56,15 @@ def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]
 def sealed_pins(pins: Sequence[Pin], gone: Collection[str | None], page_id: str) -> list[Pin]:
     """The pins once a page holds some messages."""
     return [
-        _pin(each["message_id"], page_id) if each["message_id"] in gone else each for each in pins
+        make_pin(each["message_id"], page_id) if each["message_id"] in gone else each
+        for each in pins
     ]
 
 
 def unsealed_pins(pins: Sequence[Pin], back: Collection[str | None] | None = None) -> list[Pin]:
     """The pins once the state holds some messages again, or nobody does; by default all."""
     return [
-        _pin(each["message_id"], None) if back is None or each["message_id"] in back else each
+        make_pin(each["message_id"], None) if back is None or each["message_id"] in back else each
         for each in pins
     ]
 
@@ -117,14 +82,9 @@ def in_order(pages: Iterable[OffloadedSegment]) -> list[OffloadedSegment]:
 def shown_of(
     page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
 ) -> list[AnyMessage]:
-    """What views show of a page: the words of some topics and what is pinned, if not forgotten.
+    """Return what contexts show of an offloaded segment: some topics and what is pinned.
 
-    Args:
-        page: Of the sealed part.
-        topics: Those whose words are shown, of those that have words in it; in a page that knows
-            of no topic all words are theirs.
-        state: With the pins and what is forgotten.
-        texts: Of the conversation's language.
+    What is forgotten is left out. In a segment without topics all messages belong to the topics.
     """
     grouped = by_topic(page.messages, page.segments)
     all_of_one = grouped.get("", [])
@@ -145,7 +105,3 @@ def with_fold_untold(state: State) -> State:
         return state
     fold = untold(messages, segments, state["fold"], forgotten=out, cleared=cleared)
     return {**state, "fold": fold}
-
-
-def _pin(name: str, page: str | None) -> Pin:
-    return Pin(message_id=name) if page is None else Pin(message_id=name, page=page)

@@ -40,11 +40,7 @@ def source_of(cuts: Sequence[Cut], what: str) -> Cut | None:
 def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps[Update]:
     """Restore a branch, a summarized topic's words, or one message of a branch.
 
-    Args:
-        state: With the base of `source_of` in its live part.
-        scope: Of the order.
-        what: The id of a branch or a message, or a topic's id or label.
-        cuts: All branches of the thread.
+    The state holds the base of `source_of`; `cuts` are all branches of the thread.
 
     Raises:
         UnknownBranchError: No branch, topic or message has this id.
@@ -54,20 +50,36 @@ def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps
     if what.startswith(CUT) and source is not None:
         return (yield from _put_back(state, scope, source, cuts))
     if topic := _topic(state, what):
-        return _unfolded(state, scope, topic)
+        segments = state.get("segments", [])
+        here = segments[-1]["start"] if segments else None
+        shown = {e["topic_id"] for e in state.get("unfolded", []) if e["at"] == here}
+        if topic["id"] in {current_topic_id(segments), *shown}:
+            raise ConflictError(
+                f"Topic {topic['id']!r} is not folded: views show its words already"
+            )
+        step = Operation(kind="unfold", base=None, cuts=[], topic=topic["id"])
+        return {**turn_topic(state, scope, topic["id"], unfold=True), **with_step(state, step)}
     if source is not None:
         return (yield from _insert(state, scope, source, [what]))
     if what in _ids((yield from load_all(state, scope))["messages"]):
         raise ConflictError(f"Message {what!r} stands on the record already")
-    raise _unknown(what, cuts)
+    if any(what in _ids(cut["drafts"]) for cut in cuts):
+        raise UnknownBranchError(
+            f"{what!r} is a rejected draft, which never had a place on the record: "
+            "pick(…, from_=CUT) puts it at the end"
+        )
+    raise UnknownBranchError(
+        f"Nothing that was cut or folded in this thread is called {what!r}; branches() lists the "
+        "cuts, and timeline() the topics"
+    )
 
 
 def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
-    """The cut with this id, or the only one whose id begins so.
+    """Return the branch with this id, or the only one whose id begins with it.
 
     Raises:
         UnknownBranchError: There is none.
-        ConflictError: Several begin so.
+        ConflictError: There are several.
     """
     found = [cut for cut in cuts if cut["id"] == name] or [
         cut for cut in cuts if name != CUT and cut["id"].startswith(name)
@@ -79,18 +91,6 @@ def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
     if len(found) > 1:
         raise ConflictError(f"{name!r} is the beginning of {len(found)} cuts; give more of the id")
     return found[0]
-
-
-def _unknown(what: str, cuts: Sequence[Cut]) -> UnknownBranchError:
-    if any(what in _ids(cut["drafts"]) for cut in cuts):
-        return UnknownBranchError(
-            f"{what!r} is a rejected draft, which never had a place on the record: "
-            "pick(…, from_=CUT) puts it at the end"
-        )
-    return UnknownBranchError(
-        f"Nothing that was cut or folded in this thread is called {what!r}; branches() lists the "
-        "cuts, and timeline() the topics"
-    )
 
 
 def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Steps[Update]:
@@ -140,7 +140,6 @@ def _insert(state: State, scope: Scope, cut: Cut, wanted: Sequence[str]) -> Step
 
 
 def _kept(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
-    """The update that a change makes, its cut kept, as a step that can be undone."""
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     update = settle(state, change, refs)
     update.update(with_step(state, step))
@@ -148,11 +147,7 @@ def _kept(state: State, scope: Scope, change: Change, step: Operation) -> Steps[
 
 
 def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence[Cut]) -> None:
-    """Refuse a place that is not on the record.
-
-    Raises:
-        ConflictError: It is not; the cut that took it is named.
-    """
+    """Raise `ConflictError`, naming the branch that holds the base, if it is not there."""
     if base is None or base in places:
         return
     holder = next((cut["id"] for cut in reversed(cuts) if base in _ids(cut["messages"])), None)
@@ -161,11 +156,7 @@ def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """The wanted messages with those they cannot be without, in the order of the wanted.
-
-    Raises:
-        UnknownBranchError: One is not among the messages.
-    """
+    """The wanted messages with those they cannot be without, in the order of the wanted."""
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not there to be brought back")
@@ -174,11 +165,6 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 
 def _topic(state: State, what: str) -> Topic | None:
-    """The topic with this id or label that the record has.
-
-    Raises:
-        ConflictError: Several have the label, or it is shown already.
-    """
     there = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
     found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
@@ -188,27 +174,10 @@ def _topic(state: State, what: str) -> Topic | None:
     return found[0] if found else None
 
 
-def _unfolded(state: State, scope: Scope, topic: Topic) -> Update:
-    segments = state.get("segments", [])
-    here = segments[-1]["start"] if segments else None
-    shown = {e["topic_id"] for e in state.get("unfolded", []) if e["at"] == here}
-    if topic["id"] in {current_topic_id(segments), *shown}:
-        raise ConflictError(f"Topic {topic['id']!r} is not folded: views show its words already")
-    update = turn_topic(state, scope, topic["id"], unfold=True)
-    update.update(with_step(state, Operation(kind="unfold", base=None, cuts=[], topic=topic["id"])))
-    return update
-
-
 def pick(
     state: State, messages: Sequence[AnyMessage], message_ids: Sequence[str], source: str
 ) -> Update:
-    """Copy messages of another branch to the end of the transcript.
-
-    Args:
-        state: As it is.
-        messages: Of the other branch.
-        message_ids: Those to copy; tool calls come with their results.
-        source: The other branch's id, or its thread's.
+    """Copy messages of another branch or thread, `source`, to the end of the transcript.
 
     Raises:
         UnknownBranchError: A message is not in the other branch.
@@ -227,24 +196,17 @@ def pick(
     base = line.id_at(len(line.messages) - 1)
     # The ids of offloaded messages are not at hand, so a copy then always gets an id of its own.
     taken = line.positions() if line.before is None else _ids(chosen)
-    update = Update(messages=_copies(chosen, taken, f"{source}\x00{base}", source))
-    update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
-    return update
-
-
-def _copies(
-    chosen: Sequence[AnyMessage], taken: Collection[str | None], seed: str, source: str
-) -> list[AnyMessage]:
-    """The messages with a note of where they come from, and ids of their own where theirs are taken."""
     copies = []
     for message in chosen:
         name = message.id or ""
         if name in taken:
-            digest = hashlib.sha256(f"{seed}\x00{name}".encode("utf-8", "surrogatepass"))
-            name = f"pick-{digest.hexdigest()[:20]}"
+            seed = f"{source}\x00{base}\x00{name}".encode("utf-8", "surrogatepass")
+            name = f"pick-{hashlib.sha256(seed).hexdigest()[:20]}"
         noted = with_mark(message, picked={"from": source, "id": message.id})
         copies.append(noted.model_copy(update={"id": name}))
-    return copies
+    update = Update(messages=copies)
+    update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
+    return update
 
 
 def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
@@ -252,7 +214,6 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 
 
 COMPARED = Label(kind="person", reason="compared", created_at="")
-"""Label of changes that are never written."""
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> Line:
@@ -274,18 +235,17 @@ def branch_until(state: State, at: str | None, turns: int | None) -> Line:
 
 
 def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
-    """Return the state of a new thread that begins with a copy of a branch.
-
-    Args:
-        state: Of the thread that is forked.
-        scope: Of the new thread.
-        line: From `branch_until`.
-        source: Id of the thread that is forked.
-    """
+    """Return the state of a new thread that begins with a branch of the thread `source`."""
     unchanged = put_back(line, line.id_at(len(line.messages) - 1), [], label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(line.messages)
-    update["operations"] = _turns_as_steps(line)
+    # A step for each turn, so that undo in the fork removes them one by one.
+    ends = [m.id for m in spoken(line.messages) if is_answer(m)]
+    lead = (i for i, m in enumerate(line.messages) if m.type != "system")
+    before_first = next(lead, len(line.messages)) - 1
+    bases = [line.id_at(before_first), *ends[:-1]] if ends else []
+    turns = [Operation(kind="turn", base=each, cuts=[]) for each in bases]
+    update["operations"] = turns[-OPERATIONS:]
     update["pins"] = unsealed_pins(state.get("pins", []))
     update["forgotten"] = list(state.get("forgotten", []))
     yield from disown(line.messages, scope, source)
@@ -294,12 +254,3 @@ def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
         lambda stamp: [forked(line.messages, line.checkpoints, source=source, stamp=stamp)]
     )
     return update
-
-
-def _turns_as_steps(line: Line) -> list[Operation]:
-    """A step for each turn, so that undo in the fork removes them one by one."""
-    ends = [m.id for m in spoken(line.messages) if is_answer(m)]
-    lead = (i for i, m in enumerate(line.messages) if m.type != "system")
-    before_first = next(lead, len(line.messages)) - 1
-    bases = [line.id_at(before_first), *ends[:-1]] if ends else []
-    return [Operation(kind="turn", base=base, cuts=[]) for base in bases][-OPERATIONS:]

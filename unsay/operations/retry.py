@@ -22,10 +22,7 @@ from unsay.types import Cut, Segment
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     """Return the branch with a question that was just removed; `None` to retry the last turn.
 
-    Args:
-        state: With the turn before the command.
-        pending: Ids of the command's own messages.
-        limit: Most characters of a message that is answered.
+    `pending` are the command's own messages; `limit` is in characters.
 
     Raises:
         NothingToUndoError: Nothing was asked.
@@ -46,12 +43,8 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
 def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
     """Remove the last turn and add its question again, with the command removed.
 
-    The removed turn is one branch, which an undo of the new answer restores.
-
-    Args:
-        state: With the command pending.
-        scope: Of the run.
-        move: The command; `to` is what `retried` returned.
+    The removed turn is one branch, which an undo of the new answer restores. `move["to"]` is what
+    `retried` returned.
 
     Raises:
         ConflictError: The removed question is no longer kept.
@@ -85,10 +78,14 @@ def _asking(
     asked: Sequence[AnyMessage],
     cuts: list[str],
 ) -> Update:
-    """The update in which the question waits again, in the topic that it was in."""
     change, update = done
     line, turn = change.line, state["turn"]
-    again = [_renamed(message, turn["question_id"] or "") for message in asked]
+    again = []
+    for message in asked:
+        # The id follows from the message's and the command's, so that a node run twice makes one.
+        seed = f"{message.id}\x00{turn['question_id'] or ''}".encode("utf-8", "surrogatepass")
+        name = f"again-{hashlib.sha256(seed).hexdigest()[:20]}"
+        again.append(message.model_copy(update={"id": name}))
     ids = [message.id or "" for message in again]
     starts = {each["start"]: each["topic_id"] for each in cut["segments"]}
     topic = next((starts[m.id] for m in asked if m.id in starts), None)
@@ -131,9 +128,3 @@ def _last_asked(line: Line, pending: Sequence[str]) -> list[AnyMessage]:
         elif asked:
             break
     return asked[::-1]
-
-
-def _renamed(message: AnyMessage, order: str) -> AnyMessage:
-    # The id follows from the message's and the command's, so that a node run twice makes one.
-    seed = f"{message.id}\x00{order}".encode("utf-8", "surrogatepass")
-    return message.model_copy(update={"id": f"again-{hashlib.sha256(seed).hexdigest()[:20]}"})

@@ -146,15 +146,7 @@ def with_step(state: State, step: Operation) -> Update:
 def go_back(
     state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Go back to a message and keep what is removed; a person's rollback can be undone.
-
-    Args:
-        state: As it is.
-        scope: Of the run or the verb.
-        base: Id of the last message to keep.
-        cause: Why.
-        pending: Ids of messages after the base that stay.
-    """
+    """Remove what follows a message, except pending ones; a person's rollback can be undone."""
     change = take_back(line_of(state), base, label=cause, keep=pending)
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     update = settle(state, change, refs)
@@ -168,13 +160,6 @@ def without_retries(
     state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
 ) -> Steps[Change]:
     """Restore the transcript as its turn began: with what rejected drafts had removed.
-
-    Args:
-        state: With the turn under way.
-        scope: Of the run.
-        base: Id of the last message before the turn.
-        cause: Why.
-        keep: Ids of messages after the base that stay.
 
     Raises:
         ConflictError: What was removed is no longer kept.
@@ -198,7 +183,9 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     change, update = yield from _reversed(state, scope, step, cause, pending)
     update["operations"] = list(operations[:-1])
     update["redo"] = []
-    if step["kind"] != "turn" or _was_answered(change.cut["messages"]):
+    said = spoken(change.cut["messages"])
+    # Only an answered turn can be redone.
+    if step["kind"] != "turn" or (said and said[-1].type != "human"):
         undone = Undone(**_inverse(step, change), at=_end(change.line.messages, pending))
         update["redo"] = [*left, undone][-OPERATIONS:]
     return update
@@ -238,11 +225,6 @@ def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
     return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
-
-
-def _was_answered(messages: Sequence[AnyMessage]) -> bool:
-    said = spoken(messages)
-    return bool(said) and said[-1].type != "human"
 
 
 def _inverse(step: Operation, change: Change) -> Operation:
@@ -320,17 +302,12 @@ WITHOUT_STORE = 32
 
 
 def put_away(state: State, scope: Scope) -> Steps[Update]:
-    """Put the oldest of many steps into the store, so that the state stays small.
-
-    Args:
-        state: As a turn begins.
-        scope: Of the run; without a store the oldest are forgotten.
-    """
+    """Move the oldest of many steps to the store; without a store they are dropped."""
     steps = state.get("operations", [])
-    if scope.store is None or scope.thread_id is None:
-        return Update(operations=steps[-WITHOUT_STORE:]) if len(steps) > MOST else Update()
     if len(steps) <= MOST:
         return Update()
+    if scope.store is None or scope.thread_id is None:
+        return Update(operations=steps[-WITHOUT_STORE:])
     page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
     yield _older_steps(scope.store, scope.thread_id).put(page)
     return Update(operations=steps[-NEWEST:], older_steps=page.id)

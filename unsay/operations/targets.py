@@ -21,12 +21,7 @@ def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None
     """Return where a failed draft goes back to.
 
     The first failure of a turn goes to the last checkpoint, each further one to an older
-    checkpoint, as far as there are any. Without one it is the start of the turn.
-
-    Args:
-        line: The current branch.
-        base: The last message before the turn.
-        failures: Of this turn so far, from 1.
+    checkpoint, as far as there are any. Without one it is the start of the turn, after `base`.
     """
     positions = line.positions()
     last = positions.get(base, -1) - (failures > 1)
@@ -49,11 +44,8 @@ def landing_of_context(line: Line, start: int) -> str | None:
 def landing_of_person(line: Line, target: str | None, pending: Sequence[str]) -> str | None:
     """Return where a person's rollback goes.
 
-    Args:
-        line: The current branch.
-        target: A checkpoint's name, id or the beginning of its id; `None` is the last checkpoint
-            before the newest answer, without one the start of the last turn.
-        pending: Ids of messages that wait for an answer.
+    Without a target it goes to the last checkpoint before the newest answer, and without one to
+    the start of the last turn.
 
     Raises:
         UnknownCheckpointError: No checkpoint matches.
@@ -122,10 +114,7 @@ def landing_places(
 ) -> tuple[set[str | None], int]:
     """Return what must be loaded before a target can be resolved: messages, and turns.
 
-    Args:
-        line: The current branch as far as the state holds it.
-        target: What was typed.
-        number: Whether a number may be one of turns.
+    `number` allows the target to be a number of turns.
     """
     if not target:
         return _newest_offloaded(line), 2

@@ -9,20 +9,14 @@ from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.messages.annotations import is_answer, spoken
-from unsay.operations.forget import (
-    Cause,
-    apply,
-    find_forgotten,
-    forgetting,
-    messages_entry,
-    topic_entry,
-)
-from unsay.operations.pin import leading, pin_messages, unpin_messages
+from unsay.operations.forget import Cause, apply, forget_messages
+from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
+from unsay.operations.record_events import log_pin
 from unsay.operations.rollback import turns_left, with_step
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
-from unsay.types import Forgotten, Operation, Topic
+from unsay.types import Operation, Topic
 
 _TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
 
@@ -42,18 +36,19 @@ def turns_needed(state: State, argument: str) -> int:
 
 
 def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages of a turn, or of a range of turns; by default of the newest.
-
-    Args:
-        state: With these turns in its live part.
-        argument: `3`, `3-5`, or empty.
-        pending: Ids of the messages that wait.
+    """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest.
 
     Raises:
         InputError: There are no such turns.
     """
     before = (offloaded_of(state) or {"turns": 0})["turns"]
-    turns = _answered([m for m in state["messages"] if m.id not in pending])
+    turns: list[list[AnyMessage]] = [[]]
+    for message in spoken([m for m in state["messages"] if m.id not in pending]):
+        if message.type != "system":
+            turns[-1].append(message)
+        if is_answer(message):
+            turns.append([])
+    del turns[-1]  # it has no answer
     last = before + len(turns)
     found = _TURNS.fullmatch(argument)
     first, end = (last, last) if found is None else (int(found[1]), int(found[2] or found[1]))
@@ -65,24 +60,8 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
     return [message for turn in turns[first - before - 1 : end - before] for message in turn]
 
 
-def _answered(messages: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """The answered turns, each with its question, its tool steps and its answer."""
-    turns: list[list[AnyMessage]] = [[]]
-    for message in spoken(messages):
-        if message.type != "system":
-            turns[-1].append(message)
-        if is_answer(message):
-            turns.append([])
-    return turns[:-1]
-
-
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label.
-
-    Args:
-        state: As it is.
-        what: The id or the label.
-        loose: Whether a part of the label is enough, in upper or lower case.
+    """Return the topic with this id or label; `loose` accepts a part of a label, in any case.
 
     Raises:
         UnknownBranchError: There is none.
@@ -111,37 +90,41 @@ def pin(
     turns: str = "",
     pending: Sequence[str] = (),
 ) -> Steps[Update]:
-    """Pin a message, or without its id some turns.
-
-    Args:
-        state: With the turns in its live part.
-        scope: Of the order.
-        message_id: Also of a message in an offloaded segment.
-        turns: As for `turns_named`.
-        pending: Ids of the messages that wait.
+    """Pin a message, which may be in an offloaded segment, or without its id some turns.
 
     Raises:
         UnknownBranchError: The message is not in the transcript.
         InputError: It is a command or a notice, or there are no such turns.
         ConflictError: It is pinned already, it is forgotten, or there are too many pins.
     """
-    messages = state["messages"]
+    messages, page = state["messages"], None
     if message_id is None:
-        names = [message.id or "" for message in turns_named(state, turns, pending)]
-        return pin_messages(state, scope, leading(messages, names))
-    if any(message.id == message_id for message in messages):
-        _check_spoken(messages, message_id)
-        return pin_messages(state, scope, [message_id])
-    page = yield from _page_with(state, scope, message_id)
-    return pin_messages(state, scope, [message_id], pages={message_id: page})
+        said = turns_named(state, turns, pending)
+        names = leading(messages, [message.id or "" for message in said])
+    else:
+        page = yield from _page_with(state, scope, message_id)
+        names = [message_id]
+    pins, known = state.get("pins", []), pinned_ids(state)
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    if not new:
+        raise ConflictError(f"Message {names[0]!r} is pinned already")
+    gone = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
+    if lost := [name for name in new if name in gone]:
+        raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
+    made = bounded([*pins, *(make_pin(name, page) for name in new)])
+    for name in new:
+        log_pin(scope, name, pinned=True)
+    return Update(pins=made)
 
 
-def _page_with(state: State, scope: Scope, message_id: str) -> Steps[str]:
-    """Id of the offloaded segment that holds a message which may be pinned."""
+def _page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
+    """Id of the offloaded segment that holds a message which may be pinned; `None` if the state does."""
+    if any(message.id == message_id for message in state["messages"]):
+        _check_spoken(state["messages"], message_id)
+        return None
     page = None
     if scope.address is not None:
-        store, thread_id = scope.address
-        page = yield from find_page(store, thread_id, offloaded_of(state), message_id)
+        page = yield from find_page(*scope.address, offloaded_of(state), message_id)
     if page is None:
         raise UnknownBranchError(
             f"Message {message_id!r} is not on the record; timeline() lists what is"
@@ -174,10 +157,18 @@ def unpin(
         UnknownBranchError: Nothing of it is pinned.
         InputError: There are no such turns.
     """
-    if message_id is not None:
-        return unpin_messages(state, scope, [message_id])
-    said = turns_named(state, turns, pending)
-    return unpin_messages(state, scope, [message.id or "" for message in said])
+    names = {message_id or ""}
+    if message_id is None:
+        names = {message.id or "" for message in turns_named(state, turns, pending)}
+    pins = state.get("pins", [])
+    off = [each["message_id"] for each in pins if each["message_id"] in names]
+    if not off:
+        raise UnknownBranchError(
+            f"Nothing of {sorted(names)!r} is pinned; pins() lists the {len(pins)!r} pins there are"
+        )
+    for name in off:
+        log_pin(scope, name, pinned=False)
+    return Update(pins=[each for each in pins if each["message_id"] not in off])
 
 
 def forget_turns(state: State, turns: str, pending: Sequence[str], cause: Cause) -> Operation:
@@ -189,19 +180,7 @@ def forget_turns(state: State, turns: str, pending: Sequence[str], cause: Cause)
     """
     said = turns_named(state, turns, pending)
     names = [message.id or "" for message in said]
-    span = sum(map(is_answer, said)) > 1
-    entry = messages_entry(state, names, pending=pending, cause=cause, span=span)
-    return forgetting(state, entry)
-
-
-def forget_topic(state: State, topic: Topic, pending: Sequence[str], cause: Cause) -> Operation:
-    """Return the step that forgets all messages of a topic until now.
-
-    Raises:
-        InputError: It has no message but the question that waits.
-        ConflictError: It is forgotten already, or too much is.
-    """
-    return forgetting(state, topic_entry(state, topic, pending=pending, cause=cause))
+    return forget_messages(state, names, pending, cause, span=sum(map(is_answer, said)) > 1)
 
 
 def forget_span(
@@ -224,18 +203,7 @@ def forget_span(
     inside = messages[first : last + 1]
     names = [m.id or "" for m in inside if m.id in said and m.type != "system"]
     names = names or [messages[first].id or ""]
-    span = through is not None
-    entry = messages_entry(state, names, pending=pending, cause=cause, span=span)
-    return forgetting(state, entry)
-
-
-def forgotten_entry(state: State, what: str) -> Forgotten | None:
-    """Return what is forgotten under this id, or as the topic with this label."""
-    entry = find_forgotten(state, what)
-    if entry is None:
-        labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
-        entry = find_forgotten(state, labelled[0]) if len(labelled) == 1 else None
-    return entry
+    return forget_messages(state, names, pending, cause, span=through is not None)
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
