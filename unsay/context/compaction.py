@@ -77,10 +77,7 @@ def summaries_of(fold: Fold, gone: Collection[str | None]) -> list[str]:
 
 
 def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
-    """The fold without the spans whose messages the state lets go of.
-
-    Whoever lets go of them keeps what `summaries_of` gives.
-    """
+    """The fold without the spans of offloaded messages, whose `summaries_of` are kept elsewhere."""
     kept: Fold = fold.copy()
     if "spans" in fold:
         kept["spans"] = [each for each in fold["spans"] if each["through"] not in gone]

@@ -60,8 +60,6 @@ Source:
     strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
 """
 
-_STUCK = "Unable to trim conversation context: all that is shown must stay"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindow:
@@ -112,7 +110,10 @@ class SlidingWindow:
         while now.window_tokens and surplus < len(body) and plan.after.tokens >= now.window:
             surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
             plan = self._trimmed(now, body, surplus)
-        return now.keep(ContextOverflowError(_STUCK)) if plan.after is now else plan
+        if plan.after is now:
+            stuck = "Unable to trim conversation context: all that is shown must stay"
+            return now.keep(ContextOverflowError(stuck))
+        return plan
 
     def _trimmed(self, now: Situation, body: Sequence[AnyMessage], surplus: int) -> Plan:
         if surplus <= 0:

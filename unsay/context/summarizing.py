@@ -142,10 +142,6 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
     return after
 
 
-TURNS_WHY = "turns"
-"""The rule's name."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByTurns:
     """Summarizes all but the newest logical turns once there are too many, or too long ones.
@@ -220,7 +216,7 @@ class ByTurns:
     def _summed(self, now: Situation, said: Sequence[AnyMessage]) -> Steps[Plan]:
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
         older = said[: self._kept_from(now, said)]
-        return (yield from fold_summarized(now, older, how, why=TURNS_WHY))
+        return (yield from fold_summarized(now, older, how, why="turns"))
 
     def _kept_from(self, now: Situation, said: Sequence[AnyMessage]) -> int:
         """Where the turns begin that stay; the newest one always does."""

@@ -134,8 +134,6 @@ WHY = "middle"
 GAIN = 0.25
 """Share of the room between trigger and target that a fold must win, or it waits for more."""
 
-_STUCK = "Nothing lies between what must be shown"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStage:
@@ -224,7 +222,8 @@ class ThreeStage:
         if folded.problems:
             folded = replace(fold_locally(after, middle, why=WHY), problems=folded.problems)
         if folded.after is now:
-            return now.keep(*folded.problems, ContextOverflowError(_STUCK))
+            stuck = ContextOverflowError("Nothing lies between what must be shown")
+            return now.keep(*folded.problems, stuck)
         return folded
 
     def middle(self, now: Situation, *, primers: int, recents: int) -> list[AnyMessage]:

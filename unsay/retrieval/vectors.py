@@ -46,12 +46,7 @@ def embed(
     known: Mapping[str, Vector],
     timeout_seconds: float | None = None,
 ) -> Steps[Vectors]:
-    """Ask for the vectors of a question and of those messages that have none yet.
-
-    Vectors in `known` are not asked for again.
-
-    Returns:
-        Vectors whose messages are worth keeping for the next question.
+    """Ask for the vectors of a question and of those messages that are not `known` yet.
 
     Raises:
         ModelReplyError: The embeddings gave more or fewer vectors than texts.
@@ -88,8 +83,7 @@ def embed(
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     """How near each indexed message lies to the question, its neighbours' nearness included.
 
-    Returns:
-        By place, in deviations from the mean; 0 for one whose vector is not known.
+    By place, in deviations from the mean; 0 for one whose vector is not known.
     """
     length = _length(vectors.question)
     cosines = [_cosine(vectors.messages.get(key), vectors.question, length) for key in index.keys]
