@@ -337,11 +337,7 @@ class Context:
 
 
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
-    """The settings from all sources.
-
-    Args:
-        explicit: Arguments that win over every other source; settings that
-            were loaded already are returned as they are.
+    """Return the settings from all sources; loaded ones are returned as they are.
 
     Raises:
         ConfigurationError: A key is unknown or a value impossible, the message
@@ -374,12 +370,7 @@ def _made(make: Callable[[], Settings]) -> Settings:
 
 
 def context_of(value: object) -> Context | None:
-    """A run's context, however the host handed it over.
-
-    Args:
-        value: `None`, a mapping, or the dataclass; keys of other libraries are
-            left alone.
-    """
+    """Return a run's context from a mapping, whose other keys are ignored, or from itself."""
     if value is None or isinstance(value, Context):
         return value
     if isinstance(value, Mapping):

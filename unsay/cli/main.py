@@ -6,7 +6,8 @@ completion are instant; a command's module is imported when the command runs.
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
@@ -121,8 +122,7 @@ def _pairs(
     for each in given:
         if "=" not in each:
             raise click.BadParameter(f"{each!r} is no label: write NAME=VALUE", context, parameter)
-    split = (each.partition("=") for each in given)
-    return {name: value for name, _, value in split}
+    return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
@@ -281,11 +281,8 @@ HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if 
 """The module that has each command's function, which bears the command's name."""
 
 
-def _runs(name: str) -> Callable[..., None]:
-    def run(**options: Any) -> None:
-        getattr(import_module(HOMES[name]), name)(**options)
-
-    return run
+def _run(name: str, /, **options: Any) -> None:
+    getattr(import_module(HOMES[name]), name)(**options)
 
 
 for _entry in COMMANDS:
@@ -293,7 +290,7 @@ for _entry in COMMANDS:
         cli.add_command(
             click.Command(
                 _entry.name,
-                callback=_runs(_entry.name),
+                callback=partial(_run, _entry.name),
                 params=[*PARAMETERS.get(_entry.name, (_thread(),)), *SHARED],
                 help=f"{_entry.summary}\n\n{_entry.details}".rstrip(),
             )

@@ -71,7 +71,7 @@ class Opened:
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print the fields as JSON, or for a person the words, unless there are none."""
         if self.as_json:
-            print_json(versioned(thread_id=self.thread_id, **fields))
+            print_json(versioned(**{"thread_id": self.thread_id, **fields}))
         elif text := words():
             click.echo(text)
 
@@ -121,6 +121,7 @@ def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], C
     return decorate
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
     """A conversation that a person speaks in.
 
@@ -128,17 +129,10 @@ class Speaker:
     run ends only when its model has answered. A model's connections belong to that loop.
     """
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        twin: AsyncConversation,
-        runner: asyncio.Runner,
-        settings: Settings,
-    ) -> None:
-        self.conversation = conversation
-        self._twin = twin
-        self._runner = runner
-        self._language = settings.language
+    conversation: Conversation
+    twin: AsyncConversation
+    runner: asyncio.Runner
+    settings: Settings
 
     def say(self, words: str, show: Show, turn_id: str | None = None) -> None:
         """Have a message answered, and show every event; the last is the reply.
@@ -148,18 +142,18 @@ class Speaker:
         """
 
         async def stream() -> None:
-            async for event in self._twin.stream(words, turn_id=turn_id):
+            async for event in self.twin.stream(words, turn_id=turn_id):
                 show(event)
 
-        self._runner.run(stream())
+        self.runner.run(stream())
 
     def resume(self, decision: Any, show: Show) -> None:
         """Go on with a turn that stopped, or as a person decided; show the reply."""
-        show(reply_event(self._runner.run(self._twin.resume(decision))))
+        show(reply_event(self.runner.run(self.twin.resume(decision))))
 
     def retry(self, show: Show) -> None:
         """Ask the last question again; show the reply."""
-        show(reply_event(self._runner.run(self._twin.retry())))
+        show(reply_event(self.runner.run(self.twin.retry())))
 
     def due(self) -> Reply | None:
         """Return the decision that a person must take first; `None` when none is due."""
@@ -169,8 +163,8 @@ class Speaker:
 
     def labels(self, words: str | None = None) -> Labels:
         """Return the labels in the language of a message, or of what was said last."""
-        if self._language != "auto":
-            return Labels(self._language)
+        if self.settings.language != "auto":
+            return Labels(self.settings.language)
         if words is not None:
             return Labels(language_of(words))
         return Labels(newest_language(self.conversation.messages()))
@@ -205,7 +199,9 @@ class Cast:
             database, thread=conversation.thread_id, model=self.model, settings=self.settings
         )
         with asyncio.Runner() as runner:
-            yield Speaker(conversation, twin, runner, self.settings)
+            yield Speaker(
+                conversation=conversation, twin=twin, runner=runner, settings=self.settings
+            )
 
 
 def reply_event(reply: Reply) -> Event:

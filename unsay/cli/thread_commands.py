@@ -109,21 +109,16 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
             entry = drive(sessions.label(store, thread, changes))
         else:
             entry = drive(sessions.get_session(store, thread))
-    if opened.as_json:
-        print_json(versioned(**asdict(entry)))
-        return
-    for name, value in entry.labels.items():
-        click.echo(f"{name}={value}")
+    rows = [f"{name}={value}" for name, value in entry.labels.items()]
+    opened.show(lambda: "\n".join(rows), **asdict(entry))
 
 
 @on_thread()
 def end(opened: Opened) -> None:
     """End a thread and say so."""
     entry = opened.conversation.end()
-    if opened.as_json:
-        print_json(versioned(**asdict(entry)))
-    else:
-        click.echo(Labels(language_of(entry.title)).ended.format(thread=opened.thread_id))
+    words = Labels(language_of(entry.title)).ended
+    opened.show(lambda: words.format(thread=opened.thread_id), **asdict(entry))
 
 
 @on_thread()

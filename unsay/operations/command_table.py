@@ -212,28 +212,14 @@ COMMANDS = (
 )
 """All commands, in the order of `unsay --help`."""
 
-_CHAT_ORDER = [
-    "undo",
-    "redo",
-    "retry",
-    "rollback",
-    "checkpoint",
-    "checkpoints",
-    "timeline",
-    "tokens",
-    "recall",
-    "pin",
-    "unpin",
-    "forget",
-    "forgotten",
-    "help",
-    "resume",
-    "exit",
-]
+_CHAT_ORDER = (
+    ("undo", "redo", "retry", "rollback", "checkpoint", "checkpoints", "timeline", "tokens"),
+    ("recall", "pin", "unpin", "forget", "forgotten", "help", "resume", "exit"),
+)
 
 _BY_NAME = {each.name: each for each in COMMANDS}
 
-SLASH_COMMANDS = tuple(_BY_NAME[name] for name in _CHAT_ORDER)
+SLASH_COMMANDS = tuple(_BY_NAME[name] for names in _CHAT_ORDER for name in names)
 """The commands of the chat, in the order of `/help`."""
 
 VERBS = {each.name: each.argument is not None for each in SLASH_COMMANDS if not each.by_chat}
@@ -241,11 +227,6 @@ VERBS = {each.name: each.argument is not None for each in SLASH_COMMANDS if not 
 
 
 def chat_help(language: Language, *, by_chat: bool = False) -> str:
-    """Return the chat's help, one command a line.
-
-    Args:
-        language: Of the text.
-        by_chat: Whether to list the commands of the terminal's chat instead of the graph's.
-    """
+    """Return the help on the graph's commands, or on the terminal chat's, one command a line."""
     listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat]
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)

@@ -43,8 +43,6 @@ class Texts:
     """`{material}` is fenced."""
 
     summary_heading: str
-    """Stands over the folded topics' summaries in a view."""
-
     fold_system: str
     """Tells a summarizer what to keep of older messages that its summary replaces."""
 
@@ -58,8 +56,6 @@ class Texts:
     """Asks for one summary of the messages and of the earlier summaries; `{tokens}` at most."""
 
     fold_heading: str
-    """Stands in a view over the summaries of what it leaves out."""
-
     result_truncated: str
     """Stands in a view between a tool result's beginning and end; `{removed}` characters."""
 
@@ -79,11 +75,7 @@ class Texts:
     """Stands in a view for a tool's image or file; `{kind}`, `{format}`, `{bytes}`."""
 
     recalled_heading: str
-    """Stands over the earlier messages that a view shows again."""
-
     recalled_list: str
-    """Notice over what was recalled by order."""
-
     recalled_line: str
     """One message of it; `{turn}`, `{speaker}`, `{words}`, `{why}`."""
 
@@ -174,8 +166,6 @@ class Texts:
     """One budget; `{used}`, `{limit}`, `{share}`."""
 
     tokens_names: Mapping[str, str]
-    """Names of the parts of a window, the purposes and the budgets."""
-
     refused: str
     """Notice when a command cannot be carried out; `{reason}`."""
 
