@@ -133,9 +133,8 @@ class _Objects:
         print_json(event_object(event))
 
     def end(self, script: Scenario, conversation: Conversation, where: str) -> None:
-        self._print(
-            "timeline", script.ending.format(where=where), conversation.timeline().to_dict()
-        )
+        ending = script.ending.format(where=where)
+        self._print("timeline", ending, conversation.timeline().to_dict())
 
     def _print(self, event: str, text: str, data: Mapping[str, Any]) -> None:
         print_json(versioned(event=event, text=text, message_id=None, data=data))

@@ -79,11 +79,7 @@ def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
 
 def _show_moved(opened: Opened, moved: Moved, words: str, language: Language) -> None:
     def show() -> None:
-        click.echo(
-            words.format(
-                where=moved.at, turns=moved.turns, removed=moved.removed, restored=moved.restored
-            )
-        )
+        click.echo(words.format(where=moved.at, **asdict(moved)))
         if effects := report_text(moved.report, texts(language)):
             note(effects)
         if moved.question:

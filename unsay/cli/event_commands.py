@@ -62,11 +62,7 @@ def events(
 
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
-    """Say that the event log is complete and gives the transcript.
-
-    Raises:
-        LedgerGapError: It is not, or gives another one.
-    """
+    """Say that the event log is complete and gives the transcript."""
     record = opened.conversation.messages()
     made = replay(log).messages
     if freeze_messages(made) != freeze_messages(record):
@@ -206,11 +202,7 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
 
 
 def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
-    """Return the user's words by message id, also those that left the transcript.
-
-    Raises:
-        UnknownThreadError: Nothing was ever said, and nothing ran.
-    """
+    """Return the user's words by message id, also those that left the transcript."""
     try:
         log = opened.conversation.events()
     except LedgerGapError:
@@ -224,7 +216,6 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
 
 
 def _print_runs(page: Slice[Run], tails: Sequence[str]) -> None:
-    """Print the runs as a table, each with the text that ends its line."""
     heads = aligned([_cells(each) for each in page.lines])
     for run, head, tail in zip(page.lines, heads, tails, strict=True):
         click.echo(line(head, tail))

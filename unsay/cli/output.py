@@ -16,8 +16,6 @@ import click
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 
 SCHEMA_VERSION = 1
-"""Of every JSON object that the command line prints."""
-
 EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
 """By class; every other error is 1."""
 

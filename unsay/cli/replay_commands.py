@@ -140,8 +140,16 @@ def print_view(opened: Opened, made: TurnCalls) -> None:
             click.echo()
             click.echo(block(_head(each, words), columns=fits, indent=0))
             costs = window_text(each.view, texts(language)).split("\n")
-            for line in (*_rules(each.view, words), *costs, *_reported(each.view, words)):
+            for line in (*_rules(each.view, words), *costs):
                 click.echo(block(line, columns=fits, indent=2))
+            if (used := each.view.usage) is not None:
+                prompt = used.input + used.cache_read + used.cache_creation
+                told = words.reported.format(
+                    input=number(prompt),
+                    cached=percent(used.cache_read, prompt),
+                    output=number(used.output),
+                )
+                click.echo(block(told, columns=fits, indent=2))
 
     opened.show(show, **made.to_dict())
 
@@ -173,12 +181,3 @@ def _rules(view: CallView, words: Labels) -> list[str]:
     if view.unplaced:
         lines.append(words.unplaced.format(count=view.unplaced))
     return lines if view.fits else [words.changed, *lines]
-
-
-def _reported(view: CallView, words: Labels) -> list[str]:
-    if view.usage is None:
-        return []
-    used = view.usage
-    prompt = used.input + used.cache_read + used.cache_creation
-    share = percent(used.cache_read, prompt)
-    return [words.reported.format(input=number(prompt), cached=share, output=number(used.output))]

@@ -88,7 +88,13 @@ class Wrap:
         done = ""
         if self._column > self._indent and self._too_long(blanks + word):
             done, blanks = self._new_line(), ""
-        return done + self._split(blanks + word)
+        for cluster in iter_graphemes(blanks + word):
+            # Even a line of its own may be too short for a word.
+            if self._too_long(cluster):
+                done += self._new_line()
+            done += cluster
+            self._column += cells_of(cluster)
+        return done
 
     def _too_long(self, text: str) -> bool:
         return self._column + cells_of(text) > self._columns
@@ -97,16 +103,6 @@ class Wrap:
         self.rows += 1
         self._column = self._indent
         return "\n" + " " * self._indent
-
-    def _split(self, word: str) -> str:
-        """A word, broken where even a line of its own is too short for it."""
-        done = ""
-        for cluster in iter_graphemes(word):
-            if self._too_long(cluster):
-                done += self._new_line()
-            done += cluster
-            self._column += cells_of(cluster)
-        return done
 
 
 def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
@@ -120,8 +116,6 @@ def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
 
 
 NOTE_INDENT = 2
-"""Cells before a note."""
-
 UNBOUNDED = 1_000_000
 """Cells in a line that no terminal breaks."""
 
@@ -129,12 +123,6 @@ UNBOUNDED = 1_000_000
 def columns() -> int:
     """Cells in a line of the terminal as it is now; 80 where there is none."""
     return shutil.get_terminal_size().columns
-
-
-def can_move_cursor() -> bool:
-    """Whether standard output understands escape codes and the user wants them."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
-    return sys.stdout.isatty() and not plain
 
 
 class Screen:
@@ -212,17 +200,15 @@ class Screen:
 
     def _taken_back(self, event: Event) -> None:
         in_sight = self._wrap.rows < shutil.get_terminal_size().lines - 1
-        if self._draft and in_sight and can_move_cursor():
-            self._strike()
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+        if self._draft and in_sight and sys.stdout.isatty() and not plain:
+            # The draft is drawn once more in its place, struck out.
+            up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
+            words = wrapped(self._draft, columns=columns())
+            click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
+            self._draft = ""
         self.end_line()
         self._fill(self.labels.taken_back, event.data)
-
-    def _strike(self) -> None:
-        """Draw the draft on the screen once more, struck out."""
-        up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
-        struck = click.style(wrapped(self._draft, columns=columns()), dim=True, strikethrough=True)
-        click.echo(f"{up}\r\x1b[J{struck}")
-        self._draft = ""
 
     def _rollback(self, event: Event) -> None:
         kind, removed = event.data["kind"], event.data["removed"]

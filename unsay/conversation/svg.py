@@ -10,7 +10,6 @@ from unsay.conversation.timeline import Timeline, TurnView
 from unsay.conversation.tree import (
     ELSEWHERE,
     Cuts,
-    Outline,
     TurnRow,
     counted,
     cut_text,
@@ -43,19 +42,16 @@ _ROOM = 112
 
 def mimebundle(timeline: Timeline) -> dict[str, str]:
     """The thread in the formats that a notebook chooses from."""
+    tree = tree_text(timeline)
+    # A fence must be longer than any run of backticks in it.
+    ticks = max((len(run) for run in re.findall("`+", tree)), default=0)
+    fence = "`" * max(3, ticks + 1)
     return {
-        "text/plain": tree_text(timeline),
-        "text/markdown": _markdown(timeline),
+        "text/plain": tree,
+        "text/markdown": f"{fence}text\n{tree}\n{fence}",
         "image/svg+xml": picture_svg(timeline),
         "text/html": picture_html(timeline),
     }
-
-
-def _markdown(timeline: Timeline) -> str:
-    tree = tree_text(timeline)
-    ticks = max((len(run) for run in re.findall("`+", tree)), default=0)
-    fence = "`" * max(3, ticks + 1)
-    return f"{fence}text\n{tree}\n{fence}"
 
 
 def picture_svg(timeline: Timeline) -> str:
@@ -241,7 +237,14 @@ def _tree(timeline: Timeline) -> _Panel:
     tree, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline), font_weight="bold")
-    y = _start(panel, tree, 26 + _ROW)
+    y = 26 + _ROW
+    place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
+    panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
+    panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
+    y = _branches(panel, y, tree.at_start)
+    if tree.hidden_turns:
+        y += _ROW
+        panel.text(_TRUNK + 16, y + 4, hidden_text(tree), _FAINT)
     end = y
     for row in tree.rows:
         y += _ROW
@@ -255,17 +258,6 @@ def _tree(timeline: Timeline) -> _Panel:
         y = _branches(panel, y, tree.elsewhere, rooted=False)
     panel.height = y + _ROW
     return panel
-
-
-def _start(panel: _Panel, tree: Outline, y: int) -> int:
-    place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
-    panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
-    panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
-    y = _branches(panel, y, tree.at_start)
-    if tree.hidden_turns:
-        y += _ROW
-        panel.text(_TRUNK + 16, y + 4, hidden_text(tree), _FAINT)
-    return y
 
 
 def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
@@ -290,7 +282,7 @@ def _breadth(words: str) -> int:
 
 
 def _branches(panel: _Panel, y: int, cuts: Cuts, *, rooted: bool = True) -> int:
-    """Draw what was cut in one place, from the row below on; where the last row stands."""
+    """Draw what was cut in one place from the row below on; return the last row's place."""
     older = [f"{counted(cuts.hidden, 'older cut')} not shown"] if cuts.hidden else []
     for number, words in enumerate([*older, *(cut_text(cut, 72) for cut in cuts.shown)]):
         y += _ROW

@@ -12,8 +12,6 @@ from unsay.messages.content import cells_of, preview
 from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
 
 SHOWN_TURNS = 60
-"""The newest so many turns are shown, and how many are hidden is said."""
-
 SHOWN_CUTS = 12
 """The newest so many cuts are shown in one place."""
 
@@ -32,11 +30,8 @@ CUT_WORDS: dict[CutKind, str] = {
     "interrupted": "never finished",
     "rejected": "draft rejected",
 }
-"""What a person calls each kind of cut."""
 
 FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
-"""What a person calls each flag."""
-
 _READ_CHARS = 400
 _NAME_CELLS = 128
 
