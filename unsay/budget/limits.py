@@ -30,7 +30,6 @@ from unsay.settings import BACKPRESSURE, BudgetMode, Settings
 from unsay.tokens.pricing import MICROS, Amount
 
 Unit = Literal["tokens", "micros"]
-
 Outcome = Literal["granted", "ask", "refused"]
 
 PRIORITIES: Mapping[str, float] = MappingProxyType(
@@ -239,7 +238,6 @@ def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIE
 
 
 Pressure = Literal["low", "medium", "high", "critical"]
-
 Step = tuple[float, int]
 """From this share of a budget on, a call waits this many milliseconds."""
 

@@ -12,7 +12,6 @@ from unsay.errors import (
 )
 
 _BUSY = frozenset({408, 409, 425, 429})
-
 _KEPT = "The question is kept: say it again to go on, or say something else to set it aside."
 
 

@@ -46,7 +46,6 @@ LAYOUT_VERSION = 2
 """Of the database as a whole; no other is read."""
 
 BUSY_SECONDS = 30.0
-
 _ADVICE = {
     sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
     sqlite3.SQLITE_READONLY: "let this user write to it and to its folder, or give another path",
