@@ -88,6 +88,7 @@ def test_a_conversations_state_can_be_taken() -> None:
 
     assert talk.messages() == found.data["messages"]
     assert list(talk.checkpoints()) == found.data["checkpoints"]
+    talk.close()
     assert {"messages", "checkpoints", "segments", "topics", "current_topic"} <= set(found.data)
 
 

@@ -123,6 +123,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Paris.
         >>> talk.undo().turns
         0
+        >>> talk.close()
     """
 
     def stream(
@@ -273,6 +274,7 @@ class Registry(_Listed, RegistryVerbs, Blocking):
         ['trip']
         >>> [each.status for each in registry.runs(thread_id="trip").runs]
         ['completed']
+        >>> file.close()
     """
 
 
