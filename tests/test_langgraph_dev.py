@@ -442,8 +442,8 @@ async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
     (cut,) = await items(thread, "cuts")
 
     newest = pages[head["page_id"]]
-    first = pages[newest["previous"]]
-    assert (2, None, 0) == (len(pages), first["previous"], first["first"])
+    first = pages[newest["before"]]
+    assert (2, None, 0) == (len(pages), first["before"], first["first"])
     assert head["count"] == newest["first"] + newest["count"]
     assert [cut["key"]] == [ref["id"] for ref in (await thread.state())["cuts"]]
 
