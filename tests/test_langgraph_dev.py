@@ -443,8 +443,8 @@ async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
 
     newest = pages[head["page_id"]]
     first = pages[newest["before"]]
-    assert (2, None, 0) == (len(pages), first["before"], first["first"])
-    assert head["count"] == newest["first"] + newest["count"]
+    assert (2, None) == (len(pages), first["before"])
+    assert 0 < first["count"] < newest["count"] == head["count"]
     assert [cut["key"]] == [ref["id"] for ref in (await thread.state())["cuts"]]
 
 
