@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import trim_messages
 
 from unsay.context.summaries import local_summary
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
 Count = Callable[[Sequence[AnyMessage]], int]
 
@@ -80,7 +80,7 @@ class SummaryOfOlder:
         kept = LastTokens(count=self.count, tokens=int(self.keep * self.window))
         newest = kept.view(said[self._from :]) or said[-1:]
         start = len(said) - len(newest)
-        self._told = [HumanMessage(local_summary(said[:start], texts("en")))]
+        self._told = [HumanMessage(local_summary(said[:start], Texts("en")))]
         self._from = start
         return [*self._told, *newest]
 
@@ -134,5 +134,5 @@ class PrimersAndRecents:
             first += 1
         while last > first and not isinstance(said[last], HumanMessage):
             last -= 1
-        summary = HumanMessage(local_summary(said[first:last], texts("en")))
+        summary = HumanMessage(local_summary(said[first:last], Texts("en")))
         return [*said[:first], summary, *said[last:]]

@@ -43,7 +43,7 @@ from report import Figure, Figures, run
 from unsay.context.plan import Situation
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import drive
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import recall
 from unsay.retrieval.vectors import Vectors, embed
@@ -219,7 +219,7 @@ def answers(talk: Talk, embeddings: Embeddings | None) -> Iterator[Answered]:
 def three_stage(talk: Talk, room: int) -> set[str]:
     """Give the primers and recents of the default strategy, half the recents where room is short."""
     strategy = ThreeStage()
-    now = Situation(messages=talk.messages, count=COUNTER.count, texts=texts("en"))
+    now = Situation(messages=talk.messages, count=COUNTER.count, texts=Texts("en"))
     recents = strategy.recents
     while True:
         primers = strategy.primers if recents else 0

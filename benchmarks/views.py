@@ -27,7 +27,6 @@ from unsay.messages.content import newest_language, text_of
 from unsay.nodes.detect_topic_change import SEGMENTS
 from unsay.operations.compact import LOCAL_CHARS
 from unsay.operations.recall import BAR
-from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
@@ -146,7 +145,7 @@ class Views:
 
     @property
     def _texts(self) -> Texts:
-        return texts(newest_language(self.said))
+        return Texts(newest_language(self.said))
 
     @property
     def _told(self) -> Told:
@@ -183,6 +182,6 @@ class Views:
         said = grouped.get(left or "", [])
         for place, topic in enumerate(self.topics):
             if topic["id"] == left != now and said:
-                words = local_summary(said, texts(newest_language(said)), chars=LOCAL_CHARS)
+                words = local_summary(said, Texts(newest_language(said)), chars=LOCAL_CHARS)
                 last = said[-1].id
                 self.topics[place] = {**topic, "summary": words, "summarized_through": last}

@@ -28,7 +28,6 @@ from unsay.history.run import run_id_of
 from unsay.judging.verdict import REPLY_SCHEMA
 from unsay.messages.content import newest_language
 from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
-from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.settings import Context, Settings, context_of
 from unsay.storage.pagination import check_labels
@@ -296,7 +295,7 @@ class Scope:
 
     def texts(self, messages: list[Any]) -> Texts:
         """The catalogue in the conversation's language."""
-        return texts(self.language(messages))
+        return Texts(self.language(messages))
 
     def language(self, messages: list[Any]) -> Language:
         """Return the language of notices and prompts: the settings', or that of the messages."""

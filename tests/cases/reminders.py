@@ -9,7 +9,7 @@ from langchain_core.messages.utils import convert_to_messages
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inject
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
 NAMES = {
     "id": "reminder_id",
@@ -67,7 +67,7 @@ def injected(case: Case, folder: Path) -> Seen:
     del folder
     (shown,) = _shown(_reminders(case), 1)
     messages: Any = convert_to_messages(case["given"]["messages"])
-    return Seen(messages=inject(messages, shown, texts("en")))
+    return Seen(messages=inject(messages, shown, Texts("en")))
 
 
 OPERATIONS: dict[str, Operation] = {

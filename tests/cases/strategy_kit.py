@@ -16,9 +16,9 @@ from unsay.context.strategy import Strategy, planned, reduced, tried
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import calls_of, text_of
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
-TEXTS = texts("en")
+TEXTS = Texts("en")
 OVERFLOW = "prompt is too long: 205000 tokens > 200000 maximum"
 
 

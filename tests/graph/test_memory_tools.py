@@ -14,7 +14,7 @@ from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of
 from unsay.operations.recall import looked_up
 from unsay.operations.recall_source import source_of
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import RESULT_CHARS, quotes
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
@@ -221,5 +221,5 @@ def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple
             )
         )
     assert f"[truncated: {len(ROWS) - 2 * RESULT_CHARS} characters removed]" in quotes(
-        found.messages, texts("en")
+        found.messages, Texts("en")
     )

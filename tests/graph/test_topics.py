@@ -2,7 +2,7 @@ import pytest
 
 from tests.graph.kit import config, make, said, say
 from unsay.context.compaction import summary_message
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.types import Language
 
@@ -53,7 +53,7 @@ def test_the_seeds_three_questions(scenario: dict[str, str], language: Language)
     assert not any(scenario[first] in text for text in second_view)
     assert chat.calls[1][0].type == "system"
     left = state["topics"][1]["summary"]
-    told = summary_message([left], texts(language)).content
+    told = summary_message([left], Texts(language)).content
     assert second in left
     assert third_view == [first, scenario[first], f"{told}\n\n{third}"]
     assert [t["id"] for t in state["topics"]] == ["topic-1", "topic-2"]

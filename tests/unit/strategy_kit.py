@@ -10,9 +10,9 @@ from unsay.context.plan import Plan, Situation
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, Steps
 from unsay.messages.content import text_of
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
-TEXTS = texts("en")
+TEXTS = Texts("en")
 
 
 def count(messages: Sequence[AnyMessage]) -> int:

@@ -17,7 +17,7 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.dispatch import OBEYED
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.state import Command
 from unsay.types import Language
 
@@ -123,8 +123,8 @@ def test_turns_are_answers_with_their_questions() -> None:
 )
 def test_the_timeline_lists_turns(language: Language, empty: str, full: str) -> None:
     """One line a turn, with number, score and question."""
-    assert empty == timeline_text([], texts(language))
-    assert full == timeline_text(COMMANDED, texts(language))
+    assert empty == timeline_text([], Texts(language))
+    assert full == timeline_text(COMMANDED, Texts(language))
 
 
 def test_a_long_timeline_lists_the_newest_turns() -> None:
@@ -132,7 +132,7 @@ def test_a_long_timeline_lists_the_newest_turns() -> None:
     total = TIMELINE_TURNS + 3
     messages = [message for index in range(1, total + 1) for message in exchange(index, 1.0)]
 
-    lines = timeline_text(messages, texts("en")).splitlines()
+    lines = timeline_text(messages, Texts("en")).splitlines()
 
     assert TIMELINE_TURNS == len(lines)
     assert ["4. 1.00  question 4", f"{total}. 1.00  question {total}"] == [lines[0], lines[-1]]
@@ -142,7 +142,7 @@ def test_a_question_stays_on_its_line() -> None:
     """Braces are words, and line breaks and length are taken out."""
     messages = [HumanMessage("{turn}\n" + "x" * 100, id="q"), AIMessage("a", id="a")]
 
-    assert "1. –  {turn} " + "x" * 52 + "…" == timeline_text(messages, texts("en"))
+    assert "1. –  {turn} " + "x" * 52 + "…" == timeline_text(messages, Texts("en"))
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_checkpoints_are_listed(language: Language, empty: str, full: str) -> No
         ]
     ]
 
-    assert empty == checkpoints_text([], texts(language))
-    assert full == checkpoints_text(checkpoints, texts(language))
+    assert empty == checkpoints_text([], Texts(language))
+    assert full == checkpoints_text(checkpoints, Texts(language))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from unsay.operations.compensate import (
     report_text,
     stands,
 )
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of, reversible, whole_args
@@ -384,6 +384,6 @@ def test_a_report_tells_what_a_person_must_look_after() -> None:
         "Taken back: booking 1. Not taken back, what it did stands: booking 1 "
         "(no compensation is registered), booking 1 (OSError: down). Perhaps taken back, please "
         "look: booking 1. Back on the record, but taken back before and not done again: booking 1."
-    ) == report_text(report, texts("en"))
-    assert "取り消す方法が登録されていません" in report_text(report, texts("ja"))
-    assert "" == report_text(Report(), texts("en"))
+    ) == report_text(report, Texts("en"))
+    assert "取り消す方法が登録されていません" in report_text(report, Texts("ja"))
+    assert "" == report_text(Report(), Texts("en"))

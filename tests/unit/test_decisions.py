@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 
 from unsay.errors import InputError
 from unsay.interrupts import Decision, person_request, read_decision
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.types import Rejection
 
 
@@ -46,13 +46,13 @@ def test_a_person_is_shown_the_best_draft() -> None:
                 "allowed_decisions": ["approve", "edit", "reject", "respond"],
             }
         ],
-    } == person_request({"turn": turn}, texts("en"))
+    } == person_request({"turn": turn}, Texts("en"))
 
 
 def test_drafts_without_a_score_count_as_worst() -> None:
     """Of drafts that nobody scored, the first is shown."""
     turn: Any = {"rejections": [rejection("one", None, "a"), rejection("two", None, "b")]}
-    (action,) = person_request({"turn": turn}, texts("ja"))["action_requests"]
+    (action,) = person_request({"turn": turn}, Texts("ja"))["action_requests"]
 
     assert {"answer": "one", "score": None} == action["args"]
 

@@ -24,10 +24,10 @@ from unsay.context.topics import by_topic
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import conform
 from unsay.messages.validation import DIALECTS, faults
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.types import Forgotten, Segment, Topic, Unfolded
 
-ENGLISH = texts("en")
+ENGLISH = Texts("en")
 
 
 def entry(kind: str, *ids: str, topic: str | None = None) -> Forgotten:

@@ -53,7 +53,7 @@ from unsay.operations.targets import (
     landing_of_person,
     landing_of_turns,
 )
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import State, Update, merge_messages
@@ -350,7 +350,7 @@ def test_a_place_has_a_name(base: str | None, name: str) -> None:
     """What a person would call it."""
     state = State(messages=talk(3), checkpoints=[mark("a1", name="lunch"), mark("a2")])
 
-    assert name == place_name(state, base, texts("en"))
+    assert name == place_name(state, base, Texts("en"))
 
 
 def test_counts_are_of_the_conversation() -> None:

@@ -1,11 +1,8 @@
 """Every text that unsay says to a model or to a person."""
 
 import ast
-import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import fields
-from itertools import pairwise
 from pathlib import Path
 from string import Formatter
 
@@ -16,29 +13,24 @@ from hypothesis import strategies as st
 from unsay import judging
 from unsay.messages.content import language_of
 from unsay.operations.command_table import VERBS, chat_help
-from unsay.prompts.catalog import Fence, texts
-from unsay.prompts.en import ENGLISH
-from unsay.prompts.fields import Texts
-from unsay.prompts.ja import JAPANESE
+from unsay.prompts.base import Text
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import ReadableTexts, Texts
 from unsay.types import Language
 
 JUDGING = Path(judging.__file__).parent
 TAGS = ["earlier", "question", "answer", "conversation", "document", "reason", "summary"]
-MAPPINGS = [f.name for f in fields(Texts) if isinstance(getattr(ENGLISH, f.name), Mapping)]
-NAMES = [field.name for field in fields(Texts) if field.name not in MAPPINGS]
+ROWS = {
+    name: row
+    for catalogue in Texts.__mro__
+    for name, row in vars(catalogue).items()
+    if isinstance(row, Text)
+}
+MAPPINGS = [name for name, row in ROWS.items() if isinstance(row.en, Mapping)]
+NAMES = [name for name in ROWS if name not in MAPPINGS]
 RAW = {name for name in NAMES if name.endswith("_system")}
 """Fields that are sent as they are; their braces are JSON."""
-
-
-def promised() -> dict[str, set[str]]:
-    """The placeholders that each field's sentence names; one without a sentence has none."""
-    body = ast.parse(inspect.getsource(Texts)).body[0].body  # type: ignore[attr-defined]
-    pairs = pairwise([*body, ast.Pass()])
-    return {
-        field.target.id: set(re.findall(r"\{(\w+)\}", ast.unparse(sentence)))
-        for field, sentence in pairs
-        if isinstance(field, ast.AnnAssign)
-    }
+ENGLISH, JAPANESE = Texts("en"), Texts("ja")
 
 
 def placeholders(text: str) -> set[str]:
@@ -46,15 +38,16 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
-@pytest.mark.parametrize("catalogue", [ENGLISH, JAPANESE], ids=["english", "japanese"])
+@pytest.mark.parametrize("catalogue", [Texts, ReadableTexts])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_is_filled_with_its_placeholders(name: str, catalogue: Texts) -> None:
-    """Both languages say something in every field, with the values that its sentence promises."""
-    text = getattr(catalogue, name)
+def test_every_field_is_filled_with_its_placeholders(name: str, catalogue: type[Texts]) -> None:
+    """Both languages say something in every field, with the same values in it."""
+    english, japanese = getattr(catalogue("en"), name), getattr(catalogue("ja"), name)
 
-    assert text.strip()
+    assert english.strip()
+    assert japanese.strip()
     if name not in RAW:
-        assert promised()[name] == placeholders(text)
+        assert placeholders(english) == placeholders(japanese)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,7 +95,7 @@ def test_help_lists_every_command(language: Language) -> None:
 
 def test_catalogues_are_chosen_by_language() -> None:
     """Japanese for Japanese, else English."""
-    assert (ENGLISH, JAPANESE) == (texts("en"), texts("ja"))
+    assert ("en", "ja") == (language_of(Texts("en").retry), language_of(Texts("ja").retry))
 
 
 @pytest.mark.parametrize("tag", TAGS)

@@ -15,9 +15,10 @@ from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inje
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT, is_question
 from unsay.messages.content import text_of
-from unsay.prompts.catalog import Fence, texts
-from unsay.prompts.en import ENGLISH
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import Texts
 
+ENGLISH = Texts("en")
 FIRST = Reminder(reminder_id="first", text="Use metric units.", attach="run_start")
 TURN = Reminder(reminder_id="turn", text="Cite a source.")
 SAFE = Reminder(reminder_id="safe", text="Give no dosage.", tier="safety")
@@ -253,7 +254,7 @@ def test_injection(
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_each_language_says_whose_words_they_are(language: Any) -> None:
     """Both places name the operator and call the reminder an instruction."""
-    system, question = inject([QUESTION], [FIRST, TURN], texts(language))
+    system, question = inject([QUESTION], [FIRST, TURN], Texts(language))
     words = {"en": ("operator", "instructions"), "ja": ("運営者", "指示")}[language]
 
     assert [True] * 4 == [each in text_of(m) for m in (system, question) for each in words]

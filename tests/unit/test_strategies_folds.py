@@ -23,7 +23,8 @@ from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import DOCUMENT
 from unsay.messages.conformance import OPENING_ID
 from unsay.messages.content import text_of
-from unsay.prompts.catalog import Fence, texts
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import Texts
 
 
 def without(now: Situation, *places: int, **more: Any) -> Plan:
@@ -201,7 +202,7 @@ def test_spans_of_topics_go_too() -> None:
 def test_japanese_views_are_headed_in_japanese() -> None:
     """The catalogue of the conversation's language is used."""
     plan = without(situation(talk("uaua")), 0, 1, summary="- 要点")
-    view = render(plan.after.messages, plan.fold, pins=(), texts=texts("ja"))
+    view = render(plan.after.messages, plan.fold, pins=(), texts=Texts("ja"))
 
     assert is_summary(view[0])
     assert text_of(view[0]).startswith("会話のこの部分は省かれています")

@@ -23,7 +23,7 @@ from unsay.context.three_stage import Proactive
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
 from unsay.messages.content import text_of
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
 HOW = summaries.Summarizer()
 FOUND: list[AnyMessage] = [
@@ -72,7 +72,7 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
 
 def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
     """Japanese talks get Japanese summaries, unless a strategy brings its own words."""
-    ja = texts("ja")
+    ja = Texts("ja")
     asked = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
     own = request(FOUND[:1], earlier=(), texts=ja, how=summaries.Summarizer(system="箇条書きで。"))
 

@@ -11,7 +11,7 @@ from tests.unit.strategy_kit import TEXTS, ids, situation
 from unsay.context.plan import Omission
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.tool_results import clear, large, shortened, stale, truncate
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="
 
@@ -146,8 +146,8 @@ def test_shortened_results_say_so_in_japanese() -> None:
     """In the conversation's language."""
     words = result("あ" * 900)
 
-    assert "500文字を省略" in truncate(words, texts("ja")).content
-    assert "(900文字)は省かれています" in clear(words, texts("ja")).content
+    assert "500文字を省略" in truncate(words, Texts("ja")).content
+    assert "(900文字)は省かれています" in clear(words, Texts("ja")).content
 
 
 def test_only_results_that_are_not_fresh_are_stale() -> None:

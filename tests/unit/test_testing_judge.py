@@ -9,7 +9,8 @@ from langchain_core.messages import (
 )
 from pydantic import BaseModel
 
-from unsay.prompts.catalog import Fence, texts
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import Texts
 from unsay.testing.scripted_models import ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Fault
 from unsay.types import TopicMemory, TopicShift
@@ -47,8 +48,8 @@ def judged(answer: str) -> list[BaseMessage]:
     fence = Fence.around("How?", answer)
     material = f"{fence.mark('question', 'How?')}\n{fence.mark('answer', answer)}"
     return [
-        SystemMessage(texts("en").judge_system),
-        HumanMessage(texts("en").judge_request.format(material=material)),
+        SystemMessage(Texts("en").judge_system),
+        HumanMessage(Texts("en").judge_request.format(material=material)),
     ]
 
 

@@ -19,7 +19,8 @@ from unsay.judging.verdict import (
     verdict_of,
     verdict_of_rules,
 )
-from unsay.prompts.catalog import Fence, texts
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import Texts
 from unsay.types import Exchange, Language, PreVerdict, Verdict
 
 NASTY = st.one_of(
@@ -38,18 +39,18 @@ def test_a_judge_is_asked_about_the_new_exchange() -> None:
     fence = Fence.around("Hi\n→ Ho\n1 + 1?\n→ 2", "2 + 2?", "4").key
 
     assert [
-        SystemMessage(texts("en").judge_system),
+        SystemMessage(Texts("en").judge_system),
         HumanMessage(
             f'<earlier key="{fence}">\nHi\n→ Ho\n1 + 1?\n→ 2\n</earlier key="{fence}">\n'
             f'<question key="{fence}">\n2 + 2?\n</question key="{fence}">\n'
             f'<answer key="{fence}">\n4\n</answer key="{fence}">\n\nGrade the answer.'
         ),
-    ] == judge_request(exchange, texts("en"))
+    ] == judge_request(exchange, Texts("en"))
 
 
 def test_a_first_exchange_has_nothing_earlier() -> None:
     """An empty part is left out; an empty question is shown as empty."""
-    _, request = judge_request(Exchange(question="", answer="4"), texts("ja"))
+    _, request = judge_request(Exchange(question="", answer="4"), Texts("ja"))
 
     assert "earlier" not in str(request.content)
     assert 'key="' in str(request.content)
@@ -63,11 +64,11 @@ def test_no_words_leave_their_fence(
 ) -> None:
     """Whatever is judged, each part is opened and closed once, and the order to grade is last."""
     exchange = Exchange(question=question, answer=answer, earlier=tuple(earlier))
-    system, request = judge_request(exchange, texts(language))
+    system, request = judge_request(exchange, Texts(language))
     said = str(request.content)
 
-    assert texts(language).judge_system == system.content
-    end = texts(language).judge_request.format(material="")
+    assert Texts(language).judge_system == system.content
+    end = Texts(language).judge_request.format(material="")
     assert said.endswith(end)
     for tag in ("question", "answer", *(["earlier"] if earlier else [])):
         assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
@@ -89,7 +90,7 @@ def test_long_words_are_shown_from_both_ends(length: int, shown: str) -> None:
     """The middle of a very long question or answer is left out, and how much is said."""
     for part in ("question", "answer"):
         other = {"question": "answer", "answer": "question"}[part]
-        _, request = judge_request(Exchange(**{part: "a" * length, other: "b"}), texts("en"))
+        _, request = judge_request(Exchange(**{part: "a" * length, other: "b"}), Texts("en"))
         assert f"\n{shown}\n</{part}" in str(request.content)
 
 
@@ -98,7 +99,7 @@ def test_earlier_messages_are_shown_from_their_beginning() -> None:
     words = "x" * EARLIER_CHARS
     exchange = Exchange(question="q", answer="a", earlier=((words + "y", words + "z"),))
 
-    assert f"\n{words}\n→ {words}\n" in str(judge_request(exchange, texts("en"))[1].content)
+    assert f"\n{words}\n→ {words}\n" in str(judge_request(exchange, Texts("en"))[1].content)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reas
     )
     assert Verdict(
         outcome=outcome, score=score, reason=reason, source="prejudge"
-    ) == verdict_of_rules(found, texts("ja"), quality_threshold=threshold)
+    ) == verdict_of_rules(found, Texts("ja"), quality_threshold=threshold)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -177,14 +178,14 @@ def test_a_document_is_judged_inside_its_fence(
     language: Language, question: str, document: str
 ) -> None:
     """A document cannot speak to its judge: it is opened and closed once, after the question."""
-    system, request = document_request(question, document, texts(language))
+    system, request = document_request(question, document, Texts(language))
     said = str(request.content)
 
-    assert texts(language).document_system == system.content
+    assert Texts(language).document_system == system.content
     for tag in ("question", "document"):
         assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
     assert said.index("</question key=") < said.index("<document key=")
-    assert said.endswith(texts(language).document_request.format(material=""))
+    assert said.endswith(Texts(language).document_request.format(material=""))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken
 from unsay.messages.conformance import OPENING_ID
-from unsay.prompts.catalog import Fence, texts
+from unsay.prompts.fence import Fence
+from unsay.prompts.fields import Texts
 from unsay.types import Segment, Topic, Unfolded
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
@@ -42,7 +43,7 @@ def view(
     unfolded: Any = (),
 ) -> View:
     """A view in English, of the topic under way and nothing else left out."""
-    words = texts("en")
+    words = Texts("en")
     said = [message for message in spoken(record) if message.type != "system"]
     unseen = {message.id or "" for message in record} - {message.id for message in said}
     here = anchored(record, segments, unfolded, unseen)
@@ -219,8 +220,8 @@ def test_what_changes_least_comes_first() -> None:
     )
     head = "\n\n".join(["You are unsay.", "Be brief.", folded(SUMMED)])
     reason = Fence.around("rude", "", "").mark("reason", "rude")
-    hint = texts("en").retry.format(attempt=2, reasons=reason)
-    asked = f"Bread?\n\n{texts('en').turn_hints.format(hints=hint)}"
+    hint = Texts("en").retry.format(attempt=2, reasons=reason)
+    asked = f"Bread?\n\n{Texts('en').turn_hints.format(hints=hint)}"
 
     assert [head, asked, "Flour."] == [m.text for m in planned.messages]
 
@@ -272,7 +273,7 @@ def test_an_attempt_is_told_why(hints: Hints, parts: list[str]) -> None:
     key = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "").key
     opened, closed = f'<reason key="{key}">\n', f'\n</reason key="{key}">'
     (asked,) = (m.text.replace(opened, "[").replace(closed, "]") for m in planned.messages)
-    told_there = texts("en").turn_hints.format(hints="\n\n".join(parts))
+    told_there = Texts("en").turn_hints.format(hints="\n\n".join(parts))
 
     assert asked == (f"{AGAIN.text}\n\n{told_there}" if parts else AGAIN.text)
 

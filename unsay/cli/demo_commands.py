@@ -21,7 +21,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event
 from unsay.conversation.tree import tree_text
 from unsay.operations.commands import checkpoints_text
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.settings import Settings
 from unsay.testing import ScriptedChat
 from unsay.types import Language
@@ -109,7 +109,7 @@ class _Terminal:
     def end(self, script: Scenario, conversation: Conversation, where: str) -> None:
         seen = conversation.timeline()
         for title, body in (
-            (script.checkpoints, checkpoints_text(seen.checkpoints, texts(self._lang))),
+            (script.checkpoints, checkpoints_text(seen.checkpoints, Texts(self._lang))),
             (script.tree, tree_text(seen, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")

@@ -21,7 +21,7 @@ from unsay.messages.content import newest_language, preview, text_of
 from unsay.operations.compensate import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.rollback import place_name, turns_left
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
 from unsay.types import Forgotten, Language, Pin
@@ -43,14 +43,14 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
         _show_preview(opened, opened.conversation.preview(to, turns=turns), Labels(language))
     else:
         moved = opened.conversation.rollback(to, turns=turns)
-        _show_moved(opened, moved, texts(language).rolled_back, language)
+        _show_moved(opened, moved, Texts(language).rolled_back, language)
 
 
 @on_thread()
 def undo(opened: Opened) -> None:
     """Take back the last step and say where the conversation is."""
     language = opened.language
-    _show_moved(opened, opened.conversation.undo(), texts(language).undone, language)
+    _show_moved(opened, opened.conversation.undo(), Texts(language).undone, language)
 
 
 @on_thread()
@@ -58,7 +58,7 @@ def redo(opened: Opened) -> None:
     """Make the step again that was undone, and say where the conversation is."""
     moved = opened.conversation.redo()
     language = opened.language
-    _show_moved(opened, moved, texts(language).redone, language)
+    _show_moved(opened, moved, Texts(language).redone, language)
 
 
 @on_thread()
@@ -80,7 +80,7 @@ def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
 def _show_moved(opened: Opened, moved: Moved, words: str, language: Language) -> None:
     def show() -> None:
         click.echo(words.format(where=moved.at, **asdict(moved)))
-        if effects := report_text(moved.report, texts(language)):
+        if effects := report_text(moved.report, Texts(language)):
             note(effects)
         if moved.question:
             note(Labels(language).asked.format(question=moved.question))
@@ -114,7 +114,7 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
     record = made.messages()
     state = State(messages=record, checkpoints=list(made.checkpoints()))
     base = record[-1].id if record else None
-    where = place_name(state, base, texts(language)).strip()
+    where = place_name(state, base, Texts(language)).strip()
     left = turns_left(record)
     if opened.as_json:
         source = opened.thread_id

@@ -18,7 +18,7 @@ from unsay.conversation.tree import one_line
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import score_text
 from unsay.operations.usage_report import number, percent, window_text
-from unsay.prompts.catalog import texts
+from unsay.prompts.fields import Texts
 from unsay.settings import load_settings
 
 
@@ -139,7 +139,7 @@ def print_view(opened: Opened, made: TurnCalls) -> None:
         for each in made.calls:
             click.echo()
             click.echo(block(_head(each, words), columns=fits, indent=0))
-            costs = window_text(each.view, texts(language)).split("\n")
+            costs = window_text(each.view, Texts(language)).split("\n")
             for line in (*_rules(each.view, words), *costs):
                 click.echo(block(line, columns=fits, indent=2))
             if (used := each.view.usage) is not None:

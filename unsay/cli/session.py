@@ -21,7 +21,6 @@ from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import language_of, newest_language
-from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings, load_settings
 from unsay.storage.base import Database, is_postgres, translated
@@ -66,7 +65,7 @@ class Opened:
     @property
     def texts(self) -> Texts:
         """The catalogue in that language."""
-        return texts(self.language)
+        return Texts(self.language)
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print the fields as JSON, or for a person the words, unless there are none."""

@@ -16,7 +16,7 @@ from unsay.messages.annotations import mark_of, with_mark
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
 from unsay.messages.truncation import cut
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 SUMMARY_ID = "unsay-summary"

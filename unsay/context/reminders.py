@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 Tier = Literal["safety", "guidance"]

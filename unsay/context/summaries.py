@@ -23,7 +23,7 @@ from unsay.messages.content import (
     text_of,
 )
 from unsay.messages.truncation import cut
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 MAX_SUMMARIES = 6

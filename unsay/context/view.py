@@ -11,7 +11,7 @@ from unsay.messages.annotations import is_document, is_question
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import present
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Offloaded, Provider
 

@@ -38,8 +38,7 @@ from unsay.model_factory import resolve_model
 from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
-from unsay.prompts.catalog import readable
-from unsay.prompts.fields import Texts
+from unsay.prompts.fields import ReadableTexts, Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
@@ -245,7 +244,7 @@ def sight_of(
     record, segments = state["messages"], state.get("segments", [])
     unfolded, gone = state.get("unfolded", []), state.get("forgotten", [])
     texts, can_read = scope.texts(record), offers(scope.services.tools, READ_TOOL)
-    texts = readable(texts) if can_read else texts
+    texts = ReadableTexts(texts.language) if can_read else texts
     out = forgotten_ids(record, segments, gone, pending=pending)
     left = remembered(record, segments, gone, texts, pending=pending)
     topics = told_topics(state.get("topics", []), gone)

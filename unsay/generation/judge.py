@@ -28,7 +28,6 @@ from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
 from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import keep_cut, line_of, note
-from unsay.prompts.catalog import texts
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
@@ -128,7 +127,7 @@ def judge_summary(
 
 def _texts(words: str, settings: Settings) -> Texts:
     """The catalogue in the language of these words, unless another is set."""
-    return texts(language_of(words) if settings.language == "auto" else settings.language)
+    return Texts(language_of(words) if settings.language == "auto" else settings.language)
 
 
 def _ask_judge(

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from unsay.context.summaries import SHORTEST, lines_of
 from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
 

@@ -16,7 +16,7 @@ from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.record_events import log_fold
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
 from unsay.types import Forgotten, Topic
 

@@ -1,198 +1,201 @@
-"""The fields of a catalogue; each language fills in all of them."""
+"""Every text that unsay says to a model or to a person, English and Japanese in one row."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from unsay.prompts.base import Text
+from unsay.prompts.model_texts import ModelTexts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
-    """All texts in one language; braces are filled by `str.format`."""
+class Texts(ModelTexts):
+    """All texts in one language: those for a model, and those below for a person."""
 
-    judge_system: str
-    """Tells a judge what to grade, that fenced text is data, and how to reply."""
+    # What a person is asked, and what an order did.
+    ask_person = Text(
+        "Every draft was rejected. Deliver the best one, edit it, ask for another, or reject it? {reasons}",
+        "すべての下書きが不合格でした。最良の下書きを届けますか、直しますか、もう一度試しますか、却下しますか? {reasons}",
+    )
+    ask_budget = Text(
+        "This call goes over what may be spent. Allow it, or end the turn? {limits}",
+        "この呼び出しは予算を超えます。許可しますか、それともここで終えますか? {limits}",
+    )
+    ask_undo = Text(
+        "Going back takes {call} off the record. Take back in the world what it did as well?",
+        "戻ると{call}の記録がなくなります。実際に行われたことも取り消しますか。",
+    )
+    refused = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
+    declined = Text(
+        "No answer: it would have gone over a budget, and a person said no. Say it again, "
+        "or raise the budget.",
+        "予算を超えるため、承認されず、回答はありません。もう一度質問するか、予算を増やしてください。",
+    )
+    no_answer = Text(
+        "No answer was delivered; the question was set aside.",
+        "回答は届けられませんでした。質問は保管されています。",
+    )
+    rolled_back = Text(
+        "Went back to {where}. Turns: {turns}. Messages set aside: {removed}; /undo brings them back.",
+        "{where}に戻りました。残りは{turns}ターンです。{removed}件のメッセージは保管され、/undo で元に戻せます。",
+    )
+    undone = Text(
+        "Undone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
+        "元に戻しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
+    )
+    redone = Text(
+        "Redone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
+        "やり直しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
+    )
+    at_start = Text("the start of the conversation", "会話の始め")
+    at_checkpoint = Text("checkpoint {name}", "チェックポイント {name} ")
+    at_message = Text("“{words}”", "「{words}」")
+    effects_undone = Text("Taken back: {calls}.", "取り消しました: {calls}。")
+    effects_left = Text(
+        "Not taken back, what it did stands: {calls}.", "取り消せず、行われたままです: {calls}。"
+    )
+    effects_unknown = Text(
+        "Perhaps taken back, please look: {calls}.",
+        "取り消されたかもしれません。ご確認ください: {calls}。",
+    )
+    effects_returned = Text(
+        "Back on the record, but taken back before and not done again: {calls}.",
+        "記録には戻りましたが、以前に取り消され、再び行われてはいません: {calls}。",
+    )
 
-    judge_request: str
-    """`{material}` is fenced."""
+    # Checkpoints and the timeline.
+    checkpoint_made = Text("Checkpoint {name} is set.", "チェックポイント {name} を設定しました。")
+    no_checkpoints = Text("There is no checkpoint yet.", "チェックポイントはまだありません。")
+    checkpoint_line = Text(
+        "{id}  {name}  turn {turn}  score {score}  {topic}",
+        "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
+    )
+    timeline_line = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
+    no_turns = Text("Nothing has been said yet.", "まだ何も話していません。")
+    pinned_mark = Text("pinned", "ピン留め")
+    forgotten_mark = Text("forgotten", "忘却中")
 
-    document_system: str
-    """The same for a retrieved document: does it help to answer the question?"""
+    # Pins and what was forgotten.
+    pinned = Text(
+        "Pinned: “{words}”. No view leaves it out; /unpin takes the pin off.",
+        "ピン留めしました: 「{words}」。常にモデルに見せます。/unpin で外せます。",
+    )
+    unpinned = Text("No longer pinned: “{words}”.", "ピンを外しました: 「{words}」。")
+    forgot = Text(
+        "Forgotten: “{words}”. The model is told nothing of it any more, and the record keeps it: "
+        "/undo lets the model see it again.",
+        "忘れました: 「{words}」。今後モデルには伝えませんが、記録には残ります。"
+        "/undo で元に戻せます。",
+    )
+    forgotten_line = Text(
+        "{id}  {kind}  “{words}”  {reason}",
+        "{id}  {kind}  「{words}」  きっかけ: {reason}",
+    )
+    no_forgotten = Text("Nothing is forgotten.", "忘れたものはありません。")
 
-    document_request: str
-    """`{material}` is fenced."""
+    # What a recall found. The reasons are named as in `recall.Why`.
+    recalled_list = Text(
+        "Found, and shown to the model with your next question:",
+        "見つかりました。次の質問と一緒にモデルに見せます:",
+    )
+    recalled_line = Text(
+        "{turn}. {speaker}: “{words}” ({why})",
+        "ターン{turn} {speaker}: 「{words}」({why})",
+    )
+    recalled_none = Text(
+        "Nothing that was said bears on “{words}”.",
+        "「{words}」に関わる発言は見つかりませんでした。",
+    )
+    recall_reasons = Text.table(
+        {
+            "words": ("has {words}", "{words} を含む"),
+            "meaning": ("means something like it", "意味が近い"),
+            "nearby": ("stands next to such a message", "該当する発言の隣にある"),
+            "step": ("belongs to the message beside it", "隣の発言と一組である"),
+            "asked": ("was asked for", "指定された"),
+        }
+    )
 
-    summary_judge_system: str
-    """The same for a summary: is it true to the messages?"""
+    # Who uses the window, and what was spent.
+    tokens_window = Text(
+        "Window: {used} of {window} tokens ({share})",
+        "文脈: {window}トークンのうち{used}({share})",
+    )
+    tokens_used = Text("Window: {used} tokens", "文脈: {used}トークン")
+    tokens_unknown = Text(
+        "No call tells yet who uses the window.", "文脈の内訳が分かる呼び出しは、まだありません。"
+    )
+    tokens_spent = Text("Spent: {total} tokens", "消費: {total}トークン")
+    tokens_least = Text(
+        "Spent, as far as is at hand: {total} tokens", "消費(手元で分かる範囲): {total}トークン"
+    )
+    tokens_flow = Text(
+        "{input} in ({cached} cached), {output} out",
+        "入力{input}(うちキャッシュ{cached})、出力{output}",
+    )
+    tokens_cost = Text(", cost {cost}", "、費用は{cost}")
+    tokens_budget = Text("{used} of {limit} ({share})", "{limit}のうち{used}({share})")
+    tokens_names = Text.table(
+        {
+            "system": ("system", "システム"),
+            "tools": ("tools", "ツール"),
+            "summary": ("summary", "要約"),
+            "recents": ("recents", "最近の会話"),
+            "recalled": ("recalled", "想起"),
+            "reply": ("reply, at most", "回答(最大)"),
+            "live": ("live", "現在の枝"),
+            "abandoned": ("taken back", "取り消した分"),
+            "judging": ("judging", "採点"),
+            "summaries": ("summaries", "要約の作成"),
+            "titles": ("titles", "題名"),
+            "session": ("session budget", "セッションの予算"),
+            "task": ("task budget", "タスクの予算"),
+            "agent": ("agent budget", "エージェントの予算"),
+        }
+    )
 
-    summary_judge_request: str
-    """`{material}` is fenced."""
+    # Reasons by their English sentence; one that is not listed stays English.
+    rules = Text(
+        {},
+        {
+            "no compensation is registered": "取り消す方法が登録されていません",
+            "no result of the call is known": "呼び出しの結果が分かりません",
+            "the call itself failed": "呼び出し自体が失敗しました",
+            "the message was copied here from elsewhere": "ほかから写されたメッセージです",
+            "a person declined it": "確認が得られませんでした",
+            "the call returned to the record first": "先に記録へ戻りました",
+            "The answer is empty.": "回答が空です。",
+            "The answer refuses the request.": "回答が依頼を断っています。",
+            "The answer declines in part.": "回答が依頼の一部を断っています。",
+            "The answer only says that it does not know.": "回答が「分からない」としか述べていません。",
+            "The answer repeats itself.": "回答が同じことを繰り返しています。",
+            "The answer repeats the question.": "回答が質問を繰り返しているだけです。",
+            "The answer repeats an earlier answer to another question.": "別の質問への以前の回答を繰り返しています。",
+            "The provider cut the answer off at its length limit.": "回答が長さの上限で途切れています。",
+            "The answer's last code block is never closed.": "最後のコードブロックが閉じられていません。",
+            "The answer stops in the middle of a sentence.": "回答が文の途中で終わっています。",
+            "The answer shares no word with the question or the talk before it.": "回答に質問や直前の会話と共通する語がありません。",
+            "The answer tells the judge what to say.": "回答が評価者に指示を出しています。",
+            "The answer takes up the question at a fitting length.": "回答が適切な長さで質問に応えています。",
+            "The answer takes up the question in part, or briefly.": "回答が質問に一部だけ、または短く応えています。",
+            "The answer hardly takes up the question.": "回答が質問にほとんど応えていません。",
+            "The question has no telling words.": "質問に手がかりとなる語がありません。",
+            "The document shares words with the question.": "文書に質問と共通する語があります。",
+            "The document shares no word with the question.": "文書に質問と共通する語がありません。",
+            "the model broke off, and another one answers": "モデルの応答が途切れたため、別のモデルが回答します",
+            "the view was too long for the model, and a shorter one is sent": (
+                "モデルにとって長すぎたため、短くして送り直します"
+            ),
+            "the model returned nothing": "モデルが何も返しませんでした。",
+        },
+    )
 
-    document: str
-    """Hands a retrieved document to the answering model; `{document}` is fenced."""
 
-    run_reminders: str
-    """Hands the operator's instructions over in a system message; `{reminders}` are fenced."""
+class ReadableTexts(Texts):
+    """The texts for a model with `{tool}`, which reads tool results."""
 
-    turn_reminders: str
-    """Ends a question, and hands the operator's instructions over; `{reminders}` are fenced."""
-
-    turn_hints: str
-    """Ends a question, and hands over what this attempt is told beside it, as `{hints}`."""
-
-    summary_system: str
-    summary_request: str
-    """`{material}` is fenced."""
-
-    summary_heading: str
-    fold_system: str
-    """Tells a summarizer what to keep of older messages that its summary replaces."""
-
-    fold_earlier: str
-    """Hands a summarizer what was summarized before; `{summaries}` are fenced."""
-
-    fold_request: str
-    """Asks for the summary of the messages above; `{tokens}` at most."""
-
-    fold_rolling: str
-    """Asks for one summary of the messages and of the earlier summaries; `{tokens}` at most."""
-
-    fold_heading: str
-    result_truncated: str
-    """Stands in a view between a tool result's beginning and end; `{removed}` characters."""
-
-    result_cleared: str
-    """Stands in a view for a tool result of `{chars}` characters."""
-
-    result_truncated_here: str
-    """In place of `result_truncated` where the model has the tool `{tool}`; `{removed}`, `{id}`, `{start}`."""
-
-    result_cleared_here: str
-    """In place of `result_cleared` where the model has the tool `{tool}`; `{chars}`, `{id}`."""
-
-    result_forgotten: str
-    """Stands in a view for a tool result of `{chars}` characters that a person had forgotten."""
-
-    media_left_out: str
-    """Stands in a view for a tool's image or file; `{kind}`, `{format}`, `{bytes}`."""
-
-    recalled_heading: str
-    recalled_list: str
-    recalled_line: str
-    """One message of it; `{turn}`, `{speaker}`, `{words}`, `{why}`."""
-
-    recalled_none: str
-    """Notice when nothing is relevant; `{words}`."""
-
-    recall_reasons: Mapping[str, str]
-    """By `recall.Why`; `{words}` are those of the question."""
-
-    local_summary: str
-    """A summary made without a model; `{questions}` are the user's own."""
-
-    title_system: str
-    retry: str
-    """Tells the next attempt why the last was rejected; `{attempt}`, `{reasons}`.
-
-    `unsay.testing` reads its line with the number of the attempt.
-    """
-
-    retry_context: str
-    """Tells an attempt that earlier messages were taken back; `{reasons}`."""
-
-    guidance: str
-    """Hands over what a person asked for; `{guidance}`."""
-
-    rolled_back: str
-    """Notice after a rollback; `{where}`, `{turns}`, `{removed}`."""
-
-    undone: str
-    """Notice after an undo; `{turns}`, `{removed}`, `{restored}`."""
-
-    redone: str
-    """Notice after a redo; `{turns}`, `{removed}`, `{restored}`."""
-
-    at_start: str
-    at_checkpoint: str
-    """Names a checkpoint; `{name}`."""
-
-    at_message: str
-    """Names a place by its words; `{words}`."""
-
-    checkpoint_made: str
-    """Notice after a checkpoint by order; `{name}`."""
-
-    no_checkpoints: str
-    checkpoint_line: str
-    """One line of the list; `{id}`, `{name}`, `{score}`, `{topic}`, `{turn}`."""
-
-    timeline_line: str
-    """One line of the timeline; `{turn}`, `{score}`, `{question}`."""
-
-    pinned: str
-    """Notice after a pin; `{words}`."""
-
-    unpinned: str
-    """Notice after a pin was taken off; `{words}`."""
-
-    forgot: str
-    """Notice after something was forgotten; `{words}`."""
-
-    forgotten_line: str
-    """One line of what is forgotten; `{id}`, `{kind}`, `{words}`, `{reason}`."""
-
-    no_forgotten: str
-    pinned_mark: str
-    forgotten_mark: str
-    no_turns: str
-    tokens_window: str
-    """Stands over who used the window at a call; `{used}`, `{window}`, `{share}`."""
-
-    tokens_used: str
-    """The same for a window of unknown size; `{used}`."""
-
-    tokens_unknown: str
-    tokens_spent: str
-    """Stands over what was spent; `{total}`."""
-
-    tokens_least: str
-    """The same if only a part was counted; `{total}`."""
-
-    tokens_flow: str
-    """One purpose; `{input}`, `{cached}`, `{output}`."""
-
-    tokens_cost: str
-    """Follows where prices are known; `{cost}`."""
-
-    tokens_budget: str
-    """One budget; `{used}`, `{limit}`, `{share}`."""
-
-    tokens_names: Mapping[str, str]
-    refused: str
-    """Notice when a command cannot be carried out; `{reason}`."""
-
-    declined: str
-    no_answer: str
-    rules: Mapping[str, str]
-    """Reasons of the local checks by their English sentence; a missing one stays English."""
-
-    opening: str
-    interrupted_tool: str
-    ask_person: str
-    """Describes the drafts to the person who decides; `{reasons}`."""
-
-    ask_budget: str
-    """Asks a person whether a call may go over budgets; `{limits}`."""
-
-    ask_undo: str
-    """Asks a person whether to undo what a tool did; `{call}`."""
-
-    effects_undone: str
-    """Part of a notice: tool calls that were undone; `{calls}`."""
-
-    effects_left: str
-    """Part of a notice: tool calls that were not undone; `{calls}`."""
-
-    effects_unknown: str
-    """Part of a notice: tool calls whose undoing a crash interrupted; `{calls}`."""
-
-    effects_returned: str
-    """Part of a notice: calls in the transcript again, but still undone in the world; `{calls}`."""
+    result_truncated = Text(
+        "… [truncated: {removed} characters removed; {tool}(tool_call_id={id!r}, start={start}) gives "
+        "them] …",
+        "… [{removed}文字を省略。{tool}(tool_call_id={id!r}, start={start}) で読める] …",
+    )
+    result_cleared = Text(
+        "[An old result of this tool, {chars} characters long, is left out; {tool}(tool_call_id={id!r}) "
+        "gives it.]",
+        "[このツールの古い結果({chars}文字)は省かれています。{tool}(tool_call_id={id!r}) で読める]",
+    )

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from unsay.context.tool_results import truncate, words_of
 from unsay.messages.annotations import is_document, mark_of, with_mark
 from unsay.messages.content import calls_of, text_of
-from unsay.prompts.catalog import Fence
+from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 RECALLED_ID = "unsay-recalled"

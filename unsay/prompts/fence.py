@@ -1,14 +1,9 @@
-"""Every text that unsay says to a model or to a person, as typed fields."""
+"""The fence that marks conversation text as data for a model."""
 
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-
-from unsay.prompts.en import ENGLISH
-from unsay.prompts.fields import Texts
-from unsay.prompts.ja import JAPANESE
-from unsay.types import Language
+from dataclasses import dataclass
 
 _TAGS = re.compile(
     r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary|reminder|recalled|said)\b)",
@@ -53,17 +48,3 @@ class Fence:
             name = " ".join(by.split()).replace('"', "'").replace("<", "(").replace(">", ")")
             parts.append(f'<said by="{name}">\n{_TAGS.sub("&lt;", text)}\n</said>')
         return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
-
-
-def texts(language: Language) -> Texts:
-    """Return the catalogue in one language."""
-    return JAPANESE if language == "ja" else ENGLISH
-
-
-def readable(texts: Texts) -> Texts:
-    """Return the catalogue for a model with the tool that reads tool results."""
-    return replace(
-        texts,
-        result_truncated=texts.result_truncated_here,
-        result_cleared=texts.result_cleared_here,
-    )
