@@ -157,7 +157,6 @@ def _first(answer: Any) -> Mapping[str, Any]:
 
 
 def _text(decision: Mapping[str, Any]) -> str:
-    """The words of a decision, wherever its front end puts them."""
     found: Any = decision
     for key in ("edited_action", "args", "arguments", "answer"):
         if isinstance(found, Mapping) and key in found:

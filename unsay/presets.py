@@ -13,8 +13,6 @@ from pydantic_core import ErrorDetails
 from unsay.errors import ConfigurationError
 
 Values = Mapping[str, Any]
-"""Settings by name."""
-
 PRESETS: Mapping[str, Values] = MappingProxyType(
     {
         "chat": {

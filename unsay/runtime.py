@@ -348,7 +348,6 @@ class Scope:
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """Name this run as the parent of runs inside."""
         token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
         try:
             yield

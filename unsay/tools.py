@@ -148,7 +148,6 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """What a function is called with, by the names of its parameters."""
     wanted = inspect.signature(function).parameters.values()
     given = {**args, "args": dict(args), "result": result}
     if any(each.kind is each.VAR_KEYWORD for each in wanted):
@@ -157,7 +156,6 @@ def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -
 
 
 def _check(function: Callable[..., Any], target: Any) -> None:
-    """Refuse a parameter that no call can fill."""
     known = _parameters(target)
     for each in inspect.signature(function).parameters.values():
         named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)

@@ -29,7 +29,7 @@ from unsay.history.branch import (
     cuts_namespace,
     pack,
     reference,
-    take_back,
+    replace_tail,
     unpack,
 )
 from unsay.messages.annotations import notice, with_mark
@@ -154,7 +154,9 @@ def test_half_a_character_does_not_stop_a_rollback() -> None:
 
 def test_a_cut_of_nothing_is_kept() -> None:
     """Empty lists are lists again."""
-    empty = take_back(Line(messages=()), None, label=Label(kind="undo", reason="", created_at=""))
+    empty = replace_tail(
+        Line(messages=()), None, label=Label(kind="undo", reason="", created_at="")
+    )
 
     assert empty.cut == kept(empty.cut)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.history.branch import Label, Line, put_back, take_back, with_returned
+from unsay.history.branch import Label, Line, replace_tail, with_returned
 from unsay.state import merge_message_update, merge_messages
 from unsay.types import Checkpoint, Cut, Segment, Topic
 
@@ -78,7 +78,7 @@ def situations(draw: Any) -> Situation:
 @given(at=situations())
 def test_writes_lead_to_the_line(at: Situation) -> None:
     """What is written to the record gives exactly the line, in both reducers."""
-    change = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
 
     written = merge_messages(at.line.messages, change.writes)
     assert list(change.line.messages) == written
@@ -89,8 +89,8 @@ def test_writes_lead_to_the_line(at: Situation) -> None:
 def test_putting_back_what_was_cut_restores_everything(at: Situation) -> None:
     """A cut put back gives the same record, checkpoints and segments, and cuts nothing."""
     base = at.bases[0]
-    back = take_back(at.line, base, label=PERSON, keep=at.pending)
-    again = put_back(back.line, base, [back.cut], label=UNDO, keep=at.pending)
+    back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
+    again = replace_tail(back.line, base, [back.cut], label=UNDO, keep=at.pending)
 
     assert at.line == again.line
     assert [] == again.cut["messages"]
@@ -104,10 +104,10 @@ def test_several_cuts_are_put_back_together(at: Situation) -> None:
     places = sorted(at.bases, key=at.line.index_of, reverse=True)
     here, cuts, written = at.line, [], list(at.line.messages)
     for base in places:
-        change = take_back(here, base, label=PERSON, keep=at.pending)
+        change = replace_tail(here, base, label=PERSON, keep=at.pending)
         written = merge_messages(written, [change.writes])
         here, cuts = change.line, [change.cut, *cuts]
-    again = put_back(here, places[-1], cuts, label=UNDO, keep=at.pending)
+    again = replace_tail(here, places[-1], cuts, label=UNDO, keep=at.pending)
 
     assert at.line == again.line
     assert list(at.line.messages) == merge_messages(written, [again.writes])
@@ -116,7 +116,7 @@ def test_several_cuts_are_put_back_together(at: Situation) -> None:
 @given(at=situations())
 def test_nothing_is_lost_by_a_cut(at: Situation) -> None:
     """Every message, checkpoint and segment is afterwards on the line or in the cut, once."""
-    change = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
 
     def names(messages: Any) -> list[Any]:
         return sorted(each.id for each in messages)
@@ -137,8 +137,8 @@ def test_nothing_is_lost_by_a_cut(at: Situation) -> None:
 @given(at=situations())
 def test_pending_question_stays_last(at: Situation) -> None:
     """What waits for an answer stands at the end, whatever is cut or put back."""
-    back = take_back(at.line, at.bases[0], label=PERSON, keep=at.pending)
-    again = put_back(back.line, at.bases[0], [back.cut], label=UNDO, keep=at.pending)
+    back = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    again = replace_tail(back.line, at.bases[0], [back.cut], label=UNDO, keep=at.pending)
 
     for change in (back, again):
         tail = change.line.messages[len(change.line.messages) - len(at.pending) :]
@@ -149,21 +149,22 @@ def test_pending_question_stays_last(at: Situation) -> None:
 def test_cut_ids_follow_from_what_is_cut(at: Situation) -> None:
     """A node run twice makes the same cut; another cut has another id."""
     changes = [
-        take_back(at.line, base, label=PERSON, keep=at.pending) for base in [*at.bases, *at.bases]
+        replace_tail(at.line, base, label=PERSON, keep=at.pending)
+        for base in [*at.bases, *at.bases]
     ]
 
     cuts = {change.cut["base"]: change.cut["id"] for change in changes}
     assert [cuts[each] for each in at.bases] * 2 == [change.cut["id"] for change in changes]
     assert len(cuts) == len(set(cuts.values()))
     drafted = Label(kind="person", reason="", created_at="", drafts=(AIMessage("no", id="d"),))
-    assert cuts[at.bases[0]] != take_back(at.line, at.bases[0], label=drafted).cut["id"]
+    assert cuts[at.bases[0]] != replace_tail(at.line, at.bases[0], label=drafted).cut["id"]
 
 
 @given(at=situations(), size=st.integers(min_value=1, max_value=3))
 def test_replacing_an_answer_keeps_it(at: Situation, size: int) -> None:
     """What stood where an older cut returns is itself cut, and both ways lead on."""
     base = at.bases[0]
-    back = take_back(at.line, base, label=PERSON, keep=at.pending)
+    back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
     kept = [m for m in back.line.messages if m.id in at.pending]
     settled = back.line.messages[: len(back.line.messages) - len(kept)]
     newer = Line(
@@ -171,12 +172,12 @@ def test_replacing_an_answer_keeps_it(at: Situation, size: int) -> None:
         checkpoints=(*back.line.checkpoints, mark("n0")),
         segments=back.line.segments,
     )
-    swapped = put_back(newer, base, [back.cut], label=UNDO, keep=at.pending)
+    swapped = replace_tail(newer, base, [back.cut], label=UNDO, keep=at.pending)
 
     assert at.line == swapped.line
     assert [f"n{index}" for index in range(size)] == [m.id for m in swapped.cut["messages"]]
     assert list(at.line.messages) == merge_messages(newer.messages, swapped.writes)
-    returned = put_back(swapped.line, base, [swapped.cut], label=UNDO, keep=at.pending)
+    returned = replace_tail(swapped.line, base, [swapped.cut], label=UNDO, keep=at.pending)
     assert newer.messages == returned.line.messages
     assert newer.checkpoints == returned.line.checkpoints
 
@@ -184,7 +185,7 @@ def test_replacing_an_answer_keeps_it(at: Situation, size: int) -> None:
 def test_a_cut_in_words() -> None:
     """The parts of a rollback that keeps the pending question, as they are."""
     before = line(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
-    change = take_back(before, "m1", label=PERSON, keep=["m4"])
+    change = replace_tail(before, "m1", label=PERSON, keep=["m4"])
 
     m = record(5)
     assert line(2, marks=("m1",), starts=("m0",)).segments == change.line.segments[:1]
@@ -208,11 +209,10 @@ def test_a_cut_in_words() -> None:
     )
 
 
-@pytest.mark.parametrize("way", [take_back, lambda *a, **k: put_back(a[0], a[1], [], **k)])
-def test_unknown_base_is_refused(way: Any) -> None:
+def test_unknown_base_is_refused() -> None:
     """A place that is no longer on the record is named, and nothing changes."""
     with pytest.raises(ConflictError, match="Message 'gone' is no longer on this thread's record"):
-        way(line(4), "gone", label=PERSON)
+        replace_tail(line(4), "gone", label=PERSON)
 
 
 def test_places_have_names_and_back() -> None:
@@ -226,10 +226,10 @@ def test_places_have_names_and_back() -> None:
 
 def test_what_stands_already_is_not_put_back_twice() -> None:
     """A message that a host sent again stays where it is; the rest of the cut returns."""
-    back = take_back(line(6, marks=("m5",)), "m1", label=PERSON)
+    back = replace_tail(line(6, marks=("m5",)), "m1", label=PERSON)
     again = Line(messages=(*back.line.messages, record(6)[3]))
 
-    change = put_back(again, "m3", [back.cut], label=UNDO)
+    change = replace_tail(again, "m3", [back.cut], label=UNDO)
 
     assert ["m0", "m1", "m3", "m2", "m4", "m5"] == [m.id for m in change.line.messages]
     assert ("m2", "m4", "m5") == change.only
@@ -239,10 +239,10 @@ def test_what_stands_already_is_not_put_back_twice() -> None:
 
 def test_a_part_of_a_cut_returns_among_what_stays() -> None:
     """One message is put in its place, with its checkpoint; what was there stands behind it."""
-    back = take_back(line(6, marks=("m3", "m5")), "m1", label=PERSON)
+    back = replace_tail(line(6, marks=("m3", "m5")), "m1", label=PERSON)
     here = Line(messages=(*back.line.messages, *record(2, "n")))
 
-    change = put_back(here, "m1", [back.cut], label=UNDO, keep=["n0", "n1"], only=["m3"])
+    change = replace_tail(here, "m1", [back.cut], label=UNDO, keep=["n0", "n1"], only=["m3"])
 
     assert ["m0", "m1", "m3", "n0", "n1"] == [m.id for m in change.line.messages]
     assert ([], ("m3",)) == (change.cut["messages"], change.only)
@@ -266,9 +266,9 @@ def test_a_summary_goes_and_returns_with_its_words() -> None:
     silent = Topic(id="t", label="Kyoto", summary=None, summarized_through=None)
     here = Line(messages=tuple(record(6)), topics=(told,))
 
-    kept = take_back(here, "m3", label=PERSON)
-    gone = take_back(here, "m1", label=PERSON)
-    again = put_back(gone.line, "m1", [gone.cut], label=UNDO)
+    kept = replace_tail(here, "m3", label=PERSON)
+    gone = replace_tail(here, "m1", label=PERSON)
+    again = replace_tail(gone.line, "m1", [gone.cut], label=UNDO)
 
     assert ((told,), (silent,), (told,)) == (kept.line.topics, gone.line.topics, again.line.topics)
     assert ("topics" not in kept.cut, [told]) == (True, gone.cut["topics"])
@@ -287,13 +287,13 @@ def behind(at: Line) -> Line:
 def test_a_line_behind_what_is_sealed_moves_as_any(at: Situation) -> None:
     """Cuts and what they bring back are those of a line that begins here, but for its start."""
     base = at.bases[0]
-    plain = take_back(at.line, base, label=PERSON, keep=at.pending)
-    there = take_back(behind(at.line), base or SEALED, label=PERSON, keep=at.pending)
+    plain = replace_tail(at.line, base, label=PERSON, keep=at.pending)
+    there = replace_tail(behind(at.line), base or SEALED, label=PERSON, keep=at.pending)
     assert plain.writes == there.writes
     assert behind(plain.line) == there.line
     assert base or SEALED == there.cut["base"]
     assert {**plain.cut, "id": "", "base": ""} == {**there.cut, "id": "", "base": ""}
-    back = put_back(there.line, base or SEALED, [there.cut], label=UNDO, keep=at.pending)
+    back = replace_tail(there.line, base or SEALED, [there.cut], label=UNDO, keep=at.pending)
     assert behind(at.line).messages == back.line.messages
     assert {each["id"] for each in behind(at.line).checkpoints} == {
         each["id"] for each in back.line.checkpoints
@@ -312,12 +312,12 @@ def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
 def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
     """Whoever wants to go there must have it unsealed first: nothing is cut instead."""
     with pytest.raises(ConflictError, match=repr(base)):
-        take_back(behind(line(4)), base, label=PERSON)
+        replace_tail(behind(line(4)), base, label=PERSON)
 
 
 def test_a_checkpoint_in_the_sealed_part_stays() -> None:
     """A cut takes the checkpoints of what it takes, and no other."""
-    change = take_back(behind(line(4, marks=("m1", "m3"))), SEALED, label=PERSON)
+    change = replace_tail(behind(line(4, marks=("m1", "m3"))), SEALED, label=PERSON)
     assert [f"cp-{SEALED}"] == [each["id"] for each in change.line.checkpoints]
     assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.cut["checkpoints"]]
 
@@ -326,7 +326,7 @@ def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
     """What tells of a topic's sealed part is of now, not of when its newer part was cut."""
     old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
     at = replace(line(4, starts=("m0", "m2")), topics=(old,))
-    change = take_back(at, None, label=PERSON)
+    change = replace_tail(at, None, label=PERSON)
     pages: Topic = {**change.line.topics[0], "sealed": "of older cats", "pages": ["p"]}
-    back = put_back(replace(change.line, topics=(pages,)), None, [change.cut], label=UNDO)
+    back = replace_tail(replace(change.line, topics=(pages,)), None, [change.cut], label=UNDO)
     assert ({**old, "sealed": "of older cats", "pages": ["p"]},) == back.line.topics

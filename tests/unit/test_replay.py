@@ -16,7 +16,7 @@ from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
 from unsay.events import event_types as ev
 from unsay.events import replay
 from unsay.events.event_types import Stamp, distinct, events_of
-from unsay.history.branch import Label, Line, put_back, take_back
+from unsay.history.branch import Label, Line, replace_tail
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import with_mark
 from unsay.storage.event_log import EMPTY, Head, head_of, make_page, put_page, read_events
@@ -117,7 +117,7 @@ class Model:
         for draft in drafts:
             self.log(*events_of(draft, stamp=self.stamp))
         label = Label(kind="draft", reason="bad", created_at="2026", drafts=drafts)
-        change = take_back(self.line, base, label=label, keep=keep)
+        change = replace_tail(self.line, base, label=label, keep=keep)
         self.line, self.cuts[change.cut["id"]] = change.line, change.cut
         ids = [m.id or "" for m in drafts]
         self.log(
@@ -141,7 +141,7 @@ class Model:
         held = [m.id or "" for cut in chosen for m in cut["messages"]]
         part = [name for name in held if self.draw(st.booleans())]
         only = part if self.draw(st.booleans()) else None
-        change = put_back(self.line, base, chosen, label=LABEL, keep=keep, only=only)
+        change = replace_tail(self.line, base, chosen, label=LABEL, keep=keep, only=only)
         self.line, self.cuts[change.cut["id"]] = change.line, change.cut
         self.log(
             ev.rollback(

@@ -14,7 +14,7 @@ from unsay.conversation.results import Moved
 from unsay.conversation.thread import Talk, check_name
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
-from unsay.history.branch import Line, list_cuts, put_back, take_back
+from unsay.history.branch import Line, list_cuts, replace_tail
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
@@ -292,7 +292,7 @@ def _line(talk: Talk, name: str) -> Steps[Line]:
                 "checkpoints() list those there are"
             ) from None
         return line_of(other)
-    return take_back(line, safe_base(line, mark["message_id"]), label=COMPARED).line
+    return replace_tail(line, safe_base(line, mark["message_id"]), label=COMPARED).line
 
 
 def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
@@ -305,7 +305,7 @@ def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
             return replace(line, messages=(*cut["messages"], *cut["drafts"]))
         line = _with_cut(line, holders[-1], others)
     base = cut["base"] if cut["base"] is None or cut["base"] in line.positions() else None
-    whole = put_back(line, base, [cut], label=COMPARED).line
+    whole = replace_tail(line, base, [cut], label=COMPARED).line
     return replace(whole, messages=(*whole.messages, *cut["drafts"]))
 
 

@@ -8,7 +8,7 @@ from unsay.conversation.results import Moved, Preview, Reply
 from unsay.conversation.thread import Talk
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
-from unsay.history.branch import Label, take_back
+from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
 from unsay.history.compensations import Compensation
 from unsay.history.token_usage import tokens_of
@@ -129,7 +129,7 @@ def preview(talk: Talk, to: str | None = None, *, turns: int | None = None) -> S
     line = line_of(state)
     base = landing_of(line, to, turns)
     cause = Label(kind="person", reason="preview", created_at="")
-    change = take_back(line, base, label=cause)
+    change = replace_tail(line, base, label=cause)
     cut = change.cut
     gone: list[AnyMessage] = cut["messages"]
     said = spoken(gone)

@@ -293,7 +293,7 @@ class _Record:
         self.checkpoints = {each["id"]: each for each in deepcopy(step.data["checkpoints"])}
 
     def _replace(self, step: Step) -> None:
-        """Remove the messages after the base and put earlier ones back, as `put_back` does."""
+        """Remove the messages after the base and put earlier ones back, as `replace_tail` does."""
         names = step.data["cut_ids"] if step.kind == "restore" else []
         if unknown := [name for name in names if name not in self.cuts]:
             raise _gap(step, f"cut {unknown[0]!r} is unknown")

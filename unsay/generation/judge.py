@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable
 
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
-from unsay.history.branch import Label, take_back
+from unsay.history.branch import Label, replace_tail
 from unsay.judging.heuristics import prejudge
 from unsay.judging.verdict import (
     document_request,
@@ -208,7 +208,7 @@ def _set_aside(
     turn["pending"] = [name for name in turn["pending"] if name not in failed]
     turn["context_reason"] = reason
     cause = Label(kind="document", reason=reason, created_at=scope.now())
-    change = take_back(line_of(state), turn["base"], label=cause, keep=turn["pending"])
+    change = replace_tail(line_of(state), turn["base"], label=cause, keep=turn["pending"])
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     scope.tell("set_aside", reason=reason, messages=failed)
     return Update(messages=change.writes, cuts=refs)

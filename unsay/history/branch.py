@@ -1,8 +1,9 @@
-"""Taking a tail off the transcript and putting it back: pure arithmetic on one branch."""
+"""Branches: pure functions that remove the end of a transcript and put it back, and their storage."""
 
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage
@@ -17,27 +18,27 @@ from unsay.types import Checkpoint, Cut, CutKind, CutRef, Segment, Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The part of a thread that a rollback moves."""
+    """The part of a thread that a rollback changes."""
 
     messages: tuple[AnyMessage, ...]
-    """The record, oldest first; its newest part, where the rest is sealed."""
+    """The transcript in the state, oldest first."""
 
     before: str | None = None
-    """Id of the last message that is sealed; `None` where the record is whole."""
+    """Id of the last offloaded message; `None` if the state holds the whole transcript."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
     segments: tuple[Segment, ...] = ()
     topics: tuple[Topic, ...] = ()
 
     def positions(self) -> dict[str | None, int]:
-        """Index of each message id."""
+        """Return the index of each message id."""
         return {message.id: index for index, message in enumerate(self.messages)}
 
     def index_of(self, message_id: str | None) -> int:
-        """Index of a message; -1 for the place before the first.
+        """Return the index of a message; -1 for the place before the first.
 
         Raises:
-            ConflictError: The message is not on the record, or sealed.
+            ConflictError: The message is not in the transcript, or it is offloaded.
         """
         if message_id == self.before:
             return -1
@@ -50,67 +51,60 @@ class Line:
         )
 
     def id_at(self, index: int) -> str | None:
-        """Id of the message at an index; for -1 what `before` says."""
+        """Return the id of the message at an index; for -1 that of `before`."""
         return self.messages[index].id if index >= 0 else self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What becomes of a line, as a state update and as the line itself."""
+    """A changed line, and the writes to the state that lead to it."""
 
     line: Line
     writes: list[Any]
     cut: Cut
-    """What was taken off; its lists are empty when nothing was."""
+    """What was removed; its lists are empty if that is nothing."""
 
-    keep: tuple[str, ...] = ()
-    """Ids after the cut's base that stayed, in their order."""
+    keep: tuple[str, ...]
+    """Ids of messages after the cut's base that stayed, in their order."""
 
-    restored: tuple[str, ...] = ()
-    only: tuple[str, ...] | None = None
-    """Ids of what came back, where it is not all that the cuts hold; else `None`."""
+    restored: tuple[str, ...]
+    """Ids of the cuts that were put back."""
+
+    only: tuple[str, ...] | None
+    """Ids of the messages that were put back; `None` for all of the cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Why a cut is made, and what goes with it."""
+    """Why a cut is made, and a rejected draft to store with it, which never was in the transcript."""
 
     kind: CutKind
     reason: str
     created_at: str
     drafts: tuple[AnyMessage, ...] = ()
-    """A rejected draft that never was on the record and is kept with the cut."""
 
 
-def take_back(line: Line, base: str | None, *, label: Label, keep: Sequence[str] = ()) -> Change:
-    """Take everything after a message off the line, except what must stay.
-
-    A base of `None` keeps nothing before; `keep` has ids after the base, such as the pending
-    question.
-
-    Raises:
-        ConflictError: The base is not on the record.
-    """
-    return put_back(line, base, [], label=label, keep=keep)
-
-
-def put_back(
+def replace_tail(
     line: Line,
     base: str | None,
-    cuts: Sequence[Cut],
+    cuts: Sequence[Cut] = (),
     *,
     label: Label,
     keep: Sequence[str] = (),
     only: Collection[str] | None = None,
 ) -> Change:
-    """Replace everything after a message by what earlier cuts took from there.
+    """Remove everything after a message, and put back what earlier cuts removed there.
 
-    A message that is still there is not put back a second time. The cuts are in the order of their
-    messages. What `keep` names after the base stays, behind what is put back; with `only`, nothing
-    but the messages of these ids is put back.
+    Args:
+        line: It is not changed.
+        base: Id of the message; `None` for the place before the first.
+        cuts: In the order of their messages; none to remove only.
+        label: Of the cut that is made.
+        keep: Ids after the base that stay, behind what is put back, such as a pending question.
+        only: Ids of the messages to put back; `None` for all.
 
     Raises:
-        ConflictError: The base is not on the record.
+        ConflictError: The base is not in the transcript.
     """
     start = line.index_of(base) + 1
     kept = [m for m in line.messages[start:] if m.id in keep]
@@ -182,9 +176,9 @@ def _line_after(
 def with_returned(
     marks: Sequence[Checkpoint], returning: Sequence[Checkpoint], messages: Collection[str | None]
 ) -> list[Checkpoint]:
-    """Checkpoints, and those that come back with their messages, in the order they were made.
+    """Return checkpoints and those whose `messages` come back, in the order they were made.
 
-    A name stays with the one that has it. `messages` has the ids of what comes back.
+    A name stays with the one that has it.
     """
     names = {each["name"] for each in marks}
     back = {each["id"]: each for each in returning if each["message_id"] in messages}
@@ -210,24 +204,21 @@ def _topics_after(
 
 
 CUT_REFS = 20
-"""How many cuts a thread's state names; with a store all of them stay there."""
+"""Most cuts to which a thread's state refers; a store keeps all of them."""
 
 MANY = 8
-"""From so many messages on a cut is worth the time to store it densely. Source: own measurement."""
+"""Fewest messages of a cut that is worth compressing. Source: own measurement."""
 
 INLINE_CUTS = 20
-"""How many whole cuts the state carries where no store is given."""
+"""Most whole cuts in the state where there is no store."""
 
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
-
-def cuts_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for a thread's cuts."""
-    return thread_namespace("cuts", thread_id)
+cuts_namespace = partial(thread_namespace, "cuts")
 
 
 def reference(cut: Cut, *, inline: bool) -> CutRef:
-    """How the state names a cut; with its body where no store keeps it."""
+    """Return the state's reference to a cut; `inline` holds its body, if no store keeps it."""
     ref = CutRef(
         id=cut["id"],
         kind=cut["kind"],
@@ -240,25 +231,23 @@ def reference(cut: Cut, *, inline: bool) -> CutRef:
 
 
 def add_reference(refs: Sequence[CutRef], new: CutRef) -> list[CutRef]:
-    """The references with one more, bounded; a cut made again replaces itself."""
+    """Return the newest references with one more; a cut made again replaces itself."""
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
     return kept[-(INLINE_CUTS if "body" in new else CUT_REFS) :]
 
 
 def pack(cut: Cut) -> dict[str, Any]:
-    """A cut as plain JSON for the store."""
+    """Return a cut as plain JSON for the store."""
     dense = len(cut["messages"]) >= MANY
     return {**cut, **{str(key): freeze_messages(cut[key], dense=dense) for key in _MESSAGES}}
 
 
 def unpack(value: dict[str, Any]) -> Cut:
-    """A cut from the store, its messages as they were."""
-    whole = {key: thaw_messages(value[key]) for key in _MESSAGES}
-    return cast("Cut", {**value, **whole})
+    """Return a cut from the store's JSON."""
+    return cast("Cut", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
 
 
 def list_cuts(store: BaseStore, thread_id: str) -> Steps[list[Cut]]:
-    """All cuts of a thread that a store keeps, the oldest first."""
-    place = cuts_namespace(thread_id)
-    found = yield from read_items(store, place, lambda item: unpack(item.value))
+    """Read all cuts of a thread from its store, oldest first."""
+    found = yield from read_items(store, cuts_namespace(thread_id), lambda i: unpack(i.value))
     return sorted(found, key=lambda cut: (cut["created_at"], cut["id"]))

@@ -30,8 +30,6 @@ _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unf
 """Where each mark names a message of the record."""
 
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
-"""What a snapshot can hold."""
-
 Preset = Literal["session", "record"]
 
 PRESETS: dict[Preset, tuple[str, ...]] = {
@@ -174,7 +172,6 @@ def from_dict(value: Any) -> Portable:
 
 
 def _told(topic: Topic, known: Collection[str | None]) -> Topic:
-    """A topic without a summary of messages that are not on the record."""
     if topic["summarized_through"] in known:
         return topic
     return {**topic, "summary": None, "summarized_through": None}
@@ -194,7 +191,6 @@ def _plain(message: BaseMessage) -> dict[str, Any]:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON gives the value back as it is."""
     try:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (RecursionError, TypeError, ValueError):
@@ -210,7 +206,6 @@ def _is_moment(text: str) -> bool:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """A field's value, messages as messages."""
     if name == "messages":
         return _messages(value)
     if name in _LISTS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
@@ -12,6 +13,8 @@ from unsay.storage.items import drop_items, freeze, put_item, thaw, thread_names
 from unsay.storage.pagination import read_items
 
 MOST_KEPT = 8
+
+requests_namespace = partial(thread_namespace, "requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +28,18 @@ class KeptRequest:
     at: str
     messages: Sequence[BaseMessage]
     payload: dict[str, Any]
-    """As the provider was sent them: the request's body, without how it was streamed."""
+    """Body of the request to the provider, without its streaming options."""
 
     question: str
     answer: str
-    """The draft's words; empty when the model gave none."""
-
     score: float | None
-    """The draft's; `None` when the model failed."""
-
     reason: str
     error: str | None
-    """Class of the model's error; `None` for a draft that was judged and failed."""
-
-
-def requests_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for a thread's failed requests."""
-    return thread_namespace("requests", thread_id)
+    """Class of the model's error, with an empty answer and no score; `None` for a failed draft."""
 
 
 def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[None]:
-    """Keep a request, and let go of the oldest; the same attempt made again replaces its own."""
+    """Store a request and delete the oldest ones; the same attempt made again replaces its own."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
     value = {each.name: getattr(kept, each.name) for each in fields(kept)}
@@ -61,7 +55,7 @@ def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[N
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
-    """The failed requests that a thread keeps, oldest first."""
+    """Read the failed requests of a thread, oldest first."""
 
     def read(item: Item) -> KeptRequest:
         value = dict(item.value)

@@ -1,12 +1,11 @@
-"""Where a turn went, found by its id once its words are no longer in the state.
+"""Where to find a turn, by the id of its user message, once that has left the state.
 
-A turn's id is the id of its user message. While that message is in the state nothing is kept
-here. Before it leaves, its place is written: so what is found here is a place to look, and the
-state, which is looked at first, is what counts.
+The place is written before the message leaves, so the state is read first and decides.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from langchain_core.messages import AnyMessage
 from langgraph.store.base import BaseStore, Item
@@ -16,22 +15,20 @@ from unsay.messages.annotations import is_answer, is_notice, is_question, mark_o
 from unsay.storage.items import get_item, get_items, put_items, thread_namespace
 
 BUCKETS = 64
-"""Items that share a thread's places. A place takes some 50 bytes in one, 250 as an item of its own;
-at 10,000 turns that left the state an item is 8 KB long."""
+"""Items over which a thread's places are spread. A place takes 50 bytes there, and 250 as an item of
+its own; with 10,000 turns an item has 8 KB. Source: own measurement."""
 
 DIGEST_CHARS = 20
-"""Length of the digest of a turn id; what is found is compared with the id itself."""
+"""Length of the digest of a turn id."""
 
 
-def turns_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for the places of a thread's turns."""
-    return thread_namespace("turns", thread_id)
+_namespace = partial(thread_namespace, "turns")
 
 
 def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> Steps[None]:
     """Write where turns will be found; the caller is the thread's only writer.
 
-    A place is, by turn id, the id of a cut or of the message that the turn asks again.
+    `places` are, by turn id, ids of a cut or of the message that the turn asks again.
     """
     found: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():
@@ -39,23 +36,22 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
         found.setdefault(_bucket(digest), {})[digest] = place
     if not found:
         return
-    namespace = turns_namespace(thread_id)
-    old = yield from get_items(store, namespace, list(found))
+    old = yield from get_items(store, _namespace(thread_id), list(found))
     values = {key: {**old.get(key, {}), **found[key]} for key in found}
-    yield put_items(store, namespace, values)
+    yield put_items(store, _namespace(thread_id), values)
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
-    """Where a turn's words went when they left the state; `None` when they never did."""
+    """Return the place of a turn that left the state; `None` if it never did."""
     digest = _digest(turn_id)
-    item: Item | None = yield get_item(store, turns_namespace(thread_id), _bucket(digest))
+    item: Item | None = yield get_item(store, _namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
 
 
 def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
-    """What answered each of the user's messages, by the message's id.
+    """Return the answer to each of the user's messages, by the message's id.
 
-    Messages that nothing answered are left out; several that waited together have one answer.
+    Unanswered messages are left out; several that waited together have one answer.
     """
     found: dict[str, AnyMessage] = {}
     waiting: dict[str, None] = {}

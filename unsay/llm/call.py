@@ -168,7 +168,6 @@ def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
 
 
 def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
-    """The reply to a call that is held until it is known what it came to."""
     scope, most = request.scope, request.most(models)
     account = account_of_thread(scope)
     grant = yield from _reserved(request, most)
@@ -226,7 +225,6 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 
 
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
-    """The reply of the first model that answers."""
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
     if is_single and not request.quiet:
@@ -257,8 +255,6 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
 
 
 def _after(first: Callable[[], None], call: Call) -> Call:
-    """A call before which something is done."""
-
     def blocking() -> Any:
         first()
         return call.blocking()

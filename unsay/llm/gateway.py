@@ -178,7 +178,6 @@ class Gate:
         )
 
     def _tell(self, model: str, period: int, news: News) -> None:
-        """Let a model's circuit know how a call went."""
         with self._mutex:
             circuit, now = self.circuit(model), self._clock()
             if news == "withdrawn":
@@ -191,7 +190,6 @@ class Gate:
 
 
 def _news_of(error: Exception) -> News:
-    """What a failure says of the model's server: one that refuses a request is there."""
     explained = explain(error)
     if isinstance(explained, ModelUnavailableError):
         return "failed"

@@ -18,8 +18,6 @@ from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
 
 Purpose = Literal["answer", "judge", "summary", "title"]
-"""What a model is called for."""
-
 REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
     {"answer": 500, "judge": 100, "summary": 400, "title": 20}
 )

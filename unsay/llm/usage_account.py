@@ -25,8 +25,6 @@ from unsay.tokens.pricing import Amount, Tally, merged
 T = TypeVar("T")
 
 BOOK = "book"
-"""Key of a thread's account in its namespace."""
-
 _OUTSIDE = "outside"
 """Key, beside the account, of what was spent outside of runs."""
 

@@ -4,7 +4,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import UnsayError
-from unsay.history.branch import Label, take_back
+from unsay.history.branch import Label, replace_tail
 from unsay.interrupts import ask_person, person_request, read_decision
 from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
 from unsay.operations.dispatch import places_of
@@ -71,7 +71,7 @@ def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:
     drafts = tuple(turn["rejections"][-1]["messages"])
     base = landing_of_drafts(line, turn["base"], len(turn["rejections"]))
     cause = Label(kind="draft", reason=move["reason"], created_at=scope.now(), drafts=drafts)
-    change = take_back(line, base, label=cause, keep=turn["pending"])
+    change = replace_tail(line, base, label=cause, keep=turn["pending"])
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     update = settle(state, change, refs)
     name = change.cut["id"]

@@ -19,7 +19,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.effects import Steps
 from unsay.errors import EmptyAnswerError, UnknownCheckpointError
-from unsay.history.branch import Label, take_back
+from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.history.runs import find_run
 from unsay.judging.instructions import is_lasting
@@ -130,7 +130,7 @@ def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[CutRef]
     """Keep the turn's newest rejected draft as a branch, and return the references to all branches."""
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     cause = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
-    change = take_back(line_of(state), state["messages"][-1].id, label=cause)
+    change = replace_tail(line_of(state), state["messages"][-1].id, label=cause)
     return (yield from keep_cut(change, scope, state.get("cuts", [])))
 
 

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError
-from unsay.history.branch import Label, take_back
+from unsay.history.branch import Label, replace_tail
 from unsay.messages.annotations import is_answer, is_document, is_notice, is_question, mark_of
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.rollback import (
@@ -121,7 +121,7 @@ def repair_interrupted(
     try:
         change = yield from without_retries(state, scope, base, cause, kept)
     except ConflictError:  # what its rejected drafts had removed is no longer kept
-        change = take_back(line_of(state), base, label=cause, keep=kept)
+        change = replace_tail(line_of(state), base, label=cause, keep=kept)
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     update = settle(state, change, refs)
     scope.tell("set_aside", reason=cause.reason)

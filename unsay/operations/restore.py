@@ -9,7 +9,7 @@ from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events.event_types import fork as forked
-from unsay.history.branch import Change, Label, Line, put_back, take_back
+from unsay.history.branch import Change, Label, Line, replace_tail
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.boundaries import safe_cut, steps
 from unsay.operations.compensate import disown
@@ -107,7 +107,7 @@ def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Step
     _check_base(line.positions(), cut["base"], cuts)
     base = safe_base(line, cut["base"])
     cause = Label(kind="restore", reason=cut["id"], created_at=scope.now())
-    change = put_back(line, base, [cut], label=cause)
+    change = replace_tail(line, base, [cut], label=cause)
     taken = [change.cut["id"]] if change.cut["messages"] else []
     return (
         yield from _kept(state, scope, change, Operation(kind="restore", base=base, cuts=taken))
@@ -127,7 +127,7 @@ def _insert(state: State, scope: Scope, cut: Cut, wanted: Sequence[str]) -> Step
     _check_base(places, anchor, [])
     place = safe_cut(line.messages, line.index_of(anchor) + 1, towards="newer")
     cause = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
-    change = put_back(
+    change = replace_tail(
         line,
         line.id_at(place - 1),
         [{**cut, "segments": [], "topics": []}],
@@ -231,12 +231,12 @@ def branch_until(state: State, at: str | None, turns: int | None) -> Line:
         base = safe_base(line, line.id_at(first - 1))
     else:
         base = line.id_at(len(line.messages) - 1)
-    return take_back(line, base, label=COMPARED).line
+    return replace_tail(line, base, label=COMPARED).line
 
 
 def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
     """Return the state of a new thread that begins with a branch of the thread `source`."""
-    unchanged = put_back(line, line.id_at(len(line.messages) - 1), [], label=COMPARED)
+    unchanged = replace_tail(line, line.id_at(len(line.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(line.messages)
     # A step for each turn, so that undo in the fork removes them one by one.

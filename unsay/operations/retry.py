@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
-from unsay.history.branch import Change, Label, Line, take_back
+from unsay.history.branch import Change, Label, Line, replace_tail
 from unsay.messages.annotations import is_notice, is_question, mark_of
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
@@ -53,7 +53,7 @@ def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
     line, refs = line_of(state), list(state.get("cuts", []))
     before = line.id_at(line.index_of(pending[0]) - 1)
     order = Label(kind="order", reason=move["reason"], created_at=now)
-    first = take_back(line, before, label=order)
+    first = replace_tail(line, before, label=order)
     refs = yield from keep_cut(first, scope, refs)
     if move["to"] is not None:
         (cut,) = yield from fetch_cuts([move["to"]], scope, refs)
@@ -64,7 +64,7 @@ def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
     asked = _last_asked(first.line, ())
     base = safe_base(first.line, first.line.id_at(first.line.index_of(asked[0].id) - 1))
     cause = Label(kind="retry", reason=move["reason"], created_at=now)
-    change = take_back(first.line, base, label=cause)
+    change = replace_tail(first.line, base, label=cause)
     refs = yield from keep_cut(change, scope, refs)
     update = settle(state, change, refs)
     update["messages"] = [*first.writes, *change.writes]

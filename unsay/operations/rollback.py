@@ -15,9 +15,8 @@ from unsay.history.branch import (
     add_reference,
     cuts_namespace,
     pack,
-    put_back,
     reference,
-    take_back,
+    replace_tail,
     unpack,
 )
 from unsay.history.checkpoints import by_age
@@ -147,7 +146,7 @@ def go_back(
     state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
 ) -> Steps[Update]:
     """Remove what follows a message, except pending ones; a person's rollback can be undone."""
-    change = take_back(line_of(state), base, label=cause, keep=pending)
+    change = replace_tail(line_of(state), base, label=cause, keep=pending)
     refs = yield from keep_cut(change, scope, state.get("cuts", []))
     update = settle(state, change, refs)
     if cause.kind == "person" and spoken(change.cut["messages"]):
@@ -166,7 +165,7 @@ def without_retries(
     """
     names = state["turn"]["draft_cuts"][::-1]
     cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
-    return put_back(line_of(state), base, cuts, label=cause, keep=keep)
+    return replace_tail(line_of(state), base, cuts, label=cause, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
@@ -239,7 +238,7 @@ def _reversed(
     """Replace what a step added by what it had removed."""
     line, old = line_of(state), state.get("cuts", [])
     again = cause.kind == "redo"
-    nothing = put_back(line, line.id_at(len(line.messages) - 1), [], label=cause)
+    nothing = replace_tail(line, line.id_at(len(line.messages) - 1), label=cause)
     if step["kind"] == "forget":
         return nothing, (yield from apply(state, scope, step, back=not again))
     if "topic" in step:
@@ -249,7 +248,7 @@ def _reversed(
     if "ids" in step:
         after = line.messages[line.index_of(step["base"]) + 1 :]
         keep = [m.id or "" for m in after if m.id not in step["ids"]]
-    change = put_back(line, step["base"], cuts, label=cause, keep=keep)
+    change = replace_tail(line, step["base"], cuts, label=cause, keep=keep)
     back = {cut["id"] for cut in cuts if not cut["drafts"]}
     refs = yield from keep_cut(change, scope, [ref for ref in old if ref["id"] not in back])
     return change, settle(state, change, refs)
