@@ -1,4 +1,4 @@
-"""What a rule checks, how it reports, and what the rules know about a provider."""
+"""How a rule is registered, what it reports, and what the rules know about a provider."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,6 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 Role = Literal["system", "human", "ai", "tool"]
-
-MediaSource = Literal["url", "base64", "file_id", "text", "source", "native"]
-"""How a media block gives its data; `source` and `native` are Anthropic's and Bedrock's own forms."""
 
 _ROLES: Mapping[type[BaseMessage], Role] = {
     HumanMessage: "human",
@@ -22,70 +19,50 @@ _ROLES: Mapping[type[BaseMessage], Role] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One rule that a transcript breaks."""
+    """One rule that a transcript breaks.
+
+    `index` is that of the message that breaks it, or 0 for a transcript without messages. `words`
+    say what is wrong and what would be right, and `source` names the public document.
+    """
 
     index: int
-    """Of the message that breaks it; 0 for a transcript without messages."""
-
-    rule: str
-    """Its name, stable and short, for example `results_follow_calls`."""
-
+    rule: str  # a stable name, for example `results_follow_calls`
     words: str
-    """What is wrong and what would be right."""
-
     source: str
-    """The public document that forbids it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """What one provider requires. A rule applies to a provider exactly when a source here says so."""
 
-    sources: Mapping[str, str]
-    """For each rule by name, the document that states it."""
+    sources: Mapping[str, str]  # for each rule by name, the document that states it
+    thinking_sources: Mapping[str, str] = field(default_factory=dict)  # while thinking is on
+    blocks: Mapping[Role, frozenset[str]] = field(default_factory=dict)  # types it accepts
 
-    thinking_sources: Mapping[str, str] = field(default_factory=dict)
-    """The same for rules that apply only while extended thinking is on."""
+    dropped: frozenset[str] = frozenset()  # assistant blocks that LangChain leaves out of requests
+    strict: bool = False  # whether it does so only where another provider wrote the message
 
-    blocks: Mapping[Role, frozenset[str]] = field(default_factory=dict)
-    """Types of the content blocks that the provider accepts from each role."""
-
-    dropped: frozenset[str] = frozenset()
-    """Types of assistant blocks that LangChain leaves out of requests to this provider."""
-
+    # Values of `response_metadata["model_provider"]`: those whose thinking the provider recognizes,
+    # and those whose standard `reasoning` blocks LangChain turns into the provider's thinking.
     own: frozenset[str] = frozenset()
-    """Values of `response_metadata["model_provider"]` whose thinking the provider recognizes."""
-
     translated: frozenset[str] = frozenset()
-    """Values of it whose standard `reasoning` blocks LangChain turns into the provider's thinking."""
+    thinking_types: frozenset[str] = frozenset()  # blocks that reach the provider as thinking
 
-    strict: bool = False
-    """Whether LangChain leaves out `dropped` blocks only where another provider wrote the message."""
-
-    blank: Literal["whitespace", "empty"] = "whitespace"
-    """What counts as blank text."""
+    blank: Literal["whitespace", "empty"] = "whitespace"  # what counts as blank text
 
     # Regular expressions that the whole name or id matches.
     tool_name: str = ""
     tool_id: str = ""
     file_name: str = ""
+    file_name_keys: tuple[str, ...] = ()  # keys of a file block, or of its extras, with its name
 
-    media: Mapping[str, frozenset[MediaSource]] = field(default_factory=dict)
-    """For media blocks by type, how their data may be given."""
-
+    # Ways to give the data of a media block, by its type; `source` and `native` are Anthropic's and
+    # Bedrock's own forms. And the MIME types of inline data, by the kind of media.
+    media: Mapping[str, frozenset[str]] = field(default_factory=dict)
     mime_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """For media blocks by kind, the MIME types that inline data may have."""
-
-    file_name_keys: tuple[str, ...] = ()
-    """Keys of a file block, or of its extras, that may hold its name."""
-
-    thinking_types: frozenset[str] = frozenset()
-    """Types of the content blocks that reach the provider as thinking."""
 
 
-Finding = tuple[int, str]
-"""Index of the message that breaks a rule, and what is wrong and would be right."""
-
+Finding = tuple[int, str]  # index of the message that breaks a rule, and the `words` of the fault
 Rule = Callable[[Sequence[BaseMessage], Dialect], Iterator[Finding]]
 
 RULES: dict[str, Rule] = {}
@@ -121,6 +98,11 @@ def written_by(message: BaseMessage) -> str | None:
     return noted if isinstance(noted, str) else None
 
 
+def is_v1(message: BaseMessage) -> bool:
+    """Return whether a message's content is in LangChain's standard blocks, for any provider."""
+    return message.response_metadata.get("output_version") == "v1"
+
+
 def thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
     """Return whether a block reaches the provider as thinking."""
     kind, author = block.get("type"), written_by(message)
@@ -134,8 +116,3 @@ def thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> 
 def is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
     """Return whether LangChain leaves an assistant's block of this type out of the request."""
     return kind in dialect.dropped and not (dialect.strict and written_by(message) in dialect.own)
-
-
-def is_v1(message: BaseMessage) -> bool:
-    """Return whether a message's content is in LangChain's standard blocks, for any provider."""
-    return message.response_metadata.get("output_version") == "v1"

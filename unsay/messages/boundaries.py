@@ -13,7 +13,7 @@ Direction = Literal["older", "newer"]
 
 
 def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return every index at which the messages may be split, ascending; 0 and the end are always safe.
+    """Return every index at which the messages may be split, ascending; both ends are included.
 
     No split separates a call from its results, thinking from the words or calls that it led to,
     documents from the question that they came with, or a notice from the message that it answers.
@@ -35,8 +35,7 @@ def safe_cut(messages: Sequence[BaseMessage], index: int, *, towards: Direction)
     Raises:
         IndexError: The index is outside the messages.
     """
-    found = _nearest(messages, index, safe_indices(messages), towards)
-    return 0 if found is None else found
+    return _nearest(messages, index, safe_indices(messages), towards) or 0
 
 
 def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int | None:

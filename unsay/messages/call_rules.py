@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from unsay.messages.base import Dialect, Finding, is_v1, message_rule, role_of, rule
-from unsay.messages.content import calls_of
+from unsay.messages.content import blocks_of, calls_of
 
 
 @message_rule
@@ -41,20 +42,15 @@ def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iter
     spoken = (each for each in enumerate(messages) if not isinstance(each[1], SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":
-        yield (
-            index,
-            f"The conversation starts with {first.type!r}: start it with a user message.",
-        )
+        yield index, f"The conversation starts with {first.type!r}: start it with a user message."
 
 
 @rule
 def system_first(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """System messages stand at the beginning only."""
-    spoken = False
-    for index, message in enumerate(messages):
-        if not isinstance(message, SystemMessage):
-            spoken = True
-        elif spoken:
+    """System messages are at the beginning only."""
+    leading = sum(1 for _ in takewhile(lambda each: isinstance(each, SystemMessage), messages))
+    for index in range(leading, len(messages)):
+        if isinstance(messages[index], SystemMessage):
             yield (
                 index,
                 "A system message stands inside the conversation, where the provider has no "
@@ -76,17 +72,12 @@ def ends_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterat
 @rule
 def ends_without_space(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """A final assistant message does not end in whitespace."""
-    if not messages or not isinstance(messages[-1], AIMessage):
-        return
-    content = messages[-1].content
-    last = content[-1] if isinstance(content, list) and content else content
-    if isinstance(last, dict):
-        last = str(last.get("text") or "") if last.get("type") == "text" else ""
-    if isinstance(last, str) and last != last.rstrip():
-        yield (
-            len(messages) - 1,
-            f"The final assistant message ends in whitespace, {last[-10:]!r}: strip it.",
-        )
+    if messages and isinstance(messages[-1], AIMessage):
+        *_, last = {}, *blocks_of(messages[-1])
+        text = str(last.get("text") or "") if last.get("type") == "text" else ""
+        if text != text.rstrip():
+            words = f"The final assistant message ends in whitespace, {text[-10:]!r}: strip it."
+            yield len(messages) - 1, words
 
 
 @message_rule
@@ -115,8 +106,7 @@ def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> 
     answered: set[str] = set()
     strayed: dict[str, int] = {}
     # Backwards, so that the results behind a message are known before its calls.
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
+    for index, message in reversed(list(enumerate(messages))):
         if isinstance(message, ToolMessage):
             answered.add(message.tool_call_id)
             strayed[message.tool_call_id] = index
@@ -159,10 +149,10 @@ def results_once(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator
         if not isinstance(message, ToolMessage):
             seen = set()
             continue
-        name = message.tool_call_id
-        if name and name in seen:
-            yield index, f"The call {name!r} is answered twice: keep one result."
-        seen.add(name)
+        call_id = message.tool_call_id
+        if call_id and call_id in seen:
+            yield index, f"The call {call_id!r} is answered twice: keep one result."
+        seen.add(call_id)
 
 
 @rule
@@ -191,16 +181,14 @@ def calls_are_parsed(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def calls_are_declared(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
-    """No call stands in the content alone: `tool_calls` names it, too."""
-    if not isinstance(message, AIMessage) or is_v1(message):
-        return
-    declared = {call["id"] or "" for call in message.tool_calls}
-    for call in calls_of(message):
-        if call.id not in declared:
-            yield (
-                f"The call {call.id!r} of {call.name!r} stands in the content but not in "
-                "tool_calls: name it in both, or in tool_calls alone."
-            )
+    """Every call in the content is in `tool_calls`, too."""
+    calls = () if is_v1(message) else calls_of(message)
+    declared = message.tool_calls if isinstance(message, AIMessage) else ()
+    for call in calls[len(declared) :]:
+        yield (
+            f"The call {call.id!r} of {call.name!r} stands in the content but not in "
+            "tool_calls: name it in both, or in tool_calls alone."
+        )
 
 
 @rule

@@ -19,6 +19,7 @@ from unsay.messages.content import (
     calls_of,
     is_thinking,
     parts_of,
+    thinking_in,
     thinking_of,
 )
 from unsay.messages.tool_pairs import INTERRUPTED, fitting, repair, with_calls
@@ -27,41 +28,25 @@ from unsay.types import Provider
 
 Block = str | dict[str, Any]
 
-OPENING_ID = "unsay-opening"
-"""Id of the user message that `conform` puts before a context that lacks one."""
+OPENING_ID = "unsay-opening"  # id of the user message before a context that lacks one
 
+# What `response_metadata` says about who wrote the thinking and in which blocks.
+# Source: LangChain, "Messages"; its integrations recognize their own thinking by it.
 _AUTHORSHIP = ("model_provider", "output_version")
-"""What `response_metadata` says about who wrote the thinking and in which blocks.
 
-Source:
-    LangChain, "Messages"; its integrations read them to tell their own thinking from another's.
-"""
-
+# An id that all four providers accept. Source: Anthropic and Bedrock state the letters (Bedrock 64
+# of them); OpenAI answers 400 with "maximum length 40", vercel/ai#5171, agno-agi/agno#5382.
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""An id that all four accept.
 
-Source:
-    Anthropic and Bedrock state the letters (Bedrock 64 of them); OpenAI answers
-    400 with "maximum length 40", vercel/ai#5171, agno-agi/agno#5382.
-"""
-
+# A tool's name that all four accept. Source: OpenAI `^[a-zA-Z0-9_-]{1,64}$`, Bedrock the same;
+# Gemini begins with a letter or `_`, at most 64.
 _TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
-"""A tool's name that all four accept.
 
-Source:
-    OpenAI `^[a-zA-Z0-9_-]{1,64}$`, Bedrock the same; Gemini begins with a letter
-    or `_`, at most 64.
-"""
-
+# A name beside a role. Source: OpenAI answers 400 on `messages[].name`, with this pattern.
 _AUTHOR = re.compile(r"[^\s<|\\/>]+")
-"""A name beside a role.
 
-Source:
-    OpenAI answers 400 on `messages[].name`, with this pattern.
-"""
-
+# The rules that one block of an assistant breaks by itself.
 _BLOCK_RULES = ("known_blocks", "thinking_signed", "thinking_own", "signatures_decode")
-"""The rules that one block of an assistant breaks by itself."""
 
 
 def conform(
@@ -95,11 +80,7 @@ def conform(
     """
     if not opening.strip():
         raise EmptyMessageError(f"opening is {opening!r}; give words that a user may say first")
-    whole = repair(
-        messages,
-        interrupted=interrupted,
-        fits=lambda call_id: _CALL_ID.fullmatch(call_id) is not None,
-    )
+    whole = repair(messages, interrupted=interrupted, allowed=_CALL_ID)
     sound = [_sound(_named(message), provider) for message in whole]
     held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]
     systems: list[AnyMessage] = [message for message in held if message.type == "system"]
@@ -150,11 +131,8 @@ def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
         return "\n\n".join(text for text in (first.content, second.content) if text)
     authors = [[m.response_metadata.get(key) for key in _AUTHORSHIP] for m in (first, second)]
     foreign = bool(thinking_of(first)) and authors[0] != authors[1]
-    later = [
-        block
-        for block in blocks_of(second)
-        if not is_thinking(block) or (_is_signed(block) and not foreign)
-    ]
+    thoughts = ((block, thinking_in(block)) for block in blocks_of(second))
+    later = [block for block, it in thoughts if it is None or (it.signed and not foreign)]
     blocks = [block for block in (*blocks_of(first), *later) if not _is_blank(block)]
     return sorted(blocks, key=lambda block: not is_thinking(block))
 
@@ -168,10 +146,6 @@ def _is_blank(block: Block) -> bool:
     if isinstance(block, str):
         return not block.strip()
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
-
-
-def _is_signed(block: dict[str, Any]) -> bool:
-    return any(thought.signed for thought in thinking_of(AIMessage(content=[block])))
 
 
 def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
@@ -193,7 +167,7 @@ def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
 
 
 def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
-    """The blocks, thinking first where words lead or thinking ends; else they keep their order.
+    """The blocks, with thinking first if words lead or thinking ends; else in their own order.
 
     Source:
         Anthropic answers 400, "If an assistant message contains any thinking blocks, the first
@@ -212,19 +186,22 @@ def _thinks(block: Block) -> bool:
 
 
 def _closed(blocks: list[Block]) -> list[Block]:
-    """The blocks, the last words without white space at their end.
+    """The blocks, with no white space at the end of the last words.
 
     Source:
         Anthropic answers 400, "final assistant content cannot end with trailing whitespace";
         stripped in every message, so that a message is the same in every context.
     """
-    place = max((i for i, block in enumerate(blocks) if not _thinks(block)), default=None)
-    last = "" if place is None else blocks[place]
-    if isinstance(last, str):
-        closed: Block = last.rstrip()
-    else:
-        closed = {**last, "text": last["text"].rstrip()} if last.get("type") == "text" else last
-    return [closed if i == place else block for i, block in enumerate(blocks)]
+    for index in reversed(range(len(blocks))):
+        last = blocks[index]
+        if isinstance(last, str):
+            return [*blocks[:index], last.rstrip(), *blocks[index + 1 :]]
+        if last.get("type") == "text":
+            closed = {**last, "text": last["text"].rstrip()}
+            return [*blocks[:index], closed, *blocks[index + 1 :]]
+        if not is_thinking(last):
+            break
+    return blocks
 
 
 def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> bool:
@@ -238,15 +215,15 @@ def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> 
     """
     if isinstance(block, str) or block.get("type") == "text":
         return False
-    if is_thinking(block) and not _is_signed(block):
+    thought = thinking_in(block)
+    if thought and not thought.signed:
         return True
-    if provider is None:
-        return False
     return _breaks(message.model_copy(update={"content": [block]}), _BLOCK_RULES, provider)
 
 
-def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider) -> bool:
-    return any(fault.rule in rules for fault in faults([message], provider))
+def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None) -> bool:
+    found = faults([message], provider) if provider else ()
+    return any(fault.rule in rules for fault in found)
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:
@@ -258,18 +235,16 @@ def _says(message: AnyMessage, provider: Provider | None) -> bool:
     """
     if not isinstance(message, AIMessage):
         return True
-    if all(isinstance(part, Thinking) for part in parts_of(message)):
-        return False
-    return provider is None or not _breaks(message, ("has_content",), provider)
+    only_thinks = all(isinstance(part, Thinking) for part in parts_of(message))
+    return not only_thinks and not _breaks(message, ("has_content",), provider)
 
 
 def _named(message: AnyMessage) -> AnyMessage:
-    """The message with names that every provider accepts, without an author's that none would."""
+    """The message with names that every provider accepts; an author's unfit name is left out."""
     name = message.name
-    if message.type == "tool":
-        fit = name if name is None else _tool_name(name)
-    else:
-        fit = name if name and _AUTHOR.fullmatch(name) else None
+    fit = name if name and _AUTHOR.fullmatch(name) else None
+    if message.type == "tool" and name is not None:
+        fit = _tool_name(name)
     if fit != name:
         message = message.model_copy(update={"name": fit})
     calls = calls_of(message)

@@ -75,22 +75,14 @@ def newest_language(messages: list[AnyMessage]) -> Language:
 
 MediaKind = Literal["image", "file", "audio", "video"]
 
+# Types of the content blocks that hold thinking. Source: Anthropic (`thinking`,
+# `redacted_thinking`), Bedrock Converse as langchain-aws writes it (`reasoning_content`),
+# LangChain's standard blocks and OpenAI's Responses (`reasoning`).
 THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning_content", "reasoning"})
-"""Types of the content blocks that hold thinking.
 
-Source:
-    Anthropic (`thinking`, `redacted_thinking`), Bedrock Converse as langchain-aws
-    writes it (`reasoning_content`), LangChain's standard blocks and OpenAI's
-    Responses (`reasoning`).
-"""
-
+# Types of the content blocks that repeat a tool call of `AIMessage.tool_calls`. Source: Anthropic
+# (`tool_use`), LangChain's standard blocks (`tool_call`), OpenAI's Responses (`function_call`).
 CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call"})
-"""Types of the content blocks that repeat a tool call of `AIMessage.tool_calls`.
-
-Source:
-    Anthropic (`tool_use`), LangChain's standard blocks (`tool_call`), OpenAI's
-    Responses (`function_call`).
-"""
 
 _MEDIA: Mapping[str, MediaKind] = {
     "image_url": "image",
@@ -110,17 +102,10 @@ _MEDIA: Mapping[str, MediaKind] = {
 class Thinking:
     """What a model thought before it spoke."""
 
-    text: str
-    """Empty where the provider hides it."""
-
-    signature: str | None = None
-    """The provider's proof that it wrote the text."""
-
-    redacted: str | bytes | None = None
-    """The encrypted text of a hidden block."""
-
-    form: Literal["thinking", "reasoning_content", "reasoning"] = "thinking"
-    """The kind of block that it was read from and is written as."""
+    text: str  # empty where the provider hides it
+    signature: str | None = None  # the provider's proof that it wrote the text
+    redacted: str | bytes | None = None  # the encrypted text of a hidden block
+    form: Literal["thinking", "reasoning_content", "reasoning"] = "thinking"  # the block's type
 
     @property
     def signed(self) -> bool:
@@ -139,9 +124,7 @@ class Text:
 class ToolCall:
     """A call that an assistant declared."""
 
-    id: str
-    """Empty when the provider gave none."""
-
+    id: str  # empty when the provider gave none
     name: str
     args: dict[str, Any]
 
@@ -151,9 +134,7 @@ class ToolResult:
     """What one tool call returned."""
 
     tool_call_id: str
-    content: str
-    """Its words; images and files follow it as `Media`."""
-
+    content: str  # its words; images and files follow it as `Media`
     is_error: bool = False
 
 
@@ -180,17 +161,15 @@ def parts_of(message: BaseMessage) -> tuple[Part, ...]:
 
     A tool message's parts are its result, then its media.
     """
-    blocks = [part for part in map(_part, blocks_of(message)) if part is not None]
+    parts = [part for part in map(_part, blocks_of(message)) if part is not None]
     if isinstance(message, ToolMessage):
         result = ToolResult(
             tool_call_id=message.tool_call_id,
             content=text_of(message),
             is_error=message.status == "error",
         )
-        return (result, *(part for part in blocks if not isinstance(part, Text)))
-    thinking = [part for part in blocks if isinstance(part, Thinking)]
-    spoken = [part for part in blocks if not isinstance(part, Thinking)]
-    return (*thinking, *spoken, *calls_of(message))
+        return (result, *(part for part in parts if not isinstance(part, Text)))
+    return (*sorted(parts, key=lambda part: not isinstance(part, Thinking)), *calls_of(message))
 
 
 def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
@@ -202,22 +181,22 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
         for call in message.tool_calls
     ]
     known = {call.id for call in declared}
-    written = []
-    for block in blocks_of(message):
-        if block.get("type") in ("tool_use", "tool_call") and (block.get("id") or "") not in known:
-            args = block.get("input", block.get("args"))
-            call = ToolCall(
-                id=block.get("id") or "",
-                name=block.get("name") or "",
-                args=args if isinstance(args, dict) else {},
-            )
-            written.append(call)
+    written = [
+        ToolCall(
+            id=block.get("id") or "",
+            name=block.get("name") or "",
+            args=args if isinstance(args := block.get("input", block.get("args")), dict) else {},
+        )
+        for block in blocks_of(message)
+        if block.get("type") in ("tool_use", "tool_call") and (block.get("id") or "") not in known
+    ]
     return (*declared, *written)
 
 
 def thinking_of(message: BaseMessage) -> tuple[Thinking, ...]:
     """Return what a message thought, in its order."""
-    return tuple(_thinking(block) for block in blocks_of(message) if is_thinking(block))
+    thoughts = map(thinking_in, blocks_of(message))
+    return tuple(thought for thought in thoughts if thought is not None)
 
 
 def blocks_of(message: BaseMessage) -> Iterator[dict[str, Any]]:
@@ -229,7 +208,7 @@ def blocks_of(message: BaseMessage) -> Iterator[dict[str, Any]]:
 
 def is_thinking(block: Mapping[str, Any]) -> bool:
     """Return whether a content block holds thinking."""
-    return block.get("type") in THINKING_TYPES
+    return str(block.get("type")) in THINKING_TYPES
 
 
 def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMessage:
@@ -278,14 +257,15 @@ def _part(block: dict[str, Any]) -> Part | None:
         return Text(text=block["text"]) if block.get("text") else None
     if kind in CALL_TYPES:
         return None
-    if kind in THINKING_TYPES:
-        return _thinking(block)
     if kind in _MEDIA:
         return Media(kind=_MEDIA[kind], block=block)
-    return Other(block=block)
+    return thinking_in(block) or Other(block=block)
 
 
-def _thinking(block: Mapping[str, Any]) -> Thinking:
+def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
+    """Return what a content block holds as thinking; `None` for any other block."""
+    if not is_thinking(block):
+        return None
     kind = block["type"]
     if kind == "redacted_thinking":
         return Thinking(text="", redacted=block.get("data"))

@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -10,7 +11,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 from unsay.messages.base import (
     Dialect,
     Finding,
-    MediaSource,
     is_dropped,
     is_v1,
     message_rule,
@@ -19,15 +19,11 @@ from unsay.messages.base import (
     thinks,
     written_by,
 )
-from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, thinking_of
+from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, thinking_in
 
+# Types that LangChain translates for every provider in a message of its standard blocks.
+# Source: LangChain, "Messages", standard content blocks (`output_version="v1"`).
 _V1_TYPES = frozenset({"reasoning", "tool_call"})
-"""Types that LangChain translates for every provider in a message of its standard blocks.
-
-Source:
-    LangChain, "Messages", standard content blocks (`output_version="v1"`).
-"""
-
 _KINDS = {"image": "image", "image_url": "image", "file": "file", "audio": "audio"}
 _DATA_URL = re.compile(r"data:(?P<mime>[^;,]*)[;,]")
 
@@ -54,17 +50,17 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """Every message but a tool's holds something that reaches the provider."""
     role = role_of(message)
-    if role == "tool" or calls_of(message):
-        return
-    for block in blocks_of(message):
-        kind = _kind(block)
-        known = role is None or (kind in dialect.blocks[role] and not is_thinking(block))
-        if (kind == "text" and block.get("text")) or (kind != "text" and known):
-            return
-    yield (
-        f"A {message.type!r} message has no words, media or calls for the provider: "
-        "leave the message out."
-    )
+
+    def arrives(block: Mapping[str, Any]) -> bool:
+        if _kind(block) == "text":
+            return bool(block.get("text"))
+        return role is None or (_kind(block) in dialect.blocks[role] and not is_thinking(block))
+
+    if role != "tool" and not calls_of(message) and not any(map(arrives, blocks_of(message))):
+        yield (
+            f"A {message.type!r} message has no words, media or calls for the provider: "
+            "leave the message out."
+        )
 
 
 @message_rule
@@ -93,22 +89,13 @@ def _is_blank(block: Mapping[str, Any], dialect: Dialect, *, tool: bool) -> bool
 @rule
 def texts_with_files(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """Where the user sends a file, the same run of user messages has words, too."""
-    first_file: int | None = None
-    has_text = False
-    for index in range(len(messages) + 1):
-        role = role_of(messages[index]) if index < len(messages) else None
-        if role == "human":
-            kinds = {_kind(block) for block in blocks_of(messages[index])}
-            has_text = has_text or "text" in kinds
-            if first_file is None and kinds & {"file", "document"}:
-                first_file = index
-        elif role not in ("tool", "system"):
-            if first_file is not None and not has_text:
-                yield (
-                    first_file,
-                    "A file stands without any text: add a text block that says what it is.",
-                )
-            first_file, has_text = None, False
+    # Results and system messages do not end a run of user messages.
+    turns = ((i, m) for i, m in enumerate(messages) if role_of(m) not in ("tool", "system"))
+    for human, run in groupby(turns, key=lambda each: role_of(each[1]) == "human"):
+        kinds = [(index, _kind(block)) for index, message in run for block in blocks_of(message)]
+        files = [index for index, kind in kinds if kind in ("file", "document")]
+        if human and files and "text" not in {kind for _, kind in kinds}:
+            yield files[0], "A file stands without any text: add a text block that says what it is."
 
 
 @message_rule
@@ -142,12 +129,10 @@ def mime_types(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 @message_rule
 def file_names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """Every inline file has a name that the provider allows."""
+    keys, allowed = dialect.file_name_keys, dialect.file_name
     for name in _names(message, dialect):
-        if not re.fullmatch(dialect.file_name, name):
-            yield (
-                f"A file has the name {name!r} in {dialect.file_name_keys!r}: it must match "
-                f"{dialect.file_name!r}."
-            )
+        if not re.fullmatch(allowed, name):
+            yield f"A file has the name {name!r} in {keys!r}: it must match {allowed!r}."
 
 
 @rule
@@ -174,11 +159,11 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
             continue
         begins = thinks(message, next(blocks_of(message), {}), dialect)
         begun = begins if begun is None else begun
-        if calls_of(message) and not begun and not begins:
+        ids = [call.id for call in calls_of(message)]
+        if ids and not begun and not begins:
             yield (
                 index,
-                "An assistant message with tool calls "
-                f"{[call.id for call in calls_of(message)]!r} does not begin with a block of "
+                f"An assistant message with tool calls {ids!r} does not begin with a block of "
                 "thinking: put back the one that came with it, or turn thinking off.",
             )
 
@@ -188,9 +173,9 @@ def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """Every block of thinking has its signature or its encrypted words."""
     if not isinstance(message, AIMessage):
         return
-    blocks = [block for block in blocks_of(message) if is_thinking(block)]
-    for block, thought in zip(blocks, thinking_of(message), strict=True):
-        if thinks(message, block, dialect) and not thought.signed:
+    for block in blocks_of(message):
+        thought = thinking_in(block)
+        if thought and thinks(message, block, dialect) and not thought.signed:
             yield (
                 f"A block of type {block['type']!r} has neither signature nor redacted "
                 "data: send it as the provider gave it, or leave it out."
@@ -289,7 +274,7 @@ def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
             yield next((str(name) for name in named if name), "")
 
 
-def _source(block: Mapping[str, Any]) -> MediaSource | None:
+def _source(block: Mapping[str, Any]) -> str | None:
     """How a block gives its data; `None` when it gives none."""
     if isinstance(block.get("source"), Mapping):
         return "source"

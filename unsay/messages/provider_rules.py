@@ -14,30 +14,31 @@ CLAUDE_THINKING = (
     "(platform.claude.com/docs/en/build-with-claude/extended-thinking)"
 )
 
-IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Source: OpenAI, Images and vision; Claude docs, Vision; Amazon Bedrock, ImageBlock."""
-
-WORD = r"[a-zA-Z0-9_-]"
-"""A character of a tool's name or a call's id."""
-
-TEXT = frozenset({"text"})
+_FIRST_THINKING = (
+    f"{CLAUDE}, error: if an assistant message contains any thinking blocks, the first block must "
+    "be thinking or redacted_thinking"
+)
+_LAST_THINKING = f"{CLAUDE}, errors on an assistant message in the final position"
 
 
-def kinds(names: str) -> frozenset[str]:
-    """Return the names in a text that are separated by spaces."""
+def _kinds(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-def call_law(source: str) -> dict[str, str]:
-    """Return the document that states the rules of tool calls, for each of these rules."""
+def _call_law(source: str) -> dict[str, str]:
     names = ("call_ids", "results_follow_calls", "results_match_calls", "results_once")
     return dict.fromkeys(names, source)
 
 
+# Source: OpenAI, Images and vision; Claude docs, Vision; Amazon Bedrock, ImageBlock.
+_IMAGES = _kinds("image/png image/jpeg image/gif image/webp")
+_NAME = r"[a-zA-Z0-9_-]{1,64}"
+_TEXT = frozenset({"text"})
+
 COMMON = Dialect(
     sources={
         "known_roles": "LangChain docs, Messages (docs.langchain.com/oss/python/langchain/messages)",
-        **call_law(f"{OPENAI_TOOLS}; {CLAUDE_TOOLS}"),
+        **_call_law(f"{OPENAI_TOOLS}; {CLAUDE_TOOLS}"),
     },
     thinking_sources=dict.fromkeys(
         ("thinking_first", "thinking_signed", "thinking_leads", "parts_in_order"), CLAUDE_THINKING
@@ -50,7 +51,7 @@ _OPENAI = "OpenAI API reference, Create chat completion, "
 OPENAI = Dialect(
     sources={
         **COMMON.sources,
-        **call_law(OPENAI_TOOLS),
+        **_call_law(OPENAI_TOOLS),
         "not_empty": f"{_OPENAI}messages",
         "known_blocks": f"{_OPENAI}messages, content parts by role",
         "has_content": f"{_OPENAI}messages, content (required unless tool_calls is given)",
@@ -64,28 +65,25 @@ OPENAI = Dialect(
         "file_names": "OpenAI guide, PDF files (platform.openai.com/docs/guides/pdf-files)",
     },
     blocks={
-        "system": TEXT,
-        "human": kinds("text image_url image file input_audio audio"),
-        "ai": frozenset({"text", "refusal"}),
-        "tool": TEXT,
+        "system": _TEXT,
+        "human": _kinds("text image_url image file input_audio audio"),
+        "ai": _kinds("text refusal"),
+        "tool": _TEXT,
     },
-    dropped=kinds(
+    dropped=_kinds(
         "thinking reasoning_content reasoning tool_use tool_call invalid_tool_call "
         "function_call code_interpreter_call"
     ),
-    tool_name=rf"{WORD}{{1,64}}",
+    tool_name=_NAME,
     tool_id=r".{1,64}",
     media={
-        "image": frozenset({"url", "base64", "source"}),
-        "image_url": frozenset({"url", "base64"}),
-        "file": frozenset({"base64", "file_id", "native"}),
+        "image": _kinds("url base64 source"),
+        "image_url": _kinds("url base64"),
+        "file": _kinds("base64 file_id native"),
         "audio": frozenset({"base64"}),
         "input_audio": frozenset({"native"}),
     },
-    mime_types={
-        "image": IMAGES,
-        "audio": frozenset({"audio/wav", "audio/mp3"}),
-    },
+    mime_types={"image": _IMAGES, "audio": _kinds("audio/wav audio/mp3")},
     file_name=r".+",
     file_name_keys=("filename",),
 )
@@ -93,7 +91,7 @@ OPENAI = Dialect(
 ANTHROPIC = Dialect(
     sources={
         **COMMON.sources,
-        **call_law(CLAUDE_TOOLS),
+        **_call_law(CLAUDE_TOOLS),
         "not_empty": CLAUDE,
         "has_turns": CLAUDE,
         "starts_with_user": CLAUDE,
@@ -109,9 +107,8 @@ ANTHROPIC = Dialect(
         "calls_are_declared": "langchain-anthropic, `_format_messages` (sends tool_use blocks)",
         "thinking_signed": "Anthropic SDK, ThinkingBlockParam (signature is required)",
         "thinking_own": "Anthropic SDK, ThinkingBlockParam (a modified block is refused)",
-        "thinking_leads": f"{CLAUDE}, error: if an assistant message contains any thinking "
-        "blocks, the first block must be thinking or redacted_thinking",
-        "no_thinking_at_end": f"{CLAUDE}, errors on an assistant message in the final position",
+        "thinking_leads": _FIRST_THINKING,
+        "no_thinking_at_end": _LAST_THINKING,
         "media_sources": "langchain-anthropic, `_format_data_content_block`",
         "mime_types": "Claude docs, Vision and PDF support (types of inline data)",
     },
@@ -121,30 +118,30 @@ ANTHROPIC = Dialect(
         "ends_with_user": f"{CLAUDE_THINKING}, Feature compatibility (no prefill)",
     },
     blocks={
-        "system": TEXT,
-        "human": kinds("text image image_url file document text-plain search_result"),
-        "ai": kinds(
+        "system": _TEXT,
+        "human": _kinds("text image image_url file document text-plain search_result"),
+        "ai": _kinds(
             "text thinking redacted_thinking tool_use server_tool_use mcp_tool_use "
             "mcp_tool_result web_search_tool_result web_fetch_tool_result "
             "code_execution_tool_result bash_code_execution_tool_result "
             "text_editor_code_execution_tool_result tool_search_tool_result compaction"
         ),
-        "tool": kinds("text image image_url file document text-plain search_result"),
+        "tool": _kinds("text image image_url file document text-plain search_result"),
     },
-    dropped=frozenset({"reasoning", "function_call"}),
-    own=frozenset({"anthropic", "bedrock", "bedrock_converse", "google_anthropic_vertex"}),
+    dropped=_kinds("reasoning function_call"),
+    own=_kinds("anthropic bedrock bedrock_converse google_anthropic_vertex"),
     translated=frozenset({"anthropic"}),
-    tool_name=rf"{WORD}{{1,64}}",
-    tool_id=rf"{WORD}+",
+    tool_name=_NAME,
+    tool_id=r"[a-zA-Z0-9_-]+",
     media={
-        "image": frozenset({"url", "base64", "file_id", "source"}),
-        "image_url": frozenset({"url", "base64"}),
-        "file": frozenset({"url", "base64", "file_id", "text"}),
+        "image": _kinds("url base64 file_id source"),
+        "image_url": _kinds("url base64"),
+        "file": _kinds("url base64 file_id text"),
         "document": frozenset({"source"}),
         "text-plain": frozenset({"text"}),
     },
-    mime_types={"image": IMAGES, "file": frozenset({"application/pdf"})},
-    thinking_types=frozenset({"thinking", "redacted_thinking"}),
+    mime_types={"image": _IMAGES, "file": frozenset({"application/pdf"})},
+    thinking_types=_kinds("thinking redacted_thinking"),
 )
 
 _AWS = "Amazon Bedrock API reference, "
@@ -162,7 +159,7 @@ _AWS_THINKING = (
 BEDROCK = Dialect(
     sources={
         **COMMON.sources,
-        **call_law("Amazon Bedrock user guide, Use a tool to complete an Amazon Bedrock response"),
+        **_call_law("Amazon Bedrock user guide, Use a tool to complete an Amazon Bedrock response"),
         "not_empty": _AWS_CONVERSE,
         "has_turns": _AWS_CONVERSE,
         "starts_with_user": f"{_AWS_CONVERSE}, error: must start with a user message",
@@ -177,9 +174,8 @@ BEDROCK = Dialect(
         "calls_are_parsed": "langchain-aws, `_lc_content_to_bedrock` (sends some of them)",
         "calls_are_declared": "langchain-aws, `_lc_content_to_bedrock` (sends tool_use blocks)",
         "thinking_signed": f"{_AWS}ReasoningTextBlock ({_AWS_URL}ReasoningTextBlock.html)",
-        "thinking_leads": f"{CLAUDE}, error: if an assistant message contains any thinking "
-        "blocks, the first block must be thinking or redacted_thinking",
-        "no_thinking_at_end": f"{CLAUDE}, errors on an assistant message in the final position",
+        "thinking_leads": _FIRST_THINKING,
+        "no_thinking_at_end": _LAST_THINKING,
         "media_sources": "langchain-aws, `_format_data_content_block` (inline base64 alone)",
         "mime_types": f"{_AWS}ImageBlock, DocumentBlock (format)",
         "file_names": _AWS_DOCUMENT,
@@ -192,29 +188,29 @@ BEDROCK = Dialect(
         "ends_with_user": f"{_AWS_THINKING} (no prefill)",
     },
     blocks={
-        "system": TEXT,
-        "human": kinds("text image image_url file document video search_result"),
-        "ai": kinds("text thinking reasoning_content tool_use tool_call server_tool_use"),
-        "tool": kinds("text image image_url file document video search_result json"),
+        "system": _TEXT,
+        "human": _kinds("text image image_url file document video search_result"),
+        "ai": _kinds("text thinking reasoning_content tool_use tool_call server_tool_use"),
+        "tool": _kinds("text image image_url file document video search_result json"),
     },
-    dropped=kinds(
+    dropped=_kinds(
         "reasoning redacted_thinking function_call refusal compaction executable_code "
         "code_execution_result function_call_signature code_interpreter_call"
     ),
-    own=frozenset({"bedrock", "bedrock_converse"}),
-    translated=frozenset({"bedrock", "bedrock_converse"}),
-    tool_name=rf"{WORD}{{1,64}}",
-    tool_id=rf"{WORD}{{1,64}}",
+    own=_kinds("bedrock bedrock_converse"),
+    translated=_kinds("bedrock bedrock_converse"),
+    tool_name=_NAME,
+    tool_id=_NAME,
     media={
-        "image": frozenset({"base64", "source", "native"}),
+        "image": _kinds("base64 source native"),
         "image_url": frozenset({"base64"}),
         "file": frozenset({"base64"}),
         "document": frozenset({"native"}),
-        "video": frozenset({"base64", "source", "native"}),
+        "video": _kinds("base64 source native"),
     },
     mime_types={
-        "image": IMAGES,
-        "file": kinds(
+        "image": _IMAGES,
+        "file": _kinds(
             "application/pdf text/csv application/msword "
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document "
             "application/vnd.ms-excel "
@@ -224,7 +220,7 @@ BEDROCK = Dialect(
     },
     file_name=r"(?!.*\s\s)[A-Za-z0-9\s\-()\[\]]{1,200}",
     file_name_keys=("name", "filename"),
-    thinking_types=frozenset({"thinking", "reasoning_content"}),
+    thinking_types=_kinds("thinking reasoning_content"),
 )
 
 _GEMINI_TOOLS = "Gemini API docs, Function calling (ai.google.dev/gemini-api/docs/function-calling)"
@@ -236,7 +232,7 @@ _GEMINI_SIGNATURES = (
 GEMINI = Dialect(
     sources={
         **COMMON.sources,
-        **call_law(f"{_GEMINI_TOOLS}, error: response parts must equal call parts"),
+        **_call_law(f"{_GEMINI_TOOLS}, error: response parts must equal call parts"),
         "not_empty": "Gemini API, error: contents is not specified",
         "has_turns": "Gemini API, error: contents is not specified",
         "starts_with_user": f"{_GEMINI}, role",
@@ -257,30 +253,28 @@ GEMINI = Dialect(
         "image-understanding)",
     },
     blocks={
-        "system": TEXT,
-        "human": frozenset({"text", "image", "image_url", "file", "audio", "video", "media"}),
-        "ai": kinds(
+        "system": _TEXT,
+        "human": _kinds("text image image_url file audio video media"),
+        "ai": _kinds(
             "text thinking reasoning image image_url media executable_code code_execution_result"
         ),
-        "tool": frozenset({"text", "image", "image_url", "file", "audio", "video", "json"}),
+        "tool": _kinds("text image image_url file audio video json"),
     },
-    dropped=kinds(
+    dropped=_kinds(
         "redacted_thinking reasoning_content tool_use tool_call function_call "
         "function_call_signature server_tool_use refusal"
     ),
-    own=frozenset({"google_genai", "google_vertexai"}),
+    own=_kinds("google_genai google_vertexai"),
     strict=True,
     blank="empty",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",
     media={
-        "image": frozenset({"url", "base64"}),
-        "image_url": frozenset({"url", "base64"}),
-        "file": frozenset({"url", "base64", "file_id"}),
-        "audio": frozenset({"url", "base64"}),
-        "video": frozenset({"url", "base64"}),
+        "image": _kinds("url base64"),
+        "image_url": _kinds("url base64"),
+        "file": _kinds("url base64 file_id"),
+        "audio": _kinds("url base64"),
+        "video": _kinds("url base64"),
     },
-    mime_types={
-        "image": frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
-    },
-    thinking_types=frozenset({"thinking", "reasoning"}),
+    mime_types={"image": _kinds("image/png image/jpeg image/webp image/heic image/heif")},
+    thinking_types=_kinds("thinking reasoning"),
 )

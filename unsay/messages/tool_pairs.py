@@ -1,18 +1,18 @@
 """Tool calls and their results brought together: each call answered once, right behind it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain, count
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.messages.content import CALL_TYPES, ToolCall, calls_of
 
 INTERRUPTED = "Tool was interrupted before it returned a result."
-"""What the result of an unanswered call says."""
 
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
+_ANY_ID = re.compile(r".+", re.DOTALL)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,7 +28,7 @@ def repair(
     *,
     interrupted: str = INTERRUPTED,
     pending: bool = False,
-    fits: Callable[[str], bool] = bool,
+    allowed: re.Pattern[str] = _ANY_ID,
 ) -> list[AnyMessage]:
     """Bring tool calls and results together after an interruption.
 
@@ -42,7 +42,7 @@ def repair(
         interrupted: What the error of an unanswered call says.
         pending: Whether the tools of the last step are still running; its unanswered calls then
             stay open.
-        fits: Whether a provider accepts an id.
+        allowed: Matches the whole of an id that may stay.
 
     Returns:
         An equal list of the same objects where nothing was wrong.
@@ -57,15 +57,14 @@ def repair(
         if isinstance(message, ToolMessage):
             if slots := open_calls.get(message.tool_call_id):
                 step, call_id = slots.pop(0)
-                same = message.tool_call_id == call_id
-                step.results.append(
-                    message if same else message.model_copy(update={"tool_call_id": call_id})
-                )
+                if message.tool_call_id != call_id:
+                    message = message.model_copy(update={"tool_call_id": call_id})  # noqa: PLW2901
+                step.results.append(message)
             continue
         step = _Step(message=message)
         steps.append(step)
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
-            ids = list(_given_ids(calls, taken, fits))
+            ids = list(_given_ids(calls, taken, allowed))
             if [call["id"] for call in message.tool_calls] != ids:
                 named = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
                 step.message = with_calls(message, named)
@@ -102,19 +101,17 @@ def fitting(name: str, *, limit: int) -> str:
     Names that differ stay different: eight digits of a digest end it.
     """
     digest = sha256(name.encode()).hexdigest()[:8]
-    return f"{_FORBIDDEN.sub('_', name)[: limit - 9]}-{digest}"
+    return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
 
 
 def _given_ids(
-    calls: Sequence[ToolCall], taken: set[str], fits: Callable[[str], bool]
+    calls: Sequence[ToolCall], taken: set[str], allowed: re.Pattern[str]
 ) -> Iterator[str]:
-    """A usable id for each call, its own where possible; `taken` grows by them."""
+    """A usable id for each call, its own where possible; the ids are added to `taken`."""
     for call in calls:
-        base = call.id if fits(call.id) else fitting(call.id or "call", limit=36)
-        call_id, nth = base, 1
-        while call_id in taken:
-            nth += 1
-            call_id = f"{base[:36]}-{nth}"
+        base = call.id if allowed.fullmatch(call.id) else fitting(call.id or "call", limit=36)
+        numbered = (f"{base[:36]}-{nth}" for nth in count(2))
+        call_id = next(name for name in chain([base], numbered) if name not in taken)
         taken.add(call_id)
         yield call_id
 
@@ -122,11 +119,10 @@ def _given_ids(
 def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:
     """The results of a step, with an error in the place of each that is missing."""
     placed = list(step.results)
-    answered = {result.tool_call_id for result in placed}
-    earlier: set[str] = set()
+    behind = 0  # index behind the results of the calls before this one
     for call in calls_of(step.message):
-        if call.id not in answered:
-            before = [i for i, result in enumerate(placed) if result.tool_call_id in earlier]
+        found = [i for i, result in enumerate(placed, 1) if result.tool_call_id == call.id]
+        if not found:
             missing = ToolMessage(
                 content=interrupted,
                 tool_call_id=call.id,
@@ -134,6 +130,7 @@ def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:
                 status="error",
                 id=f"interrupted-{call.id}",
             )
-            placed.insert(max(before, default=-1) + 1, missing)
-        earlier.add(call.id)
+            placed.insert(behind, missing)
+            found = [behind + 1]
+        behind = max(behind, *found)
     return placed

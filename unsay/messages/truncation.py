@@ -10,15 +10,10 @@ from langchain_core.messages import ToolMessage
 from unsay.errors import InputError
 from unsay.messages.content import Media, Other, ToolResult, parts_of
 
-PREVIEW_CHARS = 400
-"""Longest beginning of an omitted result that is shown. Source: Strands, 200 at either end."""
-
+PREVIEW_CHARS = 400  # of an omitted result that are shown. Source: Strands, 200 at either end.
 SMALLEST = 256  # bytes that a record may have under any limit
 READ_TOOL = "read_tool_result"  # name of the tool by which a model reads any part of a result
-
-REASON = "size_limit"
-"""Why a result was omitted. Source: Goa-AI, tool_result_content.go."""
-
+REASON = "size_limit"  # why a result was omitted. Source: Goa-AI, tool_result_content.go.
 _START = '{"omitted": true, "reason": '
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
@@ -40,12 +35,18 @@ def omission(
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
     """
-    record: dict[str, Any] = {"omitted": True, "reason": REASON, "bytes": size_of(text)}
-    extent = dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes}
-    read = {} if call_id is None else {"read": {"tool": READ_TOOL, "tool_call_id": call_id}}
     shown = cut(text if preview is None else preview, PREVIEW_CHARS)
+    record = {
+        "omitted": True,
+        "reason": REASON,
+        "bytes": size_of(text),
+        "preview": shown,
+        "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
+    }
+    if call_id is not None:
+        record["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
     while True:
-        written = _json({**record, "preview": shown, "bounds": extent, **read})
+        written = _json({**record, "preview": shown})
         fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
         if fits or not shown or preview is not None:
             return written

@@ -1,9 +1,8 @@
-"""Whether a provider would accept a transcript as it stands.
+"""Whether a provider would accept a transcript unchanged.
 
-The common law holds for any transcript: every tool call of an assistant is
-answered by exactly the tool messages that directly follow it. Each provider
-adds its own; a rule holds for a provider exactly when a public document of it,
-or LangChain's own conversion, says so.
+The common law applies to every transcript: each tool call of an assistant is answered by exactly
+the tool messages that directly follow it. Each provider adds rules of its own; a rule applies to a
+provider only if a public document, or LangChain's own conversion, says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,20 +21,16 @@ DIALECTS: Mapping[Provider, Dialect] = {
     "bedrock": BEDROCK,
     "gemini": GEMINI,
 }
-"""The providers whose rules are known."""
 
 
 def faults(
-    messages: Sequence[BaseMessage],
-    provider: Provider | None = None,
-    *,
-    thinking: bool = False,
+    messages: Sequence[BaseMessage], provider: Provider | None = None, *, thinking: bool = False
 ) -> tuple[Fault, ...]:
     """Return everything that would make a provider refuse these messages, oldest message first.
 
     Args:
         messages: Oldest first, as they would be sent.
-        provider: Whose rules hold; `None` for the common law alone.
+        provider: Whose rules apply; `None` for the common law alone.
         thinking: Whether extended thinking is on for the call.
 
     Raises:
@@ -55,17 +50,9 @@ def faults(
 
 
 def validate(
-    messages: Sequence[BaseMessage],
-    provider: Provider | None = None,
-    *,
-    thinking: bool = False,
+    messages: Sequence[BaseMessage], provider: Provider | None = None, *, thinking: bool = False
 ) -> None:
-    """Refuse messages that a provider would refuse.
-
-    Args:
-        messages: Oldest first, as they would be sent.
-        provider: Whose rules hold; `None` for the common law alone.
-        thinking: Whether extended thinking is on for the call.
+    """Refuse messages in which `faults`, with the same arguments, finds a fault.
 
     Raises:
         TranscriptError: A rule is broken; the text names the first message that
