@@ -11,7 +11,6 @@ from tests.transcripts import valid_transcripts
 from unsay.context.compaction import Fold, Span, hidden, with_partners
 from unsay.context.exclusions import (
     anchored,
-    as_cleared,
     cleared_ids,
     forgotten_ids,
     forgotten_topics,
@@ -94,7 +93,8 @@ def test_topics() -> None:
 def test_a_cleared_result_says_nothing(words: str) -> None:
     """Of a result that is forgotten only the length is told, however short it is."""
     result = ToolMessage(words, id="r", tool_call_id="c")
-    cleared = as_cleared(result, ENGLISH)
+    (cleared,) = remembered([result], [], [entry("tool_results", "r")], ENGLISH)
+    assert isinstance(cleared, ToolMessage)
 
     assert words not in cleared.content
     assert str(len(words)) in cleared.content

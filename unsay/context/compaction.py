@@ -1,8 +1,7 @@
-"""Folds: which messages views leave out, and what stands in their place.
+"""The fold: which messages contexts leave out, and the summaries in their place.
 
-A fold is plain JSON and goes into the graph's state. It names messages by their
-ids and is, beside the record and the pins, all that a view depends on: while it
-stays the same, each view is the one before it plus what was said since.
+A fold is plain JSON in the graph's state and refers to messages by id. While it is unchanged, each
+context is the one before it plus the new messages, so that the provider's cache stays valid.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,21 +18,17 @@ from unsay.messages.truncation import cut
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
-SUMMARY_ID = "unsay-summary"
-"""Id of the message in a view that holds the summaries."""
-
-SUMMARY_CHARS = 8_000
-"""Longest summary of one span that is kept, in characters."""
-
-MAX_SPANS = 12
-"""How many spans a fold tells apart; the two oldest run together past that."""
-
-MAX_KEPT = 256
-"""How many messages inside one span may stay word for word."""
+SUMMARY_ID = "unsay-summary"  # of the message that holds the summaries
+SUMMARY_CHARS = 8_000  # longest summary of one span
+MAX_SPANS = 12  # spans of a fold; above it the two oldest are joined
+MAX_KEPT = 256  # messages inside one span that stay
 
 
 class Span(TypedDict):
-    """A stretch that views leave out, save the messages in `kept`; `why` names the rule."""
+    """The messages from `first` through `through` that rule `why` left out, except `kept`.
+
+    `size` counts the messages that are left out.
+    """
 
     first: str
     through: str
@@ -44,12 +39,11 @@ class Span(TypedDict):
 
 
 class Fold(TypedDict, total=False):
-    """What views leave out; an empty one shows everything.
+    """What contexts leave out; an empty fold leaves out nothing.
 
-    Tool results up to the messages `cleared` and `truncated` are shown as such.
-    `length` and `minutes` say how long the record was, and what the clock said,
-    when something was folded last. `topics` has a fold for each topic where each
-    has a context of its own.
+    Tool results up to the messages `cleared` and `truncated` are shortened. `length` and `minutes`
+    are the number of messages and the time at the last change. `topics` has a fold for each topic
+    that has its own context.
     """
 
     spans: list[Span]
@@ -61,23 +55,23 @@ class Fold(TypedDict, total=False):
 
 
 def standing(messages: Sequence[AnyMessage], fold: Fold) -> list[Span]:
-    """The spans whose end is still on the record.
+    """Return the spans whose end is still in the transcript.
 
-    A rollback into a span takes its summary along, which tells of what was taken
-    back. Only sealing takes the beginning of one, and then it begins with the record.
+    A rollback into a span drops it, because its summary tells what was taken back. Only offloading
+    removes the beginning of a span, which then begins with the transcript.
     """
     there = {message.id for message in messages}
     return [each for each in fold.get("spans", []) if each["through"] in there]
 
 
 def summaries_of(fold: Fold, gone: Collection[str | None]) -> list[str]:
-    """The summaries of the spans whose messages the state lets go of, oldest first."""
+    """Return the summaries of the spans that are offloaded, oldest first."""
     spans = fold.get("spans", [])
     return [words for each in spans if each["through"] in gone and (words := each["summary"])]
 
 
 def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
-    """The fold without the spans of offloaded messages, whose `summaries_of` are kept elsewhere."""
+    """Return the fold without the spans of offloaded messages; `summaries_of` has their summaries."""
     kept: Fold = fold.copy()
     if "spans" in fold:
         kept["spans"] = [each for each in fold["spans"] if each["through"] not in gone]
@@ -87,7 +81,7 @@ def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
 
 
 def removed(fold: Fold) -> int:
-    """How many messages a fold leaves out, those of its topics as well."""
+    """Return how many messages a fold and its topics leave out."""
     topics = fold.get("topics", {}).values()
     return sum(each["size"] for each in fold.get("spans", [])) + sum(map(removed, topics))
 
@@ -95,10 +89,7 @@ def removed(fold: Fold) -> int:
 def hidden(
     messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
 ) -> set[int]:
-    """Indices of the messages that a view leaves out.
-
-    Pins are never among them, nor what no cut may part from them, nor instructions.
-    """
+    """Return the indices of the messages that are left out; pins and instructions never are."""
     places = {message.id: index for index, message in enumerate(messages)}
     out: set[int] = set()
     for span in standing(messages, fold):
@@ -109,7 +100,7 @@ def hidden(
 
 
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
-    """Indices of these messages and of all that no cut may part from them."""
+    """Return the indices of these messages and of all that must stay with them."""
     found: set[int] = set()
     for turn in {turn_around(messages, i) for i, m in enumerate(messages) if m.id in ids}:
         for step in steps(messages[turn.start : turn.stop]):
@@ -119,7 +110,7 @@ def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[i
 
 
 def turn_around(messages: Sequence[AnyMessage], place: int) -> range:
-    """Return the places of the turn around a message: no bond reaches over its beginning."""
+    """Return the indices of the turn around a message; no step reaches beyond a turn."""
 
     def opens(index: int) -> bool:
         return messages[index].type == "human" != messages[index - 1].type
@@ -142,16 +133,22 @@ def with_span(
     summary: str | None,
     rolling: bool,
 ) -> Fold:
-    """The fold with one span more, which leaves out the messages at the `chosen` places.
+    """Return the fold that also leaves out the messages at the `chosen` indices.
 
-    They were shown, and are at least one. A `rolling` summary also replaces all that was left
-    out before.
+    Args:
+        messages: The transcript.
+        fold: The fold before.
+        chosen: At least one, all of them shown.
+        pins: Ids of pinned messages.
+        why: The rule's name.
+        summary: Replaces the messages.
+        rolling: Whether the summary also replaces all earlier spans.
 
     Raises:
         InputError: Too many messages between the chosen ones would stay.
     """
     old = standing(messages, fold)
-    # A span without words of its own grows by what the same rule leaves out next.
+    # A span without a summary grows by what the same rule leaves out next.
     grows = bool(old) and summary is None is old[-1]["summary"] and why == old[-1]["why"]
     joined = old if rolling else old[-1:] if grows else []
     out = hidden(messages, fold) | set(chosen) | with_partners(messages, pins)
@@ -197,10 +194,10 @@ def _span(
 def render(
     messages: Sequence[AnyMessage], fold: Fold, *, pins: Collection[str], texts: Texts
 ) -> tuple[AnyMessage, ...]:
-    """What is shown of some messages.
+    """Return the messages as the fold shows them, with all summaries in one message.
 
-    The summaries stand together where the first message was left out. What would
-    begin with the assistant because of that is opened by the user.
+    The summaries replace the first message that was left out. If an assistant's message would then
+    come first, an opening by the user is put before it.
     """
     out, spans = hidden(messages, fold, pins), standing(messages, fold)
     places = {message.id: index for index, message in enumerate(messages)}
@@ -225,29 +222,27 @@ def render(
 
 
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
-    """The message that holds the summaries of what was left out, each fenced as data.
-
-    One more leaves the bytes of those before it as they were.
-    """
+    """Return the message that holds the summaries, each fenced as data."""
+    # Each fence depends on its summary alone: one summary more leaves the bytes before it cached.
     content = "\n".join([texts.fold_heading, *map(fenced, summaries)])
     return with_mark(SystemMessage(content, id=SUMMARY_ID), kind="summary")
 
 
 def fenced(summary: str) -> str:
-    """A summary as data."""
+    """Return a summary marked as data."""
     return Fence.around(summary).mark("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:
-    """Whether a message of a view holds summaries."""
+    """Return whether a message of a context holds summaries."""
     return mark_of(message).get("kind") == "summary"
 
 
 def in_place(view: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """A view as it may be sent, its summaries told by the user where they stand.
+    """Return the messages ready to be sent, with summaries as messages of the user.
 
-    What was said before them then stays in a provider's cache, and a
-    conversation's words never get the weight of the system's.
+    Summaries inside the context keep the provider's cache of what comes before them, and words of
+    the conversation never get the weight of a system message.
     """
     return [
         with_mark(HumanMessage(each.content, id=each.id), kind="summary")

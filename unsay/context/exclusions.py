@@ -1,7 +1,7 @@
-"""Partial forgetting: what views leave out because a person wants it, until it is restored.
+"""Forgetting: messages that no context includes until they are restored.
 
-The record stays as it is. A pin and a forgetting never speak of the same message: who forgets a
-message takes its pin off, and a message that is forgotten cannot be pinned.
+The transcript keeps them. No message is both pinned and forgotten: forgetting unpins it, and a
+forgotten message cannot be pinned.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ from unsay.types import Forgotten, Segment, Topic, Unfolded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretches:
-    """Which stretch of some messages belongs to which topic."""
+    """Where topics begin in some messages, and which are shown beside the current one."""
 
     segments: Sequence[Segment]
     unfolded: Sequence[Unfolded]
@@ -32,11 +32,10 @@ def forgotten_ids(
     *,
     pending: Collection[str] = (),
 ) -> frozenset[str]:
-    """Ids of the messages that views leave out, with those that no cut may part from them.
+    """Return the ids of the forgotten messages, and of all that must stay with them.
 
-    Of a forgotten topic that is all up to the newest of its entry's messages that stands here;
-    where none does, all that is said on it.
-    The running question, `pending`, is never among them.
+    Of a topic, all messages are forgotten up to the newest one that its entry names; if none of
+    these is here, all. The running question, `pending`, is never forgotten.
     """
     if not forgotten:
         return frozenset()
@@ -55,18 +54,18 @@ def forgotten_ids(
 
 
 def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Ids of the tool results in whose place views show a line; see `as_cleared`."""
+    """Return the ids of the forgotten tool results, which a context shows as one line."""
     named = {n for each in forgotten if each["kind"] == "tool_results" for n in each["message_ids"]}
     return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in named)
 
 
 def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Ids of the topics of which views tell nothing, nor a detector is told of."""
+    """Return the ids of the forgotten topics."""
     return frozenset(each["topic_id"] for each in forgotten if "topic_id" in each)
 
 
 def told_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
-    """The topics without those that are forgotten."""
+    """Return the topics that are not forgotten."""
     gone = forgotten_topics(forgotten)
     return [each for each in topics if each["id"] not in gone]
 
@@ -79,14 +78,18 @@ def remembered(
     *,
     pending: Collection[str] = (),
 ) -> list[AnyMessage]:
-    """The messages as far as they are not forgotten, forgotten tool results as cleared."""
+    """Return the messages that are not forgotten, with a line for each forgotten tool result."""
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
-    cleared = cleared_ids(messages, forgotten)
-    return [
-        as_cleared(each, texts) if isinstance(each, ToolMessage) and each.id in cleared else each
-        for each in messages
-        if each.id not in out
-    ]
+    cleared = cleared_ids(messages, forgotten) - out
+    left: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and message.id in cleared:
+            words = texts.result_forgotten.format(chars=len(text_of(message)))
+            shorter = message.model_copy(update={"content": words})
+            left.append(with_mark(shorter, shortened="cleared"))
+        elif message.id not in out:
+            left.append(message)
+    return left
 
 
 def anchored(
@@ -95,12 +98,12 @@ def anchored(
     unfolded: Sequence[Unfolded],
     forgotten: Collection[str],
 ) -> Stretches:
-    """The stretches of the messages that are left, where one began at a message that is forgotten."""
+    """Return where topics begin without the forgotten messages: at the first message that is left."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
         return Stretches(segments=segments, unfolded=unfolded)
     moved: dict[str, str] = {}
-    here = segments[0]["start"]  # what stands before the first stretch belongs to its topic
+    here = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
         name = message.id or ""
         here = name if name in starts else here
@@ -114,14 +117,8 @@ def anchored(
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Ids of all messages that are forgotten one by one, wherever they are, results too."""
+    """Return the ids of all messages that the entries name, in the transcript or not."""
     return frozenset(name for each in forgotten for name in each["message_ids"])
-
-
-def as_cleared(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """A line in the place of a result that is forgotten, however short it is; its call stays."""
-    words = texts.result_forgotten.format(chars=len(text_of(message)))
-    return with_mark(message.model_copy(update={"content": words}), shortened="cleared")
 
 
 def untold(
@@ -132,10 +129,10 @@ def untold(
     forgotten: Collection[str],
     cleared: Collection[str],
 ) -> Fold:
-    """The fold that is laid over the messages without those that are forgotten.
+    """Return the fold for the messages without the forgotten ones.
 
-    A span whose summary tells of what is forgotten is not in it: its messages are shown, and
-    folded anew. One without a summary begins and ends with what is left.
+    A span whose summary tells of a forgotten message is dropped, so that its other messages are
+    shown and summarized again. A span without a summary shrinks to the messages that are left.
     """
     if not fold or not (forgotten or cleared):
         return fold

@@ -1,15 +1,15 @@
-"""What one model call was sent, told message by message in a few hundred bytes.
+"""The manifest of a model call: which messages it was sent, and what became of the others.
 
-A manifest is plain JSON and stands in the mark of the message that the call
-returned, where no provider sees it. It names messages by their places on the
-record; a digest of their ids tells whether they still stand there.
+A manifest is a few hundred bytes of JSON in the annotations of the message that the call returned,
+where no provider sees it. It refers to messages by their places in the transcript; a checksum of
+their ids shows whether they are still there.
 """
 
 import json
 import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict, TypeVar, cast
 
@@ -24,18 +24,15 @@ from unsay.messages.content import has_other_content, text_of
 from unsay.messages.truncation import REASON, cut, is_omission
 from unsay.tokens.pricing import Usage, usage_of
 
-READABLE_CHARS = 64
-"""Up to this length places are written as ranges; past it, as bits where those are shorter."""
-
-MOST = 10_000_000
-"""More places than any record has: who writes of more was not `write_places`."""
+READABLE_CHARS = 64  # longest list of ranges that is never replaced by bits
+MOST = 10_000_000  # more places than any transcript has
 
 _RANGES = re.compile(r"(\d+(-\d+)?)(,\d+(-\d+)?)*", re.ASCII)
 _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
 
 
 def write_places(places: Collection[int]) -> str:
-    """Places, from 1, as ranges; where they are many and scattered, as the bits of a number.
+    """Return places, from 1, as ranges; many scattered ones as compressed bits.
 
     >>> write_places([1, 2, 3, 190, 212, 211])
     '1-3,190,211-212'
@@ -51,7 +48,7 @@ def write_places(places: Collection[int]) -> str:
 
 
 def write_ranges(places: Collection[int]) -> str:
-    """Places as ranges, however many.
+    """Return places as ranges.
 
     >>> write_ranges({7, 9, 8, 1})
     '1,7-9'
@@ -66,10 +63,10 @@ def write_ranges(places: Collection[int]) -> str:
 
 
 def read_places(text: str) -> tuple[int, ...]:
-    """What `write_places` wrote, ascending.
+    """Return the places that `write_places` wrote, ascending.
 
     Raises:
-        InputError: It is nothing that it writes.
+        InputError: The text has another format.
 
     >>> read_places("1-3,190")
     (1, 2, 3, 190)
@@ -95,29 +92,20 @@ def read_places(text: str) -> tuple[int, ...]:
 
 M = TypeVar("M", bound=BaseMessage)
 
-NOTE = "manifest"
-"""What a manifest is called among the notes of a mark."""
-
-RECALLED = "recalled"
-"""Kind of a view's message that quotes what was recalled, and the rule of what it quotes."""
-
-BESIDE = ("summarized", RECALLED, "pinned")
-"""Rules that say more of messages which were sent, or stand under another rule, as well."""
-
-SEALED = "sealed"
-"""Rule of messages that the state let go of, and that no view needed."""
-
-MODEL_CHARS = 64
-"""Longest name of a model that is kept."""
+NOTE = "manifest"  # key of a manifest in a message's annotations
+RECALLED = "recalled"  # kind of a message that quotes recalled ones, and their rule
+BESIDE = ("summarized", RECALLED, "pinned")  # rules of messages that are sent or have another rule
+SEALED = "sealed"  # rule of offloaded messages that the call did not need
+MODEL_CHARS = 64  # longest name of a model that is kept
 
 
 class Manifest(TypedDict):
-    """Which messages of the record a call was sent, and what became of the others.
+    """Which messages of the transcript a call was sent, and what became of the others.
 
-    Each place, from 1, sealed ones counted, is in `sent`, which means word for word, or under one
-    rule; the rules of `BESIDE` come on top. `unplaced` counts messages that were quoted and whose
-    places nobody knew. `parts` are tokens as counted before the call, `reply` the most that the
-    answer might take; `window` is 0 where nobody knew it. `question` and `digest` are of ids.
+    Each place, from 1 and with offloaded messages, is in `sent`, which means word for word, or
+    under one rule; the rules of `BESIDE` come on top. `unplaced` counts quoted messages whose
+    places are unknown. `parts` are tokens as counted before the call, with `reply` as the most that
+    the answer might take; `window` is 0 if unknown. `question` and `digest` are checksums of ids.
     """
 
     sent: str
@@ -134,15 +122,15 @@ class Manifest(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one call asked of a model.
+    """One request to a model, and what it was made of.
 
-    `view` is what was planned, summaries and quotes still in messages of their own; `sent`
-    what the provider got of it. `call` counts the attempt's calls, from 1.
+    `record` is the transcript without its `before` offloaded messages. `view` is what was planned,
+    with summaries and quotes in messages of their own, and `sent` what the provider got of it. If
+    two omissions of `left_out` name a message, the first counts. `sealed_places` has the places,
+    from 1, of offloaded messages that are shown or quoted, by id.
     """
 
     record: Sequence[AnyMessage]
-    """As far as the state holds it, the pending question last."""
-
     view: Sequence[AnyMessage]
     sent: Sequence[AnyMessage]
     question_id: str | None
@@ -150,24 +138,17 @@ class Asked:
     call: int
     model: str
     left_out: Sequence[Omission] = ()
-    """By which rules; of two that name one message the first counts."""
-
     pins: Collection[str] = frozenset()
     recalled: Collection[str] = frozenset()
-    """Ids of the messages that the view quotes."""
-
     before: int = 0
-    """How many messages are sealed."""
-
     sealed_places: Mapping[str, int] = field(default_factory=dict)
-    """Places, from 1, of sealed messages that the view shows or quotes, by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What the call was expected to take of the window, in tokens; 0 is no known window.
+    """Expected use of the window in tokens; `window` is 0 if unknown.
 
-    `tools`, their schemas, and `summary`, in the system message, are part of the `prompt`.
+    `prompt` includes `tools`, the schemas, and `summary`, the summaries in the system message.
     """
 
     prompt: int
@@ -178,7 +159,7 @@ class Room:
 
 
 def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
-    """The manifest of a call; only its small parts are counted."""
+    """Return the manifest of a call."""
     own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
     places = {**asked.sealed_places, **own}
     rules = _rules(asked, places)
@@ -200,39 +181,39 @@ def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
 
 
 def with_manifest(message: M, manifest: Manifest) -> M:
-    """A copy of what a call returned that carries the call's manifest, as one compact text."""
+    """Return a copy of the message that a call returned, with the call's manifest."""
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
     return with_mark(message, **{NOTE: text})
 
 
 def manifest_in(message: AnyMessage) -> Manifest | None:
-    """The manifest of the call that returned a message; `None` where it has none."""
+    """Return the manifest of the call that returned a message; `None` if it has none."""
     found = mark_of(message).get(NOTE)
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
 
 def parts_of(view: Sequence[AnyMessage], room: Room, count: TokenCounter) -> dict[str, int]:
-    """Who uses the window: tokens of each part that has any, in the order of a prompt."""
-    apart: dict[str, list[AnyMessage]] = {
-        "system": [m for m in view if m.type == "system" and not is_summary(m)],
-        "summary": [m for m in view if is_summary(m)],
-        RECALLED: [m for m in view if mark_of(m).get("kind") == RECALLED],
-    }
-    own = {part: count(messages) if messages else 0 for part, messages in apart.items()}
-    rest = max(0, room.prompt - room.tools - sum(own.values()))
+    """Return the tokens of each part of the window that has any, in the order of a prompt."""
+
+    def counted(messages: list[AnyMessage]) -> int:
+        return count(messages) if messages else 0
+
+    system = counted([m for m in view if m.type == "system" and not is_summary(m)])
+    summary = counted([m for m in view if is_summary(m)])
+    recalled = counted([m for m in view if mark_of(m).get("kind") == RECALLED])
     parts = {
-        "system": max(0, own["system"] - room.summary),
+        "system": max(0, system - room.summary),
         "tools": room.tools,
-        "summary": own["summary"] + room.summary,
-        "recents": rest,
-        RECALLED: own[RECALLED],
+        "summary": summary + room.summary,
+        "recents": max(0, room.prompt - room.tools - system - summary - recalled),
+        RECALLED: recalled,
         "reply": room.reply,
     }
     return {part: tokens for part, tokens in parts.items() if tokens}
 
 
-def digest_of(ids: Collection[str] | Iterator[str]) -> str:
-    """Eight digits that tell whether ids are the same, in the same order."""
+def digest_of(ids: Iterable[str]) -> str:
+    """Return a checksum of ids in their order, as eight digits."""
     return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
 
@@ -250,7 +231,7 @@ def _rules(asked: Asked, places: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 def _fates(asked: Asked) -> dict[str, str]:
-    """What became of each message: `sent`, or the rule that left it out or changed it."""
+    """For each message by id `sent`, or the rule that left it out or changed it."""
     why = {name: each.why for each in reversed(asked.left_out) for name in each.message_ids}
     shown = {m.id or "": m for m in asked.view}
     went = {m.id or "": m for m in asked.sent}
@@ -269,9 +250,10 @@ def _fates(asked: Asked) -> dict[str, str]:
 
 
 def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
-    """How a message of the view reached the provider; one that was joined to another did."""
+    """How a planned message reached the provider."""
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON
+    # A message with content that did not go under its own id was joined to its neighbour.
     calls = isinstance(planned, AIMessage) and planned.tool_calls
     full = calls or text_of(planned).strip() or has_other_content(planned)
     if went is not None or (planned.type != "tool" and full):
@@ -281,34 +263,30 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one rule did."""
+    """The messages of one rule; without `message_ids` if the transcript has changed since."""
 
     name: str
-    """`sent`, `truncated`, `topic`, a strategy's own, and so on."""
-
     places: tuple[int, ...]
     message_ids: tuple[str, ...]
-    """At those places; empty where the record has changed since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
-    """One model call: what it was sent, by which rules, at what cost; see `Manifest`."""
+    """What one model call was sent, and at what cost; see `Manifest`.
+
+    `fits` is true if the transcript still has the messages that were meant. In `rules` those of
+    `BESIDE` come last.
+    """
 
     message_id: str | None
     attempt: int
     call: int
     model: str
     fits: bool
-    """Whether the record still has what was meant, so that messages can be named."""
-
     sent: Rule
     rules: tuple[Rule, ...]
-    """What became of the rest; those of `BESIDE` come on top, and stand last."""
-
     unplaced: int
     parts: Mapping[str, int]
-
     window: int
     usage: Usage | None
 
@@ -321,12 +299,12 @@ class CallView:
 def read_manifest(
     message: AnyMessage, manifest: Manifest, record: Sequence[AnyMessage]
 ) -> CallView:
-    """A call as its manifest tells of it.
+    """Return what a manifest says of the call that returned a message.
 
-    The record is whole, offloaded messages first, as it was then or longer.
+    `record` is the transcript with offloaded messages, as it was at the call or longer.
 
     Raises:
-        InputError: The manifest was changed, and names no places.
+        InputError: The manifest was changed, and a list of places cannot be read.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])
@@ -335,7 +313,7 @@ def read_manifest(
     ids = [record[place - 1].id or "" for place in sorted(told)] if fits else []
     fits = fits and digest_of(ids) == manifest["digest"]
     rules: list[Rule] = []
-    # By the first message that a rule names; those that come on top are last.
+    # In the order of the first message of each rule; those that come on top are last.
     for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1])):
         ids = [record[place - 1].id or "" for place in places] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))

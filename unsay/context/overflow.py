@@ -1,10 +1,7 @@
 """How providers say that a request is too long."""
 
 OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
-"""Codes by which servers of the OpenAI protocol say that the prompt is too long.
-
-Source: OpenAI API reference, error codes.
-"""
+"""Error codes of the OpenAI protocol. Source: OpenAI API reference, error codes."""
 
 OVERFLOW_WORDS = (
     "maximum context length",
@@ -32,7 +29,7 @@ OVERFLOW_WORDS = (
     "length of all messages is too long",
     "context window exceeds limit",
 )
-"""Words of servers that give no code.
+"""Words of servers that send no code.
 
 Source:
     Replies of OpenAI, Anthropic, Bedrock, Gemini, llama.cpp, vLLM, SGLang, Mistral, xAI, Groq,
@@ -42,7 +39,7 @@ Source:
 """
 
 THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per min", "please wait")
-"""Words of a refusal that passes by itself, whatever else it says of tokens.
+"""Words of a temporary refusal, which may mention tokens as well.
 
 Source:
     jin-bo/agentao#88 (Bedrock, "Too many tokens, please wait").
@@ -50,13 +47,10 @@ Source:
 
 
 def is_context_overflow(error: BaseException) -> bool:
-    """Whether a provider says that the prompt does not fit into the model's window.
-
-    The code is asked before the class and the words: LangChain's own
-    `ContextOverflowError` misses the code in current versions.
-    """
+    """Return whether a provider says that the prompt does not fit into the model's window."""
     if any(each.__name__ == "ContextOverflowError" for each in type(error).__mro__):
         return True
+    # LangChain's own `ContextOverflowError` is not raised for these codes in current versions.
     if getattr(error, "code", None) in OVERFLOW_CODES:
         return True
     said = str(error).lower()

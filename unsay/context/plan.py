@@ -17,13 +17,13 @@ from unsay.prompts.fields import Texts
 from unsay.types import Segment, Unfolded
 
 TokenCounter = Callable[[Sequence[AnyMessage]], int]
-"""Tokens of a sequence of messages, not of each; costs are not additive."""
+"""Counts the tokens of a sequence; costs of single messages do not add up."""
 
 Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
-"""Asks a summarizer: a request, and the strategy's own model or `None` for the graph's."""
+"""Sends a request to the strategy's own model, or for `None` to the graph's summarizer."""
 
 WINDOW_TOKENS = 200_000
-"""Assumed where nobody knows the model's window.
+"""Assumed window of a model whose window is not known.
 
 Source:
     strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.
@@ -32,85 +32,84 @@ Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """What one rule leaves out of a view, or shows shortened."""
+    """Messages that one rule leaves out of a context, or shows shortened.
+
+    `why` is the rule's name: `cleared` and `truncated` for tool results, `topic` for other topics,
+    else a strategy's own.
+    """
 
     why: str
-    """The rule's name; `cleared` and `truncated` are those of tool results, `topic` of topics."""
-
     message_ids: tuple[str, ...]
     summary: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A view, what was left out of it and why, and where the next plan begins."""
+    """The situation after a strategy's decision, and the problems that changed nothing."""
 
     after: "Situation"
     problems: tuple[Exception, ...] = ()
-    """What could not be done, and changed nothing."""
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The view; `rendering.in_place` makes its summaries ready to be sent."""
+        """The planned messages; `compaction.in_place` makes their summaries ready to be sent."""
         return self.after.view
 
     @property
     def fold(self) -> Fold:
-        """What the state keeps for the next plan: plain JSON, bounded."""
+        """The fold to keep in the state for the next plan."""
         return self.after.fold
 
     @property
     def left_out(self) -> tuple[Omission, ...]:
-        """What the view does not show, or not whole, by the rules that did it."""
+        """What is not shown, or not whole, by rule."""
         return self.after.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """All that a strategy may know when it plans one view."""
+    """All that a strategy may know when it plans one context."""
 
     messages: Sequence[AnyMessage]
-    """What belongs to the conversation, oldest first, and what the draft under way has so far."""
+    """The transcript, oldest first, and the messages of the current draft."""
 
     count: TokenCounter
     texts: Texts = field(repr=False)
     fold: Fold = field(default_factory=Fold)
-    """As the plan before left it; empty for a new conversation."""
-
     topic_id: str | None = None
-    """Whose part of the fold is meant; `None` where all topics share one."""
+    """The topic whose part of the fold is used; `None` if all topics share one fold."""
 
     window_tokens: int | None = None
-    """What a request and its answer may take together; `None` where nobody knows."""
+    """Most tokens of a request and its answer; `None` if unknown."""
 
     overhead_tokens: int = 0
-    """What a request costs beside the messages: system prompt, tools."""
+    """Tokens of a request beside the messages: system prompt, tools."""
 
     pins: frozenset[str] = frozenset()
-    """Ids of messages that no view leaves out."""
-
     pending: frozenset[str] = frozenset()
-    """Ids of the running question; empty finds the newest one that has no answer."""
+    """Ids of the running question; if empty, the newest unanswered one is taken."""
 
     ask: Ask | None = None
-    """Asks a summarizer; `None` summarizes without a model."""
+    """`None` summarizes without a model."""
 
     has_summarizer: bool = True
-    """Whether the graph has one: without, only a strategy's own model is asked."""
+    """Whether the graph has a summarizer; if not, only a strategy's own model is asked."""
 
     call: int | None = None
-    """Which model call of the turn is planned, from 1; `None` at the turn's end."""
+    """Number of the next model call of the turn, from 1; `None` at the turn's end."""
 
     overflows: int = 0
+    """How often this call was too long for the model."""
+
     minutes: float | None = None
-    """Of the caller's clock, for what may not happen too often; `None` for no clock."""
+    """Time by the caller's clock; `None` without one."""
 
     segments: Sequence[Segment] = ()
     unfolded: Sequence[Unfolded] = ()
-    """Topics that are shown as well while the talk stays where it is."""
+    """Topics that are shown beside the current one."""
 
     earlier: frozenset[str] = frozenset()
-    """Ids of messages out of the sealed part, which were fetched for the topics that are shown."""
+    """Ids of offloaded messages that were loaded for the topics that are shown."""
 
     elsewhere: tuple[str, ...] = ()
     """Ids of messages that are left out because they belong to other topics."""
@@ -126,56 +125,56 @@ class Situation:
 
     @property
     def own_fold(self) -> Fold:
-        """The part of the fold that speaks of these messages."""
+        """The topic's part of the fold, or all of it."""
         if self.topic_id is None:
             return self.fold
         return self.fold.get("topics", {}).get(self.topic_id, Fold())
 
     @property
     def view(self) -> tuple[AnyMessage, ...]:
-        """What is sent if nothing more is left out."""
+        """The messages to send if nothing more is left out."""
         return render(self.messages, self.own_fold, pins=self.pins, texts=self.texts)
 
     @property
     def shown(self) -> list[AnyMessage]:
-        """The messages that the view shows, each as the record has it."""
+        """The messages that are not left out, each as in the transcript."""
         out = hidden(self.messages, self.own_fold, self.pins)
         return [message for index, message in enumerate(self.messages) if index not in out]
 
     @property
     def said(self) -> list[AnyMessage]:
-        """All of the messages but the instructions, shown or not."""
+        """All messages except instructions, left out or not."""
         return [each for each in self.messages if each.type != "system"]
 
     @property
     def unpinned(self) -> list[AnyMessage]:
-        """Those of the shown messages that are neither instructions nor held by a pin."""
+        """The shown messages that are neither instructions nor pinned."""
         return self.loose(0)
 
     def loose(self, first: int) -> list[AnyMessage]:
-        """Those of the shown messages that are neither instructions nor `held`."""
+        """Return the shown messages that are neither instructions nor `held`."""
         held = self.held(first)
         return [each for each in self.shown if each.type != "system" and each.id not in held]
 
     @property
     def summaries(self) -> tuple[str, ...]:
-        """What stands in the place of what was left out, oldest first."""
+        """The summaries of what was left out, oldest first."""
         spans = standing(self.messages, self.own_fold)
         return tuple(words for each in spans if (words := each["summary"]))
 
     @property
     def shortened_ids(self) -> frozenset[str | None]:
-        """Ids of the tool results that the view does not show whole."""
+        """Ids of the tool results that are cleared or truncated."""
         return frozenset(each.id for each in self.view if shortened(each))
 
     @property
     def window(self) -> int:
-        """The window in tokens, assumed where nobody knows it."""
+        """The window in tokens, assumed if unknown."""
         return self.window_tokens or WINDOW_TOKENS
 
     @property
     def tokens(self) -> int:
-        """What the request costs as it stands."""
+        """The tokens of the request if nothing more is left out."""
         return self.overhead_tokens + self.count(self.view)
 
     @property
@@ -184,7 +183,7 @@ class Situation:
         return self.tokens / self.window
 
     def leavable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-        """Those of the messages that `leave_out` would leave out: loose, and in whole steps."""
+        """Return the messages that `leave_out` would leave out: whole steps of loose messages."""
         ids = {each.id for each in messages}
         running = self.pending or running_question(self.messages)
         # No model has seen yet what a tool has just found.
@@ -202,7 +201,7 @@ class Situation:
 
     @property
     def left_out(self) -> tuple[Omission, ...]:
-        """What the view does not show, or not whole, by the rules that did it."""
+        """What is not shown, or not whole, by rule."""
         spans = standing(self.messages, self.own_fold)
         found: list[Omission] = []
         for index, span in enumerate(spans):
@@ -217,12 +216,12 @@ class Situation:
         return tuple(each for each in found if each.message_ids)
 
     def held(self, first: int = 0) -> set[str | None]:
-        """Ids of pins, and of so many of the first messages, with what no cut may part from them."""
+        """Return the ids of pins and of the first messages, with all that must stay with them."""
         pins = self.pins | {each.id or "" for each in self.said[:first]}
         return {self.messages[index].id for index in with_partners(self.messages, pins)}
 
     def keep(self, *problems: Exception) -> Plan:
-        """The plan that leaves out nothing more, perhaps because of problems."""
+        """Return the plan that leaves out nothing more."""
         return Plan(after=self, problems=problems)
 
     def leave_out(
@@ -233,13 +232,13 @@ class Situation:
         summary: str | None = None,
         rolling: bool = False,
     ) -> Plan:
-        """The plan that leaves out those of the messages that are loose, in whole steps.
+        """Return the plan that leaves out those of the messages that may be left out.
 
         Args:
-            messages: Any of the conversation; those that may not be left out stay.
-            why: The name of the rule that does it.
-            summary: What stands in their place.
-            rolling: Whether the summary also stands for all that was left out before.
+            messages: Any messages; pins, the running question and parts of steps stay.
+            why: The rule's name.
+            summary: Replaces the messages.
+            rolling: Whether the summary also replaces all earlier ones.
         """
         ids = {each.id for each in self.leavable(messages)}
         chosen = [index for index, each in enumerate(self.messages) if each.id in ids]
@@ -254,7 +253,7 @@ class Situation:
     def shorten(
         self, *, clear: AnyMessage | None = None, truncate: AnyMessage | None = None
     ) -> Plan:
-        """The plan that clears or truncates the tool results up to these messages."""
+        """Return the plan that clears or truncates the tool results up to these messages."""
         fold = self.own_fold.copy()
         if clear is not None:
             fold["cleared"] = clear.id or ""
@@ -271,7 +270,7 @@ class Situation:
 
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:
-    """Id of the newest question, where the conversation does not end in an answer."""
+    """Return the id of the newest question if the messages do not end with an answer."""
     said = [each for each in messages if each.type != "system"]
     if not said or is_answer(said[-1]):
         return frozenset()

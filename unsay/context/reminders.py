@@ -1,7 +1,8 @@
-"""Reminders: short instructions of the developer's, put into views and never on the record.
+"""Reminders: short instructions of the developer that are part of contexts, not of the transcript.
 
-Source: Goa-AI's reminders (two tiers, a cap for each run that safety is exempt
-from, a spacing in turns, two places, and never between a tool call and its result).
+Source:
+    Goa-AI's reminders (two tiers, a cap for each run except for safety, a spacing in turns, two
+    places, never between a tool call and its result).
 """
 
 import re
@@ -25,35 +26,28 @@ _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """One instruction, where it stands in a view and how often."""
+    """One instruction, its place in a context, and how often it is shown.
+
+    Attributes:
+        reminder_id: Unique; its count is kept by this id.
+        text: The instruction.
+        tier: `safety` comes before `guidance`.
+        attach: `user_turn` ends the newest question, `run_start` ends the system message.
+        max_per_run: Most drafts of one run that show it; `None` sets no limit, `safety` has none.
+            A `run_start` reminder stays for a whole turn, which counts once, so that no attempt of
+            the turn loses the prompt cache.
+        min_turns_between: Least distance between two turns that show it; 0 and 1 are every turn.
+            Use it with `user_turn`: a `run_start` reminder that comes and goes changes the system
+            message, which cost seven times the uncached tokens over 20 turns.
+            Source: own measurement.
+    """
 
     reminder_id: str
-    """What its count is kept under; no other reminder may have it."""
-
     text: str
-    """The instruction, in the developer's own words and language."""
-
     tier: Tier = "guidance"
-    """`safety` stands before `guidance`."""
-
     attach: Attach = "user_turn"
-    """`user_turn` ends the newest question, `run_start` ends the system message."""
-
     max_per_run: int | None = None
-    """Most views of one run that show it; `None` is no cap, and `safety` knows none.
-
-    A draft and all its tool steps share one view. A `run_start` reminder stays
-    for a whole turn of the run, which counts once, so that no attempt of the
-    turn loses the prompt cache to it.
-    """
-
     min_turns_between: int = 0
-    """How many turns after one that shows it the next may; 0 and 1 are every turn.
-
-    For `user_turn`. A `run_start` reminder that comes and goes changes the system
-    message, and the provider reads the whole view anew each time: over 20 turns
-    that was seven times the uncached text. Source: own measurement.
-    """
 
     def __post_init__(self) -> None:
         for name in ("reminder_id", "text"):
@@ -78,19 +72,18 @@ class Reminder:
 
 
 class Showing(TypedDict):
-    """How often a reminder was shown in its latest run, and in which turn last."""
+    """How often a reminder was shown in its latest run, and its latest turn."""
 
     run_id: str
     times: int
     turn: int
 
 
-ReminderCounts = dict[str, Showing]
-"""The latest showing by `reminder_id`; plain JSON, at most one for each reminder."""
+ReminderCounts = dict[str, Showing]  # the latest showing by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
-    """The reminders as a view shows them: safety first, then in the order given.
+    """Return the reminders with safety first, else in the order given.
 
     Raises:
         ConfigurationError: Two of them have the same id.
@@ -107,7 +100,7 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 def due(
     reminders: Sequence[Reminder], counts: Mapping[str, Showing], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
-    """The reminders that the next view shows, in their order.
+    """Return the reminders that the next context shows, in their order.
 
     A `turn` at or before the last showing means a rollback: the spacing begins again.
 
@@ -129,10 +122,7 @@ def counted(
     turn: int,
     run_id: str,
 ) -> ReminderCounts:
-    """The counts after a view.
-
-    `shown` is what `due` gave; counts of reminders that the graph no longer has are dropped.
-    """
+    """Return the counts after a context that has `shown`; unknown reminders are dropped."""
     after: ReminderCounts = {}
     for each in reminders:
         before = counts.get(each.reminder_id)
@@ -148,11 +138,10 @@ def counted(
 def inject(
     messages: Sequence[AnyMessage], shown: Sequence[Reminder], texts: Texts
 ) -> list[AnyMessage]:
-    """A view with its reminders, in longer copies of the newest question and the system message.
+    """Return a context with its reminders at the end of the newest question and system message.
 
-    They follow the words of the message that carries them: the next turn's view
-    shows that message without them, so all of it stays in the common prefix.
-    A missing system message is put first; without a question it holds all reminders.
+    They follow the message's own text, so that the next turn's context, which lacks them, has the
+    same beginning. Without a question all go into the system message.
     """
     view = list(messages)
     question = next((each for each in reversed(view) if is_question(each)), None)
@@ -167,7 +156,7 @@ def inject(
 
 
 def at_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
-    """A view with words of ours behind those of the newest question; without one in its head."""
+    """Return a context with words added to the newest question, else to the system message."""
     place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), None)
     if place is None:
         return _in_head(view, words)
@@ -198,11 +187,8 @@ def _stays(reminder: Reminder, before: Showing, turn: int) -> bool:
 
 
 def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
-    """The reminders between tags that neither they nor the words around them can imitate.
-
-    `Fence.mark` would change every tag of ours, and a developer may well ask for
-    an answer between `<answer>` tags: here only the fence's own is made harmless.
-    """
+    # `Fence.mark` would escape every tag of ours, but a developer may ask for an answer between
+    # `<answer>` tags: only the fence's own tag is escaped here.
     key = Fence.around(*(each.text for each in reminders), *around).key
     return "\n".join(
         f'<reminder key="{key}">\n{_TAG.sub("&lt;", each.text)}\n</reminder key="{key}">'

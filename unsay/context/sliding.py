@@ -1,9 +1,9 @@
-"""The sliding window: so many of the newest messages, in whole steps."""
+"""The sliding window, and how every strategy shortens tool results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Plan, Situation
 from unsay.context.strategy import PerTurn, check_per_turn
@@ -14,18 +14,18 @@ from unsay.messages.boundaries import safe_cut, tail_start
 
 
 def clear_stale(now: Situation) -> Plan:
-    """Clear the results that are not among the newest few."""
-    found = _whole(now, stale(now.unpinned, now.texts))
+    """Clear the tool results that are not among the newest few."""
+    gone = now.shortened_ids
+    found = [each for each in stale(now.unpinned, now.texts) if each.id not in gone]
     return now.shorten(clear=found[-1]) if found else now.keep()
 
 
 def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
-    """Truncate results, the oldest first, until the request has at most so many tokens.
-
-    A goal of `None` truncates one.
-    """
-    plan = now.keep()
-    for each in _whole(now, large(now.unpinned, now.texts)):
+    """Truncate tool results, the oldest first, until the goal is reached; `None` truncates one."""
+    plan, gone = now.keep(), now.shortened_ids
+    for each in large(now.unpinned, now.texts):
+        if each.id in gone:
+            continue
         plan = now.shorten(truncate=each)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:
             break
@@ -33,10 +33,10 @@ def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
 
 
 def shorten_results(now: Situation) -> Plan:
-    """Clear stale results, else truncate large ones, because a view was too long.
+    """Clear stale tool results, else truncate large ones, because a context was too long.
 
-    The first overflow of a call truncates one result, a further one all of them; where
-    the window is known, as many as it takes to get under it.
+    If the window is known, truncate as many as it takes to fit. Otherwise the first overflow of a
+    call truncates one result, a further one all of them.
     """
     cleared = clear_stale(now)
     if cleared.after is not now:
@@ -45,16 +45,10 @@ def shorten_results(now: Situation) -> Plan:
     return truncate_large(now, goal)
 
 
-def _whole(now: Situation, results: Sequence[ToolMessage]) -> list[ToolMessage]:
-    gone = now.shortened_ids
-    return [each for each in results if each.id not in gone]
-
-
-WHY = "window"
-"""The rule's name."""
+WHY = "window"  # the rule's name in omissions and manifests
 
 SMALLEST_TRIM = 2
-"""How many messages go on an overflow of a view that fits the window.
+"""Number of messages that an overflow removes at least.
 
 Source:
     strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
@@ -63,24 +57,24 @@ Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindow:
-    """Shows the newest messages; nothing stands for the others.
+    """Show the newest messages, without a summary of the others.
 
-    A window begins at the user's words. Where none of them lie in it, the newest
-    question is shown before it and takes a place.
+    The window begins with a question. If it contains none, the newest question is shown before it
+    and counts as one of its messages.
 
     Source:
         strands-agents, `SlidingWindowConversationManager`.
     """
 
     window_size: int = 40
-    """How many messages are shown; pins and instructions come on top. 0 shows only these."""
+    """Number of messages, besides pins and instructions; 0 shows only these."""
 
     truncate_results: bool = True
-    """Whether an overflow first shortens tool results, the oldest first."""
+    """Whether an overflow first shortens tool results."""
 
     per_turn: PerTurn = False
     pin_first: int = 0
-    """So many of the first messages are never left out."""
+    """Number of first messages that are never left out."""
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
@@ -89,15 +83,15 @@ class SlidingWindow:
                 raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
 
     def plan(self, now: Situation) -> Plan:
-        """Leave out what is older than the window."""
+        """Leave out the messages before the window."""
         body = now.loose(self.pin_first)
         return self._trimmed(now, body, len(body) - self.window_size)
 
     def reduce(self, now: Situation) -> Plan:
-        """Shorten tool results; where none is left to shorten, leave out older messages.
+        """Shorten tool results; if none can be shortened, leave out older messages.
 
-        Without a known window the first overflow takes the smallest step, the second
-        half of what there is and the third all that may go.
+        If the window is unknown, the first overflow removes the fewest messages, the second half of
+        them, and the third all that may be left out.
         """
         if self.truncate_results:
             shorter = shorten_results(now)

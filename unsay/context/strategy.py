@@ -1,8 +1,7 @@
-"""Strategies: what views leave out, and when. One protocol for ours and for users' own.
+"""The protocol of strategies, which decide what a context leaves out, and how they are called.
 
-A strategy is pure: it makes a plan from a situation. Where it needs a model's
-words it is a step, which yields the call and goes on with the reply. It may ask
-for whatever it likes to be left out: what must stay, stays.
+A strategy is pure: it makes a plan from a situation. If it needs a summary from a model, it is a
+generator that yields the call. Messages that must stay are kept whatever it leaves out.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,19 +14,18 @@ from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 
 MAX_RETRIES = 3
-"""How often one call is made again with a smaller view.
+"""How often one call is repeated with a smaller context.
 
 Source:
     strands-agents harness-sdk, `_context_manager` (overflow retry cap).
 """
 
 PerTurn = bool | int
-"""When to plan: `False` at the end of a turn, `True` before every model call as well, N before
-every Nth."""
+"""`False` plans at the end of a turn, `True` also before every model call, N before every Nth."""
 
 
 class Strategy(Protocol):
-    """Decides what views leave out.
+    """Decide what a context leaves out.
 
     >>> class QuestionsOnly(Strategy):
     ...     def plan(self, now):
@@ -41,31 +39,30 @@ class Strategy(Protocol):
 
     @property
     def per_turn(self) -> PerTurn:
-        """When it is asked for a plan; before every call where a strategy does not say."""
+        """When the strategy plans."""
         return True
 
     def plan(self, now: Situation) -> Plan | Steps[Plan]:
-        """Plan the next view; `now.keep()` where nothing need change.
+        """Plan the next context; return `now.keep()` if nothing has to change.
 
-        A plan is asked for again and again: what it leaves out should last until
-        there is much more to leave out, or no provider's cache is ever of use.
+        Leave out much at once and rarely: each change invalidates the provider's cache.
         """
         ...
 
     def reduce(self, now: Situation) -> Plan | Steps[Plan]:
-        """Make the view smaller, because the model says that it is too long.
+        """Make the context smaller because the model said that it is too long.
 
         Returns:
-            `now.keep(problem)` where nothing more can go.
+            `now.keep(problem)` if nothing more can be left out.
         """
         return self.plan(now)
 
 
 def check_per_turn(per_turn: PerTurn) -> None:
-    """Refuse a rhythm that does not exist.
+    """Check a `per_turn` value.
 
     Raises:
-        ConfigurationError: It is no number, or one under 1.
+        ConfigurationError: It is neither a boolean nor a number from 1.
 
     Source:
         strands-agents sdk-python 1232230d, `per_turn`.
@@ -77,10 +74,10 @@ def check_per_turn(per_turn: PerTurn) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Refuse what could never plan a view.
+    """Check that an object can be used as a strategy.
 
     Raises:
-        ConfigurationError: It lacks `plan` or `reduce`, or its rhythm does not exist.
+        ConfigurationError: It lacks `plan` or `reduce`, or its `per_turn` is invalid.
     """
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
@@ -92,56 +89,50 @@ def check_strategy(strategy: Any) -> None:
 
 
 def rhythm_of(strategy: Strategy) -> PerTurn:
-    """When a strategy is asked for a plan: before every call where it does not say."""
+    """Return when a strategy plans: before every call if it has no `per_turn`."""
     return getattr(strategy, "per_turn", True)
 
 
 def is_due(per_turn: PerTurn, call: int | None) -> bool:
-    """Whether a strategy is asked for a plan now.
-
-    `call` is the number of the next model call of the turn, `None` at its end.
-    """
+    """Return whether a strategy plans before this model call of the turn; `None` is its end."""
     if call is None or isinstance(per_turn, bool):
         return call is None or bool(per_turn)
     return call % per_turn == 0
 
 
 def planned(strategy: Strategy, now: Situation) -> Steps[Plan]:
-    """The strategy's plan, where one is due; what fails changes nothing and is told."""
+    """Return the strategy's plan if one is due, as `tried` does."""
     if not is_due(rhythm_of(strategy), now.call):
         return now.keep()
     return (yield from tried(strategy.plan, now))
 
 
 def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
-    """The strategy's smaller view, after the model said that this one is too long.
-
-    `now` has the fold of the view that was too long.
+    """Return the strategy's plan of a smaller context, after `now` was too long for the model.
 
     Raises:
-        ContextOverflowError: The view did not become smaller.
-        SummarizationError: Nor did it, for want of a summary.
+        ContextOverflowError: The context did not become smaller.
+        SummarizationError: It did not, because there was no summary.
     """
     plan = yield from tried(strategy.reduce, now)
     if is_smaller(plan.after, now):
         return plan
-    # Of a model that is to blame we say so; that the view is too long is said with the next step.
+    # A summarizer's own failure says more than that the context is too long.
     models = (p for p in plan.problems if isinstance(p, ModelError))
     stuck = next((p for p in models if not isinstance(p, ContextOverflowError)), None)
     raise stuck or ContextOverflowError(
         f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
-        f"and {type(strategy).__name__!r} cannot make it smaller: {said(plan.problems)}. Unpin "
+        f"and {type(strategy).__name__!r} cannot make it smaller: {_said(plan.problems)}. Unpin "
         "something, ask for less at once, use a model with a larger window, or start a new topic."
     )
 
 
 def is_smaller(after: Situation, before: Situation) -> bool:
-    """Whether something was gained: fewer tokens, or fewer of the record's messages."""
+    """Return whether a plan gained something: fewer tokens, or fewer messages."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
-def said(problems: Sequence[Exception]) -> str:
-    """Problems in one line."""
+def _said(problems: Sequence[Exception]) -> str:
     words = "; ".join(
         str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
         for each in problems
@@ -150,7 +141,7 @@ def said(problems: Sequence[Exception]) -> str:
 
 
 def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> Steps[Plan]:
-    """A strategy's plan; where it fails, nothing is changed and the reason is told."""
+    """Return a strategy's plan; if it fails, the plan changes nothing and has the problem."""
     try:
         made = make(now)
         plan = made if isinstance(made, Plan) else (yield from made)
@@ -171,7 +162,7 @@ def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> St
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A model's reply, and the plan of the view that it replied to."""
+    """A model's reply, and the plan of the context that it replied to."""
 
     reply: Any
     plan: Plan
@@ -185,20 +176,21 @@ def ask_with(
     has_extras: Callable[[], bool] = lambda: False,
     retries: int = MAX_RETRIES,
 ) -> Steps[Answered]:
-    """Plan a view and ask the model; where it is too long, reduce it and ask again.
+    """Plan a context and ask the model; if it is too long, reduce it and ask again.
 
-    Where `has_extras` says that more was sent than the plan's view, that alone is left out first.
+    If `has_extras` says that more was sent than the plan's messages, `send` is called again without
+    a smaller plan first, and leaves out the extras.
 
     Raises:
-        ContextOverflowError: It was too long every time, or could not be made smaller.
-        SummarizationError: It could not be made smaller for want of a summary.
-        Exception: Whatever else the call raises.
+        ContextOverflowError: The context was too long every time, or could not be made smaller.
+        SummarizationError: It could not be made smaller, because there was no summary.
+        Exception: Any other error of the call.
     """
     plan = yield from planned(strategy, now)
     for overflows in range(1, retries + 2):
         try:
             reply = yield from send(plan)
-        except Exception as error:  # any client may raise anything; what is no overflow goes on
+        except Exception as error:  # any client may raise anything; only an overflow is handled
             if not is_context_overflow(error):
                 raise
             if overflows > retries:
@@ -218,8 +210,8 @@ def ask_with(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Null:
-    """Shows everything; an overflow is the caller's to deal with.
+class Null(Strategy):
+    """Show everything; the caller handles an overflow.
 
     Source:
         strands-agents, `NullConversationManager`.
@@ -228,20 +220,16 @@ class Null:
     per_turn: PerTurn = False
 
     def plan(self, now: Situation) -> Plan:
-        """The view as it is."""
-        return now.keep()
-
-    def reduce(self, now: Situation) -> Plan:
-        """The view as it is."""
+        """Leave out nothing."""
         return now.keep()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composed:
-    """Several strategies in order.
+class Composed(Strategy):
+    """Apply several strategies in order.
 
-    Each sees the view, and its share of the window, as the one before left it. One
-    that fails changes nothing and does not stop the next.
+    Each plans from the context that the one before left. One that fails changes nothing and does
+    not stop the next.
 
     Source:
         strands-agents harness-sdk, `ContextManager`.
@@ -253,13 +241,8 @@ class Composed:
         for each in self.strategies:
             check_strategy(each)
 
-    @property
-    def per_turn(self) -> PerTurn:
-        """Always: each of them has its own."""
-        return True
-
     def plan(self, now: Situation) -> Steps[Plan]:
-        """The view after all of them."""
+        """Apply all of them; each plans when its own `per_turn` says."""
         plan = now.keep()
         for each in self.strategies:
             later = yield from planned(each, plan.after)
@@ -267,7 +250,7 @@ class Composed:
         return plan
 
     def reduce(self, now: Situation) -> Steps[Plan]:
-        """The first of them that makes the view smaller; `keep` with all reasons when none can."""
+        """Apply them until one makes the context smaller; keep it, with all problems, if none can."""
         plan = now.keep()
         for each in self.strategies:
             later = yield from tried(each.reduce, plan.after)

@@ -1,4 +1,4 @@
-"""Summaries of what a view leaves out: how they are asked for, and which are accepted."""
+"""Summaries of messages that a context leaves out: the request, and what is accepted."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,48 +27,40 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 MAX_SUMMARIES = 6
-"""How many summaries stand side by side before the next one replaces them all.
+"""Most summaries of a fold; the next one replaces them all.
 
-A summary of summaries loses what they had; one message of `summary_tokens` for
-each fold would grow without bound.
+A summary of summaries loses details, but ever more of them would fill the window.
 """
 
 SUMMARY_TOKENS = 400
-"""How long a summary is asked to be. Source: seed 004, chapter 7.4 (max_tokens)."""
+"""Requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens)."""
 
-MATERIAL_SHARE = 0.6
-"""How much of the window a summarizer's request may fill; longer messages lose their middles."""
-
-SHORTEST = 200
-"""Characters of one message that a summarizer is always shown."""
-
-LOCAL_CHARS = 1_500
-"""Longest summary made without a model, in characters."""
-
-SLACK = 2
-"""So many times as long as it was asked to be a summary may be; the rest of it is cut off."""
+MATERIAL_SHARE = 0.6  # of the window that a summarizer's request may fill
+SHORTEST = 200  # characters of one message that a summarizer is always shown
+LOCAL_CHARS = 1_500  # longest summary made without a model
+SLACK = 2  # a summary is cut at this many times its requested length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizer:
-    """How a strategy wants its summaries."""
+    """The model, instructions and length of a strategy's summaries.
+
+    Without a `model` the graph's summarizer is asked, if there is one; without `system` it gets the
+    instructions of the prompts.
+    """
 
     model: Any = None
-    """What is asked; `None` asks the graph's summarizer, or makes do without a model."""
-
     system: str | None = None
-    """Tells the model what to keep; `None` takes the catalogue's words."""
-
     tokens: int = SUMMARY_TOKENS
 
 
 def fold_summarized(
     now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
 ) -> Steps[Plan]:
-    """The plan that puts a summary in the place of messages.
+    """Return the plan that replaces messages with a summary.
 
-    Earlier summaries stay as they are until there are too many; then one summary
-    replaces them all. Without an acceptable summary nothing is left out.
+    Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
+    no summary is acceptable, nothing is left out.
     """
     replaced = now.leavable(messages)
     if not replaced:
@@ -84,9 +76,9 @@ def fold_summarized(
 
 
 def fold_locally(now: Situation, messages: Sequence[AnyMessage], *, why: str) -> Plan:
-    """The plan that puts the user's own questions, shortened, in the place of messages.
+    """Return the plan that replaces messages with the user's questions, shortened.
 
-    Where that would not be shorter, nothing stands for them.
+    If that is not shorter than the messages, they are left out without a summary.
     """
     replaced = now.leavable(messages)
     try:
@@ -102,9 +94,7 @@ def fold_locally(now: Situation, messages: Sequence[AnyMessage], *, why: str) ->
 def summarized(
     now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
 ) -> Steps[str]:
-    """A summary of messages by a model.
-
-    A `rolling` summary also tells what the earlier ones tell.
+    """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
     Raises:
         SummarizationError: The model failed, or its summary cannot be accepted.
@@ -114,7 +104,7 @@ def summarized(
     earlier = [HumanMessage(each) for each in now.summaries] if rolling else []
     try:
         reply = yield from now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
-    except Exception as error:  # a summarizer is anyone's code; it fails with a word of ours
+    except Exception as error:  # a summarizer is anyone's code
         reason = f"The summarizer failed ({type(error).__name__}: {error})"
         raise SummarizationError(reason[:500]) from error
     words = text_of(reply) if isinstance(reply, BaseMessage) else reply
@@ -125,7 +115,7 @@ def summarized(
 
 
 def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> str:
-    """A summary that may stand in the place of messages.
+    """Return a summary, stripped, that may replace messages.
 
     Raises:
         SummarizationError: It is empty, or longer than what it would replace.
@@ -145,7 +135,7 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
 def fitting_request(
     now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
-    """The request for a summary, the middles of long messages left out until it fits."""
+    """Return the request for a summary; long messages lose their middles until it fits."""
     ask = partial(request, messages, earlier=now.summaries, texts=now.texts, how=how)
     chars = max((len(line) for each in messages for line in lines_of(each)), default=0)
     while True:
@@ -164,9 +154,9 @@ def request(
     rolling: bool = False,
     chars: int | None = None,
 ) -> list[AnyMessage]:
-    """What a summarizer is asked: each message fenced as data, and then the task.
+    """Return the request for a summary: each message fenced as data, then the task.
 
-    Parts of a message over `chars` characters lose their middle; `None` is no limit.
+    Parts of a message longer than `chars` lose their middle; `None` sets no limit.
     """
     read = ("\n".join(_clipped(line, chars) for line in lines_of(each)) for each in messages)
     told = [each for each in read if each]
@@ -188,9 +178,9 @@ def local_summary(
     chars: int = LOCAL_CHARS,
     earlier: str | None = None,
 ) -> str:
-    """What was asked, in the user's own words, shortened: a summary without a model.
+    """Return the user's questions, shortened: a summary without a model.
 
-    `earlier` tells of the messages before; it comes first, as far as there is room.
+    An `earlier` summary comes first, cut to the room that is left.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
@@ -200,7 +190,7 @@ def local_summary(
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
-    """A message as a summarizer reads it: who spoke, what tools were asked and what they found."""
+    """Yield a message's parts as lines: who spoke, tool calls and their results."""
     for part in parts_of(message):
         match part:
             case Text():

@@ -1,4 +1,4 @@
-"""A share of the oldest messages gives way to a summary."""
+"""Strategies that replace the oldest messages or turns with a summary."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -16,40 +16,37 @@ from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.boundaries import safe_cut, turns
 
-WHY = "summary"
-"""The rule's name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizing:
-    """Summarizes the oldest share of a view when the window fills up.
+    """Summarize the oldest share of the context when the window fills up.
 
     Source:
         strands-agents, `SummarizingConversationManager`.
     """
 
     summary_ratio: float = 0.3
-    """Share of the view that one summary replaces; from 0.1 to 0.8, what lies outside is brought in."""
+    """Share that one summary replaces; values outside 0.1 to 0.8 are brought in."""
 
     preserve_recent_messages: int = 10
-    """So many of the newest messages are never summarized."""
+    """Number of newest messages that are never summarized."""
 
     summarizer: Any = None
-    """The model that summarizes; `None` is the graph's. Not together with `system_prompt`."""
+    """The model that summarizes; `None` is the graph's. Excludes `system_prompt`."""
 
     system_prompt: str | None = None
-    """Tells the summarizer what to keep; `None` takes the catalogue's words."""
+    """Instructions for the summarizer; `None` uses those of the prompts."""
 
     summary_tokens: int = SUMMARY_TOKENS
     measure: Literal["messages", "tokens"] = "messages"
-    """What `summary_ratio` is a share of: the number of messages, or their tokens."""
+    """Whether `summary_ratio` is a share of the messages or of their tokens."""
 
     proactive: Proactive | None = field(default_factory=Proactive)
-    """How full the window is when it begins; `None` waits for an overflow."""
+    """`None` waits for an overflow."""
 
     per_turn: PerTurn = True
     pin_first: int = 0
-    """So many of the first messages are never left out."""
+    """Number of first messages that are never left out."""
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
@@ -68,14 +65,14 @@ class Summarizing:
         """Summarize when the window is filling up and there is enough to summarize."""
         if self.proactive is None or not self.proactive.reached(now.tokens, now.window_tokens):
             return now.keep()
-        loose = self._loose(now, self.oldest(now))
-        return (yield from fold_summarized(now, loose, self._how(), why=WHY))
+        return (yield from self._summarized(now, self.oldest(now)))
 
     def reduce(self, now: Situation) -> Steps[Plan]:
-        """Summarize, because a view was too long."""
+        """Summarize because a context was too long."""
         oldest = self.oldest(now)
-        if loose := self._loose(now, oldest):
-            return (yield from fold_summarized(now, loose, self._how(), why=WHY))
+        plan = yield from self._summarized(now, oldest)
+        if plan.after is not now or plan.problems:
+            return plan
         held = now.held(self.pin_first)
         if oldest and all(each.id in held for each in oldest):
             reason = (
@@ -87,10 +84,10 @@ class Summarizing:
         return now.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
     def oldest(self, now: Situation) -> list[AnyMessage]:
-        """The oldest messages, of which the next summary replaces those that are not pinned.
+        """Return the oldest messages; the next summary replaces those that are not pinned.
 
-        A step that lies across the line is summarized as a whole, or not at all
-        where that would take one of the newest that are preserved.
+        A step across the end is included whole, or left out if it reaches into the preserved
+        newest messages.
         """
         body = _said(now)
         most = len(body) - self.preserve_recent_messages
@@ -100,12 +97,16 @@ class Summarizing:
         place = split_point(body, wanted)
         return body[: place if place <= most else safe_cut(body, wanted, towards="older")]
 
-    def _loose(self, now: Situation, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def _summarized(self, now: Situation, messages: Sequence[AnyMessage]) -> Steps[Plan]:
         held = now.held(self.pin_first)
-        return now.leavable(each for each in messages if each.id not in held)
+        loose = [each for each in messages if each.id not in held]
+        how = Summarizer(
+            model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
+        )
+        return (yield from fold_summarized(now, loose, how, why="summary"))
 
     def _share(self, now: Situation, body: Sequence[AnyMessage]) -> int:
-        """So many of the oldest make up the share; a summary in the view counts as one message."""
+        """The number of oldest messages in the share; a summary counts as one message."""
         if self.measure == "messages":
             told = 1 if now.summaries else 0
             return max(1, int((len(body) + told) * self.summary_ratio) - told)
@@ -114,19 +115,14 @@ class Summarizing:
             range(1, len(body)), goal, key=lambda oldest: now.count(body[:oldest])
         )
 
-    def _how(self) -> Summarizer:
-        return Summarizer(
-            model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
-        )
-
 
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
-    """The first place at or after the wanted one where a summary may end.
+    """Return the first index from `wanted` on where a summary may end.
 
-    What follows does not begin with a tool's result, whose call would be gone.
+    The messages after it do not begin with a tool result, because its call would be missing.
 
     Raises:
-        ContextOverflowError: There is none.
+        ContextOverflowError: There is no such index.
     """
     if wanted > len(messages):
         raise ContextOverflowError(
@@ -144,23 +140,23 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByTurns:
-    """Summarizes all but the newest logical turns once there are too many, or too long ones.
+    """Summarize all but the newest turns once there are too many turns or tokens.
 
     Source:
         goa-ai 97ae50f, runtime/agent/runtime/history.go (`Compress`).
     """
 
     compress_at_turns: int | None = None
-    """So many turns, or more, call for it; `None` does not count them."""
+    """Begin at this number of turns; `None` does not count them."""
 
     compress_at_tokens: int | None = None
-    """A request of more tokens calls for it; `None` does not count them."""
+    """Begin above this size of a request; `None` does not count tokens."""
 
     keep_turns: int | None = None
-    """So many of the newest turns stay; under `compress_at_turns`."""
+    """Number of newest turns that stay; less than `compress_at_turns`."""
 
     keep_tokens: int | None = None
-    """Beside the newest turn, as many older ones stay as have this together at most."""
+    """Most tokens of the turns that stay beside the newest one."""
 
     summary_tokens: int = SUMMARY_TOKENS
     summarizer: Any = None
@@ -189,18 +185,21 @@ class ByTurns:
             )
 
     def plan(self, now: Situation) -> Steps[Plan]:
-        """Summarize the older turns when there is a reason to."""
+        """Summarize the older turns once there are too many turns or tokens."""
         said = _said(now)
         many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
         if not many and not (self.compress_at_tokens and now.tokens > self.compress_at_tokens):
             return now.keep()
         if stuck := self._stuck(now, said):
             return now.keep(stuck)
-        return (yield from self._summed(now, said))
+        return (yield from self.reduce(now))
 
     def reduce(self, now: Situation) -> Steps[Plan]:
-        """Summarize the older turns, because a view was too long."""
-        return (yield from self._summed(now, _said(now)))
+        """Summarize the older turns because a context was too long."""
+        said = _said(now)
+        older = said[: self._kept_from(now, said)]
+        how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
+        return (yield from fold_summarized(now, older, how, why="turns"))
 
     def _stuck(self, now: Situation, said: Sequence[AnyMessage]) -> ContextOverflowError | None:
         newest = said[turns(said)[-1].start :] if said else []
@@ -213,13 +212,8 @@ class ByTurns:
             f"begins over {self.compress_at_tokens}: raise compress_at_tokens"
         )
 
-    def _summed(self, now: Situation, said: Sequence[AnyMessage]) -> Steps[Plan]:
-        how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
-        older = said[: self._kept_from(now, said)]
-        return (yield from fold_summarized(now, older, how, why="turns"))
-
     def _kept_from(self, now: Situation, said: Sequence[AnyMessage]) -> int:
-        """Where the turns begin that stay; the newest one always does."""
+        """The index where the turns begin that stay; the newest one always does."""
         starts = [turn.start for turn in turns(said)]
         if not starts:
             return 0

@@ -1,4 +1,4 @@
-"""Primers, a summary, recents: the default."""
+"""The default strategy: the first messages, a summary, the newest messages."""
 
 import logging
 import math
@@ -23,14 +23,13 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proactive:
-    """Tells before a call that the window is filling up.
+    """Share of the window, over 0 and up to 1, from which on messages are summarized.
 
     Source:
         strands-agents 1.62.0, `proactive_compression` (0.7, inclusive).
     """
 
     threshold: float = 0.7
-    """Share of the window, over 0 and up to 1; it is reached at exactly this."""
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
@@ -40,9 +39,9 @@ class Proactive:
             )
 
     def reached(self, tokens: int | None, window_tokens: int | None) -> bool:
-        """Whether a request of so many tokens reaches the threshold; `None`, unknown, never does.
+        """Return whether a request reaches the threshold; one of unknown size never does.
 
-        For an unknown window 200 000 tokens are assumed, which is logged once.
+        An unknown window is taken to be `WINDOW_TOKENS`, which is logged once.
         """
         if tokens is None:
             return False
@@ -53,49 +52,44 @@ class Proactive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratios:
-    """Where compression begins, and where it ends, as shares of a budget.
+    """Shares of a budget at which compression begins and ends, brought into their limits.
 
     Source:
         Kocoro-lab/Shannon 0190a84, `getCompressionRatios` (0.75, 0.375, and the limits).
     """
 
     trigger: float = 0.75
-    """At or over it something is left out; from 0.1 to 0.95, what lies outside is brought in."""
-
     target: float = 0.375
-    """What is left is at most this; from 0.1 to 0.9, what lies outside is brought in."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trigger", clamped("trigger_ratio", self.trigger, 0.1, 0.95))
         object.__setattr__(self, "target", clamped("target_ratio", self.target, 0.1, 0.9))
 
     def reached(self, tokens: int, budget_tokens: int) -> bool:
-        """Whether a request of so many tokens calls for compression."""
+        """Return whether a request of this size has to be compressed."""
         return tokens >= self.trigger * budget_tokens
 
     def goal(self, budget_tokens: int) -> int:
-        """The most tokens that a request should have after it."""
+        """Return the most tokens that a compressed request should have."""
         return int(self.target * budget_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How often at most something is folded.
+    """Least new messages and minutes between two compactions.
 
     Source:
         Kocoro-lab/Shannon 0190a84, `ShouldCompressContext` (20 messages and 30 minutes).
     """
 
     min_new_messages: int = 20
-    """So many must have been said since the last time, or since the beginning."""
-
     min_minutes: float = 30.0
-    """So many must have passed since the last time."""
 
     def allows(self, fold: Fold, *, length: int, minutes: float | None) -> bool:
-        """Whether it may be done again.
+        """Return whether another compaction is due.
 
-        `length` is that of the record; without a clock only messages count.
+        `length` is the number of messages of the transcript; `minutes` is `None` without a clock,
+        and then only messages count.
         """
         new = length - fold.get("length", 0)
         last = fold.get("minutes")
@@ -104,10 +98,10 @@ class Rate:
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """The value, brought between two limits and told in the log where it lay outside.
+    """Return the value brought between two limits; a change is logged as a warning.
 
     Raises:
-        ConfigurationError: It is no number.
+        ConfigurationError: The value is NaN.
     """
     if math.isnan(value):
         raise ConfigurationError(f"{name} {value!r}: write a number from {least!r} to {most!r}")
@@ -128,47 +122,38 @@ def _tell_once(asked: Proactive) -> None:
     )
 
 
-WHY = "middle"
-"""The rule's name."""
+WHY = "middle"  # the rule's name in omissions and manifests
 
 GAIN = 0.25
-"""Share of the room between trigger and target that a fold must win, or it waits for more."""
+"""Least gain of a compaction, as a share of the tokens between trigger and target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStage:
-    """Keeps how a conversation began and what was said last; a summary stands for the middle.
+    """Keep the first and the newest messages, and replace the middle with a summary.
 
-    It acts when a request reaches `trigger_ratio` of the window, and leaves out the
-    oldest of the middle until it has `target_ratio`: between the two lie many turns
-    of one unchanging prefix. Where the recents alone are over the target they stay as
-    long as half of that room is left, and give way after that.
+    The strategy acts when a request reaches `trigger_ratio` of the window, and leaves out the
+    oldest messages of the middle until `target_ratio` is left. Between the two the context only
+    grows for many turns, so that the provider's cache serves it. If the recents alone exceed the
+    target, they stay while the request is below the middle between trigger and target.
+
+    Values outside their limits are brought in: `trigger_ratio` from 0.1 to 0.95, `target_ratio`
+    from 0.1 to 0.9, `primers` and `recents` from 0 to 1000.
 
     Source:
         Zhang 2026, chapters 7.3 and 7.4; Kocoro-lab/Shannon 0190a84.
     """
 
     primers: int = 3
-    """So many of the first messages are always shown; from 0 to 1000, as for recents."""
-
     recents: int = 20
-    """So many of the newest are shown as well, where they leave room.
-
-    What lies outside the limits is brought in. Source: Shannon, primers and recents 0-1000.
-    """
-
     trigger_ratio: float = 0.75
-    """Share of the window at which it acts."""
-
     target_ratio: float = 0.375
-    """Share of the window that is left then."""
-
     summary_tokens: int = SUMMARY_TOKENS
     summarizer: Any = None
     """The model that summarizes; `None` is the graph's."""
 
     rate: Rate | None = None
-    """How often at most; `None` needs no limit, as folds last until the window fills again."""
+    """`None` sets no limit: a compaction lasts until the window fills again."""
 
     per_turn: PerTurn = True
     ratios: Ratios = field(init=False)
@@ -186,9 +171,9 @@ class ThreeStage:
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
 
     def plan(self, now: Situation) -> Steps[Plan]:
-        """Clear stale tool results and fold the middle, once the trigger is reached.
+        """Clear stale tool results and summarize the middle once the trigger is reached.
 
-        Nothing is done where that would gain little: the next call would do it again.
+        Change nothing if the gain would be small, because the next call would do it again.
         """
         if not self.ratios.reached(now.tokens, now.window):
             return now.keep()
@@ -208,11 +193,10 @@ class ThreeStage:
         return self._tight(folded.after, goal)
 
     def reduce(self, now: Situation) -> Steps[Plan]:
-        """Shorten tool results, then fold the middle, because a view was too long.
+        """Shorten tool results, then summarize the middle, because a context was too long.
 
-        Each further overflow leaves less, and the last ones no primers. A summarizer
-        that fails does not stand in the way: the user's own questions then stand for
-        what is left out.
+        Each further overflow leaves less, and the last ones no primers. If the summarizer fails,
+        the summary is made of the user's questions.
         """
         after = shorten_results(now).after
         if after is not now and now.window_tokens and after.tokens < now.window_tokens:
@@ -227,7 +211,7 @@ class ThreeStage:
         return folded
 
     def middle(self, now: Situation, *, primers: int, recents: int) -> list[AnyMessage]:
-        """What lies between so many primers and recents; steps across a line are shown whole."""
+        """Return the messages between primers and recents, without steps that reach into either."""
         said = now.said
         first = safe_cut(said, min(primers, len(said)), towards="newer")
         last = safe_cut(said, max(0, len(said) - recents), towards="older")
@@ -238,9 +222,9 @@ class ThreeStage:
         return truncate_large(now, goal) if reached else now.keep()
 
     def _until(self, now: Situation, goal: int, room: float) -> list[AnyMessage]:
-        """The oldest of the middle, so much that the goal is reached, a summary included.
+        """The oldest messages of the middle, as many as reach the goal with a summary included.
 
-        The recents stay whole where that leaves no more tokens than there is room for.
+        The recents stay whole if that leaves at most `room` tokens.
         """
         said = now.said
         first = safe_cut(said, min(self.primers, len(said)), towards="newer")

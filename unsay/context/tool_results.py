@@ -1,4 +1,4 @@
-"""Tool results made shorter in a view; the record keeps them whole."""
+"""Tool results, shortened in a context; the transcript keeps them whole."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from unsay.prompts.fields import Texts
 Shortened = Literal["truncated", "cleared"]
 
 KEEP_CHARS = 200
-"""How much of a truncated result is shown at either end.
+"""Characters of a truncated result that are shown at either end.
 
 Source:
     strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
 """
 
 FRESH_RESULTS = 5
-"""How many of the newest results are never cleared.
+"""Number of newest results that are never cleared.
 
 Source:
     strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
@@ -31,12 +31,11 @@ Source:
 def truncate(
     message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS, lacking: int = 0
 ) -> ToolMessage:
-    """A result's beginning and end, with what was left out between them named.
+    """Return a result's beginning and end, with a line between them about what is missing.
 
-    Images and files are replaced by words. A result that would not get shorter
-    is given back itself, and so is one that was shortened before.
-    `keep` characters stay at either end, no visible one cut in half; `lacking` more were
-    between them that the message does not hold any more.
+    Images and files are replaced by words. A result that would not become shorter, or was shortened
+    before, is returned itself. `keep` is the number of characters at either end, `lacking` the
+    number between them that the message does not have any more.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -53,7 +52,7 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """A line in the place of a result, which says how long it was; a shorter result stays."""
+    """Return a line with the length of a result in its place; a shorter result stays."""
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = _content(message, texts)
@@ -65,19 +64,19 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
 
 
 def shortened(message: AnyMessage) -> Shortened | None:
-    """How a view shortened a message; `None` for one that stands as the record has it."""
+    """Return how a message was shortened; `None` if it is whole."""
     how: Shortened | None = mark_of(message).get("shortened")
     return how
 
 
 def stale(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
-    """The results that can be cleared and are not among the newest few, oldest first."""
+    """Return the results that can be cleared and are not among the newest few, oldest first."""
     results = [each for each in messages if isinstance(each, ToolMessage)]
     return [each for each in results[:-FRESH_RESULTS] if clear(each, texts) is not each]
 
 
 def large(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
-    """The results that can be truncated, oldest first."""
+    """Return the results that can be truncated, oldest first."""
     results = [each for each in messages if isinstance(each, ToolMessage)]
     return [each for each in results if truncate(each, texts) is not each]
 
@@ -89,18 +88,17 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
 
 
 def result_text(message: ToolMessage, texts: Texts) -> str:
-    """A result's words and data, as `truncate` counts their characters."""
+    """Return a result's words and data, as `truncate` counts their characters."""
     return _content(message, texts)[0]
 
 
 def words_of(message: AnyMessage, texts: Texts) -> str:
-    """A message's words and data, and a line for each of its images and files."""
+    """Return a message's words and data, and a line for each of its images and files."""
     words, media = _content(message, texts)
     return "\n".join(filter(None, (words, *media)))
 
 
 def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
-    """A message's words and data as one text, and a line for each of its images and files."""
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):
@@ -118,7 +116,7 @@ def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
 
 
 def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
-    """An image's or file's format, and its size in bytes, as far as the block says."""
+    """An image's or file's format and its size in bytes; `?` if unknown."""
     inner = next((v for v in block.values() if isinstance(v, Mapping)), {})
     fields = {**inner, **block}
     url = str(fields.get("url") or fields.get("image_url") or "")

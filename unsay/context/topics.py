@@ -1,4 +1,4 @@
-"""Which messages belong to which topic, and the strategy that gives each a context of its own."""
+"""Which messages belong to which topic, and the strategy that gives each topic its own context."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,48 +7,38 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.compaction import with_partners
 from unsay.context.plan import Plan, Situation
-from unsay.context.strategy import PerTurn, Strategy, check_strategy, planned, tried
+from unsay.context.strategy import Strategy, check_strategy, planned, tried
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import Steps
 from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
 from unsay.types import Segment, Topic, TopicMemory, Unfolded
 
-MEMORY_TEXTS = 12
-"""How many of a topic's newest texts a detector is shown."""
-
-MEMORY_TOPICS = 8
-"""How many topics a detector is shown, the most recent ones."""
-
-TOPICS = 24
-"""How many topics a thread tells apart at most."""
+MEMORY_TEXTS = 12  # newest texts of a topic that a detector is shown
+MEMORY_TOPICS = 8  # most recent topics that a detector is shown
+TEXT_CHARS = 2_000  # characters of one text that a detector is shown
+TOPICS = 24  # most topics of a thread
 
 TOPICS_KEPT = 16
-"""So many are left then: dropping one at a time would change each view's head. Source: own
-measurement."""
-
-TEXT_CHARS = 2_000
-"""How much of one text a detector is shown, from its beginning."""
+"""Topics that are left once there are too many. Dropping one at a time would change the head of
+each context. Source: own measurement."""
 
 
 def current_topic_id(segments: Sequence[Segment]) -> str | None:
-    """The topic under way; `None` before the first question."""
+    """Return the current topic; `None` before the first question."""
     return segments[-1]["topic_id"] if segments else None
 
 
 def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
-    """The topics that are shown word for word: the current one, and those that were unfolded."""
+    """Return the topics that are shown word for word: the current one and its unfolded ones."""
     if not segments:
         return set()
     here = segments[-1]
-    return {
-        here["topic_id"],
-        *(each["topic_id"] for each in unfolded if each["at"] == here["start"]),
-    }
+    return {here["topic_id"]} | {u["topic_id"] for u in unfolded if u["at"] == here["start"]}
 
 
 def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
-    """The segments whose start is still on the record, in the record's order."""
+    """Return the segments whose start is still in the transcript, in its order."""
     places = {message.id: index for index, message in enumerate(messages)}
     there = [each for each in segments if each["start"] in places]
     return sorted(there, key=lambda each: places[each["start"]])
@@ -57,7 +47,7 @@ def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> lis
 def by_topic(
     messages: Sequence[AnyMessage], segments: Sequence[Segment]
 ) -> dict[str, list[AnyMessage]]:
-    """The conversation's messages under the topic that each belongs to.
+    """Return the messages of each topic.
 
     Messages before the first segment belong to its topic; notices belong to none.
     """
@@ -73,7 +63,7 @@ def by_topic(
 
 
 def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]:
-    """The topics; where they are too many, those that the talk was on last."""
+    """Return the topics; if there are too many, the most recent ones."""
     if len(topics) <= TOPICS:
         return list(topics)
     visited = dict.fromkeys(each["topic_id"] for each in reversed(segments))
@@ -86,9 +76,9 @@ def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]
 def memories(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], topics: Sequence[Topic] = ()
 ) -> list[TopicMemory]:
-    """What a detector may know of each topic, the current one first, then the last left.
+    """Return what a detector is shown of each topic, the most recent topic first.
 
-    Of a topic whose messages the state has let go of it is what their summary tells.
+    The summary of a topic's offloaded messages comes before its newest texts.
     """
     sealed = {each["id"]: words for each in topics if (words := each.get("sealed"))}
     named = [*(each["topic_id"] for each in reversed(segments)), *reversed(sealed)]
@@ -111,11 +101,13 @@ def memories(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Summaries of topics: before everything, the topic left longest ago first, or before a message."""
+    """Summaries of topics, the topic left longest ago first.
+
+    Those of `head` come before everything, those of `before` before the message with that id.
+    """
 
     head: tuple[str, ...]
     before: Mapping[str, tuple[str, ...]]
-    """By the id of that message."""
 
 
 def told(
@@ -124,12 +116,9 @@ def told(
     topics: Sequence[Topic],
     opened: Collection[str],
 ) -> Told:
-    """Place the summaries of the topics that a view does not show.
-
-    Of topics that are `opened`, shown word for word, only what was offloaded is told.
-    """
+    """Place the summaries of topics; of `opened` ones only that of their offloaded messages."""
     places = {message.id: index for index, message in enumerate(messages)}
-    left: list[tuple[int, str]] = []  # the last message that a summary tells of, and its words
+    left: list[tuple[int, str]] = []  # place of the last message in a summary, and the summary
     for topic in topics:
         summary = None if topic["id"] in opened else topic["summary"]
         if words := summary or topic.get("sealed"):
@@ -146,11 +135,10 @@ def told(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicScoped:
-    """Shows the topic under way, and within it what another strategy shows.
+class TopicScoped(Strategy):
+    """Show the current topic only, as another strategy plans it.
 
-    What was said on other topics is left out; pins and the running question are
-    shown wherever they were said. Each topic keeps its own fold.
+    Pins and the running question are shown in any topic. Each topic has its own fold.
     """
 
     within: Strategy = field(default_factory=ThreeStage)
@@ -158,21 +146,16 @@ class TopicScoped:
     def __post_init__(self) -> None:
         check_strategy(self.within)
 
-    @property
-    def per_turn(self) -> PerTurn:
-        """When the other strategy is asked."""
-        return True
-
     def plan(self, now: Situation) -> Steps[Plan]:
-        """The topic's view."""
+        """Plan the topic's context when the other strategy's `per_turn` says."""
         return (yield from planned(self.within, self.scoped(now)))
 
     def reduce(self, now: Situation) -> Steps[Plan]:
-        """A smaller view of the topic."""
+        """Make the topic's context smaller."""
         return (yield from tried(self.within.reduce, self.scoped(now)))
 
     def scoped(self, now: Situation) -> Situation:
-        """The situation of the topic under way; all of it where there are no topics."""
+        """Return the situation of the current topic; all of it if there are no topics."""
         segments = standing(now.messages, now.segments)
         topic = current_topic_id(segments)
         if topic is None:

@@ -1,4 +1,4 @@
-"""The view: what the model is sent for one call, around what a strategy shows of the record."""
+"""The context of one call: the system message, the planned messages, and what is added to them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from unsay.types import Offloaded, Provider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What one attempt is told beside the conversation; it never enters the record."""
+    """What one attempt is told beside the conversation; it never enters the transcript.
+
+    `rejections` are the reasons of this turn's rejected drafts, oldest first; `context_reason` is
+    why messages before the question were rolled back.
+    """
 
     attempt: int = 1
     rejections: tuple[str, ...] = ()
-    """Why this turn's earlier drafts were taken back, oldest first."""
-
     context_reason: str | None = None
-    """Why messages before the question were taken back; `None` when they were not."""
-
     guidance: str | None = None
 
 
@@ -38,10 +38,10 @@ def head_of(
     texts: Texts,
     sealed: Offloaded | None = None,
 ) -> list[AnyMessage]:
-    """The message that a view begins with, if anything is to be said in it.
+    """Return the system message of a context, or nothing if it would be empty.
 
-    It has the system prompt, the record's own system messages and the summaries, in this order:
-    what changes least comes first.
+    It has the system prompt, the transcript's system messages and the summaries: what changes least
+    comes first.
     """
     known = sealed.get("instructions", []) if sealed else []
     live = (text_of(message) for message in record if message.type == "system")
@@ -61,11 +61,11 @@ def lay_out(
     told: Mapping[str, Sequence[str]] | None = None,
     recalled: AnyMessage | None = None,
 ) -> list[AnyMessage]:
-    """What is shown of the conversation, in the order and the form in which it is sent.
+    """Return the planned messages in the order and form in which they are sent.
 
     The hints follow the words of the newest question, so that all before it stays in a provider's
-    cache; what is `recalled` stands just before it, with its documents. `told` has, by a message's
-    id, the summaries of topics that stand before it; before all where it is not shown.
+    cache; the `recalled` message comes before that question and its documents. `told` has summaries
+    of topics by the id of the message that they precede; if it is not shown, they come first.
     """
     view = in_place(_presented(_with_summaries(shown, told or {}, texts), texts))
     if recalled is not None:
@@ -98,21 +98,22 @@ def sendable(
     max_tool_result_bytes: int,
     readable: bool = False,
 ) -> list[AnyMessage]:
-    """A view as a provider may be sent it: whole, in order, and no tool result too large.
+    """Return a context as the provider accepts it, with large tool results truncated.
 
-    A longer view begins with what was sent before it, so that a provider's cache stays good.
     `readable` says whether the model has the tool that reads the rest of a result.
     """
-    shown = list(view)
-    for place, each in enumerate(view):
-        if isinstance(each, ToolMessage):
-            shown[place] = present(each, max_tool_result_bytes, readable=readable)
+    shown = [
+        present(each, max_tool_result_bytes, readable=readable)
+        if isinstance(each, ToolMessage)
+        else each
+        for each in view
+    ]
     interrupted = texts.interrupted_tool
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
 
 
 def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
-    """The messages with each question's documents before it, and fenced as data."""
+    """The messages, with each question's documents before it and fenced as data."""
     ordered: list[AnyMessage] = []
     for message in said:
         place = len(ordered)
