@@ -29,7 +29,7 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """A checkpoint whose id follows from its message; automatic ones have no name."""
+    """Return a checkpoint whose id follows from its message; automatic ones have no name."""
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
         id=f"cp-{digest[:10]}",
@@ -44,7 +44,7 @@ def make_checkpoint(
 
 
 def check_name(name: str) -> str:
-    """The name without outer blanks.
+    """Return the name without outer blanks.
 
     Raises:
         InvalidNameError: It is empty, too long, starts with a slash or has control characters.
@@ -61,9 +61,9 @@ def check_name(name: str) -> str:
 def add_checkpoint(
     checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
 ) -> list[Checkpoint]:
-    """The list with one more checkpoint, thinned past the limit.
+    """Return the list with one more checkpoint, thinned to the limit.
 
-    A second checkpoint at the same message is the first one, with the newer name if it has one.
+    A second checkpoint at a message only gives the first one its name and a missing score.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
@@ -87,12 +87,10 @@ def add_checkpoint(
 
 
 def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
-    """The checkpoints that are kept: all with a name, all recent ones, older ones ever sparser.
+    """Drop unnamed checkpoints over the limit, so that older ones lie farther apart.
 
-    As long as there are more unnamed ones than the limit, the one goes that leaves the smallest
-    gap for its age, so that what is kept lies ever farther apart the older it is. The newest half
-    of the limit never goes. One checkpoint is decided about after the other: thinning a list at
-    once, or as it grows, gives the same, and nothing that went returns.
+    The one that leaves the smallest gap for its age is dropped first; the newest half of the limit
+    stays. Thinning a list at once, or as it grows, gives the same.
     """
     kept: list[Checkpoint] = []
     unnamed = 0
@@ -106,7 +104,6 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
 
 
 def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
-    """Index of the unnamed checkpoint, older than the recent ones, that is missed least."""
     unnamed = [index for index, each in enumerate(kept) if each["name"] is None]
     turns = [1, *(each["turn"] for each in kept)]
     now = max(turns)
@@ -119,11 +116,11 @@ def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
 
 
 def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkpoint:
-    """The checkpoint with this name, this id, or the only one whose id begins so.
+    """Return the checkpoint with this name, this id, or this unique beginning of an id.
 
     Raises:
-        UnknownCheckpointError: None matches; the message lists what there is.
-        AmbiguousCheckpointError: Several ids begin so.
+        UnknownCheckpointError: None matches; the message lists the newest ones.
+        AmbiguousCheckpointError: Several ids begin like this.
     """
     wanted = reference.strip()
     for key in ("name", "id"):
@@ -153,7 +150,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
 ) -> list[Checkpoint]:
-    """Checkpoints at or before an index of the transcript, the newest first."""
+    """Return the checkpoints at or before an index of the transcript, newest first."""
     placed = [
         each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
     ]

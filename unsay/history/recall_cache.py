@@ -1,8 +1,4 @@
-"""What the process remembers of threads, so that recall reads nothing twice.
-
-It follows from what is stored: another process reads it again, and what is remembered of a
-record serves only where the record still says so.
-"""
+"""Cache of the process for recall; an entry counts only while the stored transcript agrees."""
 
 import weakref
 from collections import OrderedDict
@@ -18,48 +14,42 @@ from unsay.retrieval.vectors import Vector
 from unsay.types import Offloaded, Segment
 
 THREADS = 32
-"""Of so many threads something is remembered at most, those that spoke last."""
+"""Most threads in the cache; the longest unused one leaves first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """What is remembered of a page of a record."""
+    """A page of a transcript, with the messages that recall may show."""
 
     before: Offloaded | None
     messages: tuple[AnyMessage, ...]
-    """What was spoken there, without what recall never shows."""
-
     segments: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is remembered of a thread; every addition gives a new one."""
+    """Cached values of a thread, by the ids of pages (`leaves`) and messages.
+
+    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation and are
+    filled in place; any other change makes a new memory.
+    """
 
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
     index: RecallIndex = field(default_factory=RecallIndex)
     prints: Mapping[str, int] = field(default_factory=dict)
-    """By message id, the hash of the words that were indexed."""
-
     vectors: Mapping[str, Vector] = field(default_factory=dict)
-    """By message id, what the user's embeddings made of it."""
-
     costs: MutableMapping[str, int] = field(default_factory=dict)
-    """By message id, about what quoting it costs; filled as messages are looked at."""
 
 
 class Memories:
-    """What is remembered of the threads of all stores; no thread sees another's."""
+    """The cached threads of all stores."""
 
     def __init__(self, most: int = THREADS) -> None:
         self._most, self._lock = most, Lock()
         self._known: OrderedDict[tuple[int, str], tuple[weakref.ref[Any], Memory]] = OrderedDict()
 
     def get(self, owner: object, thread_id: str) -> Memory:
-        """What is remembered of a thread; empty for one that is new.
-
-        The owner is the store that holds the thread; without one, the object that serves it.
-        """
+        """Return the memory of a thread; its owner is its store, or the services without one."""
         key = (id(owner), thread_id)
         with self._lock:
             alive, memory = self._known.get(key, (None, Memory()))
@@ -70,7 +60,7 @@ class Memories:
             return memory
 
     def keep(self, owner: object, thread_id: str, memory: Memory) -> None:
-        """Remember this of a thread, in place of what was remembered."""
+        """Replace the memory of a thread."""
         key = (id(owner), thread_id)
         with self._lock:
             self._known[key] = (weakref.ref(owner), memory)
@@ -81,7 +71,7 @@ class Memories:
                 self._known.popitem(last=False)
 
     def drop(self, owner: object, thread_id: str) -> None:
-        """Remember nothing of a thread any more."""
+        """Delete the memory of a thread."""
         with self._lock:
             self._known.pop((id(owner), thread_id), None)
 

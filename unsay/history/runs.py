@@ -1,10 +1,10 @@
-"""The list of runs: one line for each invocation of a thread's graph."""
+"""The list of runs: one item for each invocation of a thread's graph."""
 
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from langgraph.store.base import BaseStore, Item
@@ -15,11 +15,9 @@ from unsay.history.run import PHASES, Run, Suspension, plain
 from unsay.history.threads import find_session, refuse_ended
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pagination import (
-    MOST,
     are_labels,
     check_labels,
     check_word,
-    has_labels,
     moment_of,
     scan,
     window,
@@ -27,12 +25,13 @@ from unsay.storage.pagination import (
 from unsay.types import RunPhase, RunStatus
 
 RUNS = ("unsay", "runs")
-"""The store's namespaces of runs begin with it; one thread's lies under its quoted id."""
+
+runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, RUNS[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """Some runs of a list."""
+    """One page of a list of runs, and the cursor of the next."""
 
     runs: tuple[Run, ...]
     cursor: str | None
@@ -49,13 +48,13 @@ def open_run(
     status: Literal["pending", "running"] = "running",
     labels: Mapping[str, str] | None = None,
 ) -> Steps[Run]:
-    """A run of a thread; one that was opened before comes back as it is by now.
+    """Return a new run of a thread, or the run that was opened with this id before.
 
     Raises:
-        SessionEndedError: The thread was ended, and this run was not there yet.
-        RunConflictError: Another turn's run, or another parent's, has this id.
-        InputError: An id is empty, the run its own parent, the status none to begin with, or a
-            label cannot be kept.
+        SessionEndedError: The thread was ended before the run was opened.
+        RunConflictError: A run of another turn or parent has this id.
+        InputError: An id is empty, the run is its own parent, it cannot begin with this status, or
+            a label cannot be stored.
     """
     if not thread_id or not run_id:
         raise InputError(
@@ -89,19 +88,19 @@ def open_run(
 
 
 def put_run(store: BaseStore, run: Run) -> Call:
-    """A call that writes a run as plain JSON, without what is empty."""
+    """Write a run as plain JSON, without empty fields."""
     given = {name: getattr(run, name) for name in sorted(_FIELDS)}
     value = {name: each for name, each in given.items() if each is not None and each != {}}
-    if run.suspension is not None:  # its body as text, which holds what no store's JSON would
+    if run.suspension is not None:  # as text, a body may hold what a store's JSON cannot
         value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
     return put_item(store, runs_namespace(run.thread_id), run.run_id, value)
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """A run, `None` where there is none.
+    """Return a run; `None` if it does not exist.
 
     Raises:
-        DatabaseCorruptError: What is stored under its id is no run.
+        DatabaseCorruptError: The item with its id is no run.
     """
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     if item is None:
@@ -116,11 +115,11 @@ def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]
 
 
 def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
-    """A run.
+    """Return a run.
 
     Raises:
-        UnknownRunError: There is no such run.
-        DatabaseCorruptError: What is stored under its id is no run.
+        UnknownRunError: It does not exist.
+        DatabaseCorruptError: The item with its id is no run.
     """
     found = yield from find_run(store, thread_id, run_id)
     if found is None:
@@ -144,80 +143,63 @@ def list_runs(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[RunPage]:
-    """Runs, the one opened first first.
+    """Return one page of runs, in the order in which they were opened.
 
-    Their order never changes, so pages fit together while others write: what was there when the
-    first page was read comes once, and what is opened later comes at the end.
-
-    Each page is one reading of the thread's runs, or of all runs without a thread: some 20
-    microseconds for each that is there. One status, a phase and a parent are looked for by the
-    store itself, ten times as fast.
+    While others write, each run that was there at the first page comes once, and newer ones come
+    at the end. A page takes some 20 microseconds for each run of the thread, or of all threads;
+    the store itself looks for one status, a phase and a parent, ten times as fast.
 
     Args:
-        store: Where they are.
-        thread_id: `None` takes those of all threads.
-        status: One, or some of which any will do; `None` takes any.
+        store: The store of the threads.
+        thread_id: `None` takes the runs of all threads.
+        status: One status, or several of which any matches; `None` takes any.
         phase: `None` takes any.
         labels: All of them must match.
         parent_run_id: Only runs that this one started.
-        since: Opened at this moment or after it. ISO 8601 with a zone.
-        until: Opened before this moment. ISO 8601 with a zone.
-        cursor: Of the page before; `None` for the first.
+        since: Earliest start of a run. ISO 8601 with a zone.
+        until: Runs must have started before it. ISO 8601 with a zone.
+        cursor: From the page before; `None` for the first.
         limit: 1 to 1,000.
 
     Raises:
-        InputError: One of these cannot be used.
+        InputError: An argument cannot be used.
     """
-    asked = window("runs", since=since, until=until, cursor=cursor, limit=limit)
+    asked = window("runs", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
     statuses = {status} if isinstance(status, str) else set(status or ())
     for each in statuses:
         check_word("status", each, RunStatus)
     if phase is not None:
         check_word("phase", phase, RunPhase)
-    wanted = check_labels(labels)
     equal: dict[str, str | None] = {"phase": phase, "parent_run_id": parent_run_id}
     if len(statuses) == 1:
         equal["status"] = next(iter(statuses))
-    place = RUNS if thread_id is None else runs_namespace(thread_id)
     given = {name: value for name, value in equal.items() if value is not None}
-    runs = yield from scan(store, place, run_of, equal=given)
     fitting = (
         run
-        for run in runs
-        if thread_id in (None, run.thread_id)
-        and (status is None or run.status in statuses)
-        and has_labels(run.labels, wanted)
-        and asked.holds(moment_of(run.started_at))
+        for run in (yield from _runs_with(store, thread_id, given))
+        if (status is None or run.status in statuses)
+        and asked.holds(moment_of(run.started_at), run.labels)
     )
     page = asked.cut(fitting, _place, newest_first=False)
     return RunPage(runs=page.lines, cursor=page.cursor)
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:
-    """All runs that a run started, in one thread or in all, the one opened first first."""
-    found: list[Run] = []
-    cursor: str | None = None
-    while True:
-        page = yield from list_runs(
-            store, thread_id=thread_id, parent_run_id=run_id, cursor=cursor, limit=MOST
-        )
-        found += page.runs
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    """Return all runs that a run started, in one thread or in all, in the order of their start."""
+    found = yield from _runs_with(store, thread_id, {"parent_run_id": run_id})
+    return sorted(found, key=_place)
 
 
-@lru_cache(maxsize=1_024)
-def runs_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace of a thread's runs."""
-    return thread_namespace(RUNS[1], thread_id)
+def _runs_with(
+    store: BaseStore, thread_id: str | None, equal: Mapping[str, str]
+) -> Steps[list[Run]]:
+    place = RUNS if thread_id is None else runs_namespace(thread_id)
+    runs = yield from scan(store, place, run_of, equal=equal)
+    return [run for run in runs if thread_id in (None, run.thread_id)]
 
 
 def run_of(item: Item) -> Run | None:
-    """A run from the store; `None` for what is no line of ours.
-
-    Fields that a newer unsay wrote are left out.
-    """
+    """Return the run in an item, without fields of a newer unsay; `None` if it is no run."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
         waits = known.get("suspension")

@@ -1,7 +1,4 @@
-"""Sessions: threads with a life of their own. Each begins, is active, and may be ended for good.
-
-A session is its thread's line in the catalogue; there is no second list.
-"""
+"""The catalogue of threads, or sessions: each is begun, is active, and may be ended for good."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -20,7 +17,6 @@ from unsay.storage.pagination import (
     are_labels,
     check_labels,
     check_word,
-    has_labels,
     moment_of,
     scan,
     window,
@@ -34,7 +30,7 @@ SessionStatus = Literal["active", "ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadEntry:
-    """One thread of a database; times are ISO 8601, UTC."""
+    """One thread of a store; times are ISO 8601, UTC."""
 
     thread_id: str
     title: str
@@ -42,26 +38,20 @@ class ThreadEntry:
     created_at: str
     updated_at: str
     status: SessionStatus = "active"
-    """`ended` for good: it can be read, and no new run may start in it."""
-
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_at: str | None = None
     forked_from: str | None = None
-    """Id of the thread that it began as a copy of; `None` for one that began empty."""
+    """Id of the thread of which it is a fork; `None` if it began empty."""
 
     forked_at: str | None = None
-    """Id of the last message that both had when it began; `None` when they had none."""
+    """Id of the last message that a fork shared with that thread; `None` for no message."""
 
 
 _FIELDS = frozenset(each.name for each in fields(ThreadEntry)) - {"thread_id"}
 
 
 def entry_of(item: Item) -> ThreadEntry | None:
-    """An entry from the store; `None` for what is no line of ours.
-
-    Fields that a newer unsay wrote are left out, and those that an older one did not know have
-    their defaults.
-    """
+    """Return the entry in an item, without fields of a newer unsay; `None` if it is none."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
         entry = ThreadEntry(thread_id=item.key, **known)
@@ -76,30 +66,30 @@ def entry_of(item: Item) -> ThreadEntry | None:
 
 
 def list_threads(store: BaseStore) -> list[ThreadEntry]:
-    """All threads, the one spoken in last first."""
+    """Return all threads, the one with the newest turn first."""
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda each: each.updated_at, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Some sessions of a search."""
+    """One page of sessions, and the cursor of the next."""
 
     sessions: tuple[ThreadEntry, ...]
     cursor: str | None
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry | None]:
-    """A thread's session, `None` when nobody ever began it."""
+    """Return a thread's session; `None` if it was never begun."""
     item = yield get_item(store, THREADS, thread_id)
     return None if item is None else entry_of(item)
 
 
 def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry]:
-    """A thread's session.
+    """Return a thread's session.
 
     Raises:
-        UnknownThreadError: Nobody ever began it.
+        UnknownThreadError: It was never begun.
     """
     found = yield from find_session(store, thread_id)
     if found is None:
@@ -117,13 +107,11 @@ def begin(
     now: str,
     labels: Mapping[str, str] | None = None,
 ) -> Steps[ThreadEntry]:
-    """A thread's session, begun if there is none; its first words will name it.
-
-    One that is active comes back as it is, whatever the labels: `label` changes those.
+    """Return a thread's session, begun now if it is new; `labels` are set only then.
 
     Raises:
         SessionEndedError: It was ended.
-        InputError: The thread has no name, or a label cannot be kept.
+        InputError: The thread's id is empty, or a label cannot be stored.
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} cannot name a session: use 1 character or more")
@@ -136,12 +124,10 @@ def begin(
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadEntry]:
-    """End a session for good; one that was ended before stays as it is.
-
-    Its words stay readable. Nothing begins it again but a purge of the whole thread.
+    """End a session until its thread is purged; its messages stay readable.
 
     Raises:
-        UnknownThreadError: Nobody ever began it.
+        UnknownThreadError: It was never begun.
     """
     found = yield from get_session(store, thread_id)
     if found.status == "ended":
@@ -150,13 +136,11 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadEntry]:
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadEntry]:
-    """Set some labels of a session, active or ended; `None` takes one off.
-
-    The others stay, and the session does not count as spoken in.
+    """Set some labels of a session, active or ended; `None` removes one.
 
     Raises:
-        UnknownThreadError: Nobody ever began it.
-        InputError: A label cannot be kept.
+        UnknownThreadError: It was never begun.
+        InputError: A label cannot be stored.
     """
     given = check_labels({name: value for name, value in labels.items() if value is not None})
     found = yield from get_session(store, thread_id)
@@ -165,10 +149,7 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadEntry]:
-    """Write some fields of a session's line, read afresh; the others stay as they are.
-
-    The caller holds the thread's lock: no other writer comes between the reading and the writing.
-    """
+    """Write some fields of a session; the caller holds the thread's lock."""
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadEntry(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
@@ -179,23 +160,22 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
 
 def read_journal(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
-    """What was about to be said in a turn that has not ended; empty where none is under way."""
+    """Return the pending input of a turn that has not ended; empty if there is none."""
     item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("journal")
     return thaw_messages(kept) if isinstance(kept, str) else []
 
 
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
-    """Remove a thread from a database, and its words from a file's bytes.
+    """Remove a thread from a database, and its messages from the bytes of a file.
 
-    What is stored goes first, its line in the catalogue last; a purge that was cut short can be
-    made again, and the file is cleaned every time. Copies elsewhere, such as backups, are the
-    operator's to clean, and so are the bytes that a Postgres server has not yet written over:
-    see `PostgresDatabase.scrub`. The caller holds the thread's lock.
+    The entry in the catalogue goes last, so a purge that was interrupted can be repeated. Copies
+    elsewhere, such as backups, stay; for Postgres see `PostgresDatabase.scrub`. The caller holds
+    the thread's lock.
 
     Raises:
         StorageError: The file cannot be read or written.
-        DatabaseLockedError: Another process kept the file from being cleaned.
+        DatabaseLockedError: Another process prevents the cleaning of the file.
     """
     MEMORIES.drop(database.store, thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
@@ -204,10 +184,10 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
 
 def refuse_ended(session: ThreadEntry | None) -> None:
-    """Let nothing new start in a session that was ended.
+    """Refuse to start anything in an ended session.
 
     Raises:
-        SessionEndedError: It was.
+        SessionEndedError: It was ended.
     """
     if session is not None and session.status == "ended":
         raise SessionEndedError(
@@ -226,35 +206,31 @@ def search_sessions(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
-    """Sessions of a store, the one begun last first.
+    """Return one page of sessions, the one begun last first.
 
-    Their order never changes, so pages fit together while others write: what was there when the
-    first page was read comes once, and what begins later comes before the first page.
+    While others write, each session that was there at the first page comes once.
 
     Args:
-        store: Where they are.
+        store: The store of the threads.
         status: `None` takes any.
         labels: All of them must match.
-        since: Begun at this moment or after it. ISO 8601 with a zone.
-        until: Begun before this moment. ISO 8601 with a zone.
-        cursor: Of the page before; `None` for the first.
+        since: Earliest beginning of a session. ISO 8601 with a zone.
+        until: Sessions must have begun before it. ISO 8601 with a zone.
+        cursor: From the page before; `None` for the first.
         limit: 1 to 1,000.
 
     Raises:
-        InputError: One of these cannot be used.
+        InputError: An argument cannot be used.
     """
     if status is not None:
         check_word("status", status, SessionStatus)
-    wanted = check_labels(labels)
-    asked = window("sessions", since=since, until=until, cursor=cursor, limit=limit)
+    asked = window("sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
     equal = None if status != "ended" else {"status": status}
     entries = yield from scan(store, THREADS, entry_of, equal=equal)
     fitting = (
         each
         for each in entries
-        if status in (None, each.status)
-        and has_labels(each.labels, wanted)
-        and asked.holds(_place(each)[0])
+        if status in (None, each.status) and asked.holds(_place(each)[0], each.labels)
     )
     page = asked.cut(fitting, _place, newest_first=True)
     return SessionPage(sessions=page.lines, cursor=page.cursor)

@@ -42,13 +42,15 @@ class Window:
     until: datetime | None
     """The first moment that no longer counts; `None` has no bound."""
 
+    labels: Mapping[str, str]
     after: _Place | None
     limit: int
 
-    def holds(self, moment: datetime) -> bool:
-        """Whether something that began then lies within the bounds."""
+    def holds(self, moment: datetime, labels: Mapping[str, str] | None = None) -> bool:
+        """Whether something that began then and has these labels is asked for."""
         early = self.since is not None and moment < self.since
-        return not early and (self.until is None or moment < self.until)
+        late = self.until is not None and moment >= self.until
+        return not early and not late and has_labels(labels or {}, self.labels)
 
     def cut(
         self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
@@ -70,12 +72,18 @@ class Window:
 
 
 def window(
-    kind: str, *, since: str | None, until: str | None, cursor: str | None, limit: int
+    kind: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    since: str | None,
+    until: str | None,
+    cursor: str | None,
+    limit: int,
 ) -> Window:
     """What a caller asks for, checked.
 
     Raises:
-        InputError: A bound, the cursor or the limit cannot be used.
+        InputError: A label, a bound, the cursor or the limit cannot be used.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(f"limit={limit!r} is no page length: give a whole number from 1 to {MOST}")
@@ -83,6 +91,7 @@ def window(
         kind=kind,
         since=_bound("since", since),
         until=_bound("until", until),
+        labels=check_labels(labels),
         after=None if cursor is None else _place_in(kind, cursor),
         limit=limit,
     )
