@@ -4,8 +4,9 @@ import pytest
 
 from unsay.cli.demo_commands import scenario
 from unsay.cli.output import SCHEMA_VERSION
-from unsay.cli.strings import Label, Labels
+from unsay.cli.strings import Labels
 from unsay.conversation import timeline
+from unsay.prompts.base import Text
 
 
 def slots(text: str) -> set[str]:
@@ -14,7 +15,12 @@ def slots(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, each in vars(Labels).items() if isinstance(each, Label)]
+    "name",
+    [
+        name
+        for name, each in vars(Labels).items()
+        if isinstance(each, Text) and isinstance(each.en, str)
+    ],
 )
 def test_both_languages_say_the_same(name: str) -> None:
     """A note has words in both languages, with the same values in them."""

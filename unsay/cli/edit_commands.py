@@ -1,6 +1,5 @@
 """The commands that change what the transcript and the contexts hold, and show branches."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import accumulate
@@ -9,22 +8,21 @@ from typing import Any
 import click
 from langchain_core.messages import message_to_dict
 
-from unsay.cli.output import note, print_json, usage_error, versioned
+from unsay.cli.output import note, usage_error
 from unsay.cli.session import Opened, on_thread
-from unsay.cli.strings import BRANCH_KINDS, Labels, named
-from unsay.cli.terminal import UNBOUNDED, aligned, block, columns, line
+from unsay.cli.strings import Labels
+from unsay.cli.terminal import UNBOUNDED, aligned, block, line
 from unsay.conversation.branching import LIVE, Branch, Side
 from unsay.conversation.results import Moved, Preview
 from unsay.conversation.tree import forgotten_line
 from unsay.messages.annotations import is_answer, spoken
-from unsay.messages.content import newest_language, preview, text_of
+from unsay.messages.content import preview, text_of
 from unsay.operations.compensate import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.rollback import place_name, turns_left
-from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
-from unsay.types import Forgotten, Language, Pin
+from unsay.types import Forgotten, Pin
 
 
 @on_thread()
@@ -32,58 +30,58 @@ def checkpoint(opened: Opened, *, name: str | None) -> None:
     """Mark the newest message as good."""
     made = opened.conversation.checkpoint(name)
     words = made["name"] or made["id"]
-    opened.show(lambda: opened.texts.checkpoint_made.format(name=words), checkpoint=made)
+    opened.show(lambda: opened.labels.checkpoint_made.format(name=words), checkpoint=made)
 
 
 @on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
     """Go back and say where the conversation is, or only say what would go."""
-    language = opened.language
+    labels = opened.labels
     if preview:
-        _show_preview(opened, opened.conversation.preview(to, turns=turns), Labels(language))
+        _show_preview(opened, opened.conversation.preview(to, turns=turns), labels)
     else:
         moved = opened.conversation.rollback(to, turns=turns)
-        _show_moved(opened, moved, Texts(language).rolled_back, language)
+        _show_moved(opened, moved, labels.rolled_back, labels)
 
 
 @on_thread()
 def undo(opened: Opened) -> None:
     """Take back the last step and say where the conversation is."""
-    language = opened.language
-    _show_moved(opened, opened.conversation.undo(), Texts(language).undone, language)
+    labels = opened.labels
+    _show_moved(opened, opened.conversation.undo(), labels.undone, labels)
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
     """Make the step again that was undone, and say where the conversation is."""
     moved = opened.conversation.redo()
-    language = opened.language
-    _show_moved(opened, moved, Texts(language).redone, language)
+    labels = opened.labels
+    _show_moved(opened, moved, labels.redone, labels)
 
 
 @on_thread()
 def restore(opened: Opened, *, what: str) -> None:
     """Bring something back and say where the conversation is."""
     moved = opened.conversation.restore(what)
-    language = opened.language
-    _show_moved(opened, moved, Labels(language).restored, language)
+    labels = opened.labels
+    _show_moved(opened, moved, labels.restored, labels)
 
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
     """Put messages of another branch at the end and say where the conversation is."""
     moved = opened.conversation.pick(message_ids, branch)
-    language = opened.language
-    _show_moved(opened, moved, Labels(language).restored, language)
+    labels = opened.labels
+    _show_moved(opened, moved, labels.restored, labels)
 
 
-def _show_moved(opened: Opened, moved: Moved, words: str, language: Language) -> None:
+def _show_moved(opened: Opened, moved: Moved, words: str, labels: Labels) -> None:
     def show() -> None:
         click.echo(words.format(where=moved.at, **asdict(moved)))
-        if effects := report_text(moved.report, Texts(language)):
+        if effects := report_text(moved.report, labels):
             note(effects)
         if moved.question:
-            note(Labels(language).asked.format(question=moved.question))
+            note(labels.asked.format(question=moved.question))
 
     opened.show(show, **asdict(moved))
 
@@ -109,19 +107,20 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
 @on_thread()
 def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
     """Begin a thread as this one was, and print its id."""
-    language = opened.language
+    labels = opened.labels
     made = opened.conversation.fork(to, turns=turns, thread=name)
     record = made.messages()
     state = State(messages=record, checkpoints=list(made.checkpoints()))
     base = record[-1].id if record else None
-    where = place_name(state, base, Texts(language)).strip()
+    where = place_name(state, base, labels).strip()
     left = turns_left(record)
-    if opened.as_json:
-        source = opened.thread_id
-        print_json(versioned(thread_id=made.thread_id, forked_from=source, turns=left, at=where))
-    else:
+
+    def show() -> None:
         click.echo(made.thread_id)
-        note(Labels(language).forked.format(where=where, turns=left))
+        note(labels.forked.format(where=where, turns=left))
+
+    source = opened.thread_id
+    opened.show(show, thread_id=made.thread_id, forked_from=source, turns=left, at=where)
 
 
 @on_thread()
@@ -130,9 +129,8 @@ def branches(opened: Opened) -> None:
     seen = opened.conversation.branches()
 
     def show() -> None:
-        record = opened.conversation.messages()
-        words = Labels(newest_language(record))
-        said = list(spoken(record))
+        words = opened.labels
+        said = list(spoken(opened.conversation.messages()))
         answered = accumulate(int(is_answer(message)) for message in said)
         turns = {message.id: count for message, count in zip(said, answered, strict=True)}
         for forked in (False, True):
@@ -153,7 +151,7 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
     elif branch.base in turns:
         where = words.branch_turn.format(turn=turns[branch.base])
     own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
-    kind = named(branch.kind, BRANCH_KINDS, words.language)
+    kind = words.branch_kinds.get(branch.kind, branch.kind)
     return branch.id, kind, where, own, words.branch_tokens.format(total=branch.tokens.total)
 
 
@@ -161,13 +159,8 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
 def diff(opened: Opened, *, a: str, b: str) -> None:
     """Print how two branches differ."""
     made = opened.conversation.diff(a, b)
-    cells = columns() if sys.stdout.isatty() else UNBOUNDED
-    opened.show(
-        lambda: block(str(made), columns=cells, indent=0),
-        common=made.common,
-        a=_side(made.a),
-        b=_side(made.b),
-    )
+    sides = {"a": _side(made.a), "b": _side(made.b)}
+    opened.show(lambda: block(str(made), indent=0), common=made.common, **sides)
 
 
 def _side(side: Side) -> dict[str, Any]:
@@ -187,7 +180,7 @@ def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     before = opened.conversation.pins()
     pins = opened.conversation.pin(message_id, turn=turn)
     new = [each for each in pins if each not in before]
-    opened.show(lambda: opened.texts.pinned.format(words=_words(opened, new)), pins=pins)
+    opened.show(lambda: opened.labels.pinned.format(words=_words(opened, new)), pins=pins)
 
 
 @on_thread(_check_pin)
@@ -197,7 +190,7 @@ def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     pins = opened.conversation.unpin(message_id, turn=turn)
     names = {each["message_id"] for each in pins}
     off = [each for each in before if each["message_id"] not in names]
-    opened.show(lambda: opened.texts.unpinned.format(words=_words(opened, off)), pins=pins)
+    opened.show(lambda: opened.labels.unpinned.format(words=_words(opened, off)), pins=pins)
 
 
 def _words(opened: Opened, pins: Sequence[Pin]) -> str:
@@ -240,7 +233,7 @@ def forgotten(opened: Opened) -> None:
 
 def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
     opened.show(
-        lambda: "\n".join(map(forgotten_line, entries)) or opened.texts.no_forgotten,
+        lambda: "\n".join(map(forgotten_line, entries)) or opened.labels.no_forgotten,
         forgotten=entries,
     )
 
@@ -260,4 +253,4 @@ def recall(opened: Opened, *, words: str) -> None:
         }
         for each in finds
     ]
-    opened.show(lambda: finds_text(finds, words, opened.texts), recalled=rows)
+    opened.show(lambda: finds_text(finds, words, opened.labels), recalled=rows)

@@ -2,16 +2,14 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 import click
 
-from unsay.cli.output import call_text, print_json, usage_error, versioned
-from unsay.cli.session import Opened, existing_thread, exists, location, on_thread
-from unsay.cli.strings import Labels
+from unsay.cli.output import call_text, show, usage_error
+from unsay.cli.session import Opened, existing_database, existing_thread, on_thread
 from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
@@ -19,13 +17,12 @@ from unsay.errors import LedgerGapError, UnknownThreadError
 from unsay.events.transcript_replay import replay
 from unsay.history.run import Run
 from unsay.history.runs import list_runs
-from unsay.messages.content import cells_of, newest_language
+from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.storage.base import Database, translated
 from unsay.storage.event_log import EventPage, select
 from unsay.storage.items import freeze_messages
 from unsay.storage.pagination import Slice
-from unsay.storage.sqlite import open_database
 from unsay.types import Event, EventType
 
 
@@ -72,8 +69,7 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
             "put a backup of the database in its place"
         )
     counts = {"events": len(log), "messages": len(record)}
-    words = Labels(newest_language(record)).verified
-    opened.show(lambda: words.format(**counts), verified=True, **counts)
+    opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
 
 
 def _print_events(opened: Opened, page: EventPage) -> None:
@@ -127,11 +123,6 @@ def _cut(data: Mapping[str, Any]) -> str:
     return f"{data['kind']} −{len(data['removed'])} {data['reason']}"
 
 
-def _forgotten(data: Mapping[str, Any]) -> str:
-    entry = data["forgotten"]
-    return f"{entry['id']} {entry['kind']} {entry['reason']}"
-
-
 _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "user_message": _message,
     "assistant_message": _message,
@@ -143,13 +134,13 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "rollback": _cut,
     "restore": _cut,
     "fold": lambda data: f"{data['label']}: {data['summary'] or ''}",
-    "unfold": lambda data: str(data["label"]),
-    "forget": _forgotten,
-    "remember": _forgotten,
-    "pin": lambda data: str(data["message_id"]),
-    "unpin": lambda data: str(data["message_id"]),
+    "unfold": "{label}".format_map,
+    "forget": "{forgotten[id]} {forgotten[kind]} {forgotten[reason]}".format_map,
+    "remember": "{forgotten[id]} {forgotten[kind]} {forgotten[reason]}".format_map,
+    "pin": "{message_id}".format_map,
+    "unpin": "{message_id}".format_map,
     "recall": lambda data: f"+{len(data['message_ids'])}",
-    "planner_note": lambda data: str(data["text"]),
+    "planner_note": "{text}".format_map,
     "edit": lambda data: f"={len(data['messages'])}",
     "fork": lambda data: f"={len(data['messages'])} {data['source']}",
 }
@@ -174,22 +165,18 @@ def runs(
             page = _page(opened.database, {**asked, "thread_id": opened.thread_id})
             questions = _questions(opened, page.lines)
             tails = [questions.get(run.turn_id, "") for run in page.lines]
-            opened.show(
-                lambda: _print_runs(page, tails),
-                runs=list(map(asdict, page.lines)),
-                cursor=page.cursor,
-            )
+            objects = list(map(asdict, page.lines))
+            opened.show(lambda: _print_runs(page, tails), runs=objects, cursor=page.cursor)
         return
     if thread is not None:
         raise usage_error("Give --thread or --all, not both.")
     page = Slice(lines=(), cursor=None)
-    if exists(db):
-        with closing(open_database(location(db))) as database:
+    with existing_database(db) as database:
+        if database is not None:
             page = _page(database, {**asked, "thread_id": None})
-    if as_json:
-        print_json(versioned(runs=list(map(asdict, page.lines)), cursor=page.cursor))
-    else:
-        _print_runs(page, [run.thread_id for run in page.lines])
+    threads = [run.thread_id for run in page.lines]
+    objects = list(map(asdict, page.lines))
+    show(lambda: _print_runs(page, threads), as_json=as_json, runs=objects, cursor=page.cursor)
 
 
 def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:

@@ -7,7 +7,7 @@ import json
 import math
 import traceback
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +44,14 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, int | float):
         return value
     return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def show(words: Callable[[], str | None], *, as_json: bool, **fields: Any) -> None:
+    """Print the fields as JSON, or for a person the words, unless there are none."""
+    if as_json:
+        print_json(versioned(**fields))
+    elif text := words():
+        click.echo(text)
 
 
 def call_text(name: str, args: Any) -> str:

@@ -1,6 +1,5 @@
 """`unsay replay`, and a turn's contexts: what a model was sent, and what came of it."""
 
-import sys
 from dataclasses import asdict
 
 import click
@@ -8,8 +7,8 @@ from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 
 from unsay.cli.output import call_text, print_json, usage_error
 from unsay.cli.session import Opened, on_thread
-from unsay.cli.strings import CONTEXT_RULES, Labels, named
-from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, side_by_side
+from unsay.cli.strings import Labels
+from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, room, side_by_side
 from unsay.context.manifest import CallView, write_ranges
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import Conversation
@@ -18,7 +17,6 @@ from unsay.conversation.tree import one_line
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import score_text
 from unsay.operations.usage_report import number, percent, window_text
-from unsay.prompts.fields import Texts
 from unsay.settings import load_settings
 
 
@@ -73,14 +71,14 @@ class _Page:
         self._made = made
         self._model = model or ""
         self._words = Labels(language_of(made.question))
-        self._columns = columns() if sys.stdout.isatty() else UNBOUNDED
+        self._columns = room()
 
     def print(self) -> None:
         made, words = self._made, self._words
         which = words.attempt.format(turn=made.turn, attempt=made.attempt)
         how = words.exact if made.exact else words.planned
         parts = " · ".join(part for part in (which, how, made.run_id) if part)
-        click.echo(click.style(block(parts, columns=self._columns, indent=0), dim=True))
+        click.echo(click.style(block(parts, indent=0), dim=True))
         for message in made.messages:
             self._print_part(_role(message, words), _content(message), dim=True)
         then, again = self._outcome(made.recorded), made.again
@@ -96,7 +94,7 @@ class _Page:
     def _print_part(self, head: str, body: str, **style: bool) -> None:
         title = one_line(head, min(self._columns, columns()))
         click.echo("\n" + click.style(title, **style))
-        click.echo(block(body, columns=self._columns))
+        click.echo(block(body))
 
     def _outcome(self, came: Answered) -> str:
         """How an answer was judged, then its words."""
@@ -132,16 +130,15 @@ def print_view(opened: Opened, made: TurnCalls) -> None:
     """Print a turn's model calls."""
 
     def show() -> None:
-        language = language_of(made.question)
-        words, fits = Labels(language), columns() if sys.stdout.isatty() else UNBOUNDED
+        words = Labels(language_of(made.question))
         head = words.view.format(turn=made.turn, question=preview(made.question))
-        click.echo(click.style(block(head, columns=fits, indent=0), bold=True))
+        click.echo(click.style(block(head, indent=0), bold=True))
         for each in made.calls:
             click.echo()
-            click.echo(block(_head(each, words), columns=fits, indent=0))
-            costs = window_text(each.view, Texts(language)).split("\n")
+            click.echo(block(_head(each, words), indent=0))
+            costs = window_text(each.view, words).split("\n")
             for line in (*_rules(each.view, words), *costs):
-                click.echo(block(line, columns=fits, indent=2))
+                click.echo(block(line))
             if (used := each.view.usage) is not None:
                 prompt = used.input + used.cache_read + used.cache_creation
                 told = words.reported.format(
@@ -149,7 +146,7 @@ def print_view(opened: Opened, made: TurnCalls) -> None:
                     cached=percent(used.cache_read, prompt),
                     output=number(used.output),
                 )
-                click.echo(block(told, columns=fits, indent=2))
+                click.echo(block(told))
 
     opened.show(show, **made.to_dict())
 
@@ -169,7 +166,7 @@ def _head(call: TurnCall, words: Labels) -> str:
 def _rules(view: CallView, words: Labels) -> list[str]:
     rows = [
         (
-            named(rule.name, CONTEXT_RULES, words.language),
+            words.context_rules.get(rule.name, rule.name),
             words.messages.format(
                 places=write_ranges(rule.places).replace(",", ", "), count=number(len(rule.places))
             ),

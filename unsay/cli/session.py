@@ -9,11 +9,10 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-import click
 from langchain_core.runnables import Runnable, RunnableConfig
 from platformdirs import user_data_dir
 
-from unsay.cli.output import note, print_json, versioned
+from unsay.cli.output import note, show, versioned
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_of
@@ -21,11 +20,9 @@ from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import language_of, newest_language
-from unsay.prompts.fields import Texts
 from unsay.settings import Settings, load_settings
 from unsay.storage.base import Database, is_postgres, translated
 from unsay.storage.sqlite import open_database
-from unsay.types import Language
 
 Command = Callable[..., None]
 
@@ -38,10 +35,15 @@ def location(db: str | None) -> str:
     return str(Path(home) / "unsay.db") if db is None else db
 
 
-def exists(db: str | None) -> bool:
-    """Whether the database is there, so that reading need not create one."""
+@contextmanager
+def existing_database(db: str | None) -> Iterator[Database | None]:
+    """Open the database; `None` where there is none, so that reading does not create one."""
     place = location(db)
-    return is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists()
+    if is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists():
+        with closing(open_database(place)) as database:
+            yield database
+    else:
+        yield None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +60,13 @@ class Opened:
         return Conversation.open(self.database, thread=self.thread_id)
 
     @property
-    def language(self) -> Language:
-        """The language of the user's newest words as they are now."""
-        return newest_language(self.conversation.messages())
-
-    @property
-    def texts(self) -> Texts:
-        """The catalogue in that language."""
-        return Texts(self.language)
+    def labels(self) -> Labels:
+        """The labels in the language of the user's newest words as they are now."""
+        return Labels(newest_language(self.conversation.messages()))
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
-        """Print the fields as JSON, or for a person the words, unless there are none."""
-        if self.as_json:
-            print_json(versioned(**{"thread_id": self.thread_id, **fields}))
-        elif text := words():
-            click.echo(text)
+        """Print the thread's id and the fields as JSON, or for a person the words."""
+        show(words, as_json=self.as_json, **{"thread_id": self.thread_id, **fields})
 
 
 @contextmanager
@@ -84,11 +78,11 @@ def existing_thread(
     Raises:
         UnknownThreadError: There is no database, or no thread in it.
     """
-    if not exists(db):
-        raise UnknownThreadError(
-            f"There is no database at {location(db)!r} yet; `unsay chat` begins one"
-        )
-    with closing(open_database(location(db))) as database:
+    with existing_database(db) as database:
+        if database is None:
+            raise UnknownThreadError(
+                f"There is no database at {location(db)!r} yet; `unsay chat` begins one"
+            )
         if thread is None:
             with translated(database.path):
                 entries = list_threads(database.store)

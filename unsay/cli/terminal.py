@@ -125,6 +125,11 @@ def columns() -> int:
     return shutil.get_terminal_size().columns
 
 
+def room(piped: int = UNBOUNDED) -> int:
+    """Cells in a line of standard output; `piped` where it is no terminal."""
+    return columns() if sys.stdout.isatty() else piped
+
+
 class Screen:
     """Shows the events of one turn after another."""
 
@@ -214,7 +219,7 @@ class Screen:
         kind, removed = event.data["kind"], event.data["removed"]
         # A person's own order is answered by a notice, and a mere draft is announced already.
         if kind == "context" or (kind == "draft" and removed):
-            self._fill(self.labels.rolled_back, event.data)
+            self._fill(self.labels.went_back, event.data)
 
     def _topic(self, event: Event) -> None:
         if event.data["similarity"] is not None:
@@ -265,9 +270,10 @@ def _shown(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") and char != "\n" else char
 
 
-def block(text: str, *, columns: int, indent: int = 2) -> str:
-    """A text in lines that all stand in by some cells."""
-    words = wrapped(clean(text).rstrip("\n"), columns=columns, indent=indent)
+def block(text: str, *, columns: int | None = None, indent: int = 2) -> str:
+    """Return a text in lines that fit standard output, or `columns` cells, all indented."""
+    cells = room() if columns is None else columns
+    words = wrapped(clean(text).rstrip("\n"), columns=cells, indent=indent)
     return "\n".join(line.rstrip() for line in f"{' ' * indent}{words}".split("\n"))
 
 
@@ -316,14 +322,13 @@ def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
 
 def moment(at: str) -> str:
     """Return a stored ISO time for people, in UTC; on a narrow terminal without year and seconds."""
-    narrow = sys.stdout.isatty() and columns() < WIDE
-    return at[slice(5, 16) if narrow else slice(0, 19)].replace("T", " ")
+    return at[slice(0, 19) if room() >= WIDE else slice(5, 16)].replace("T", " ")
 
 
 def line(head: str, words: str) -> str:
     """Return a table's line: the columns, then as much of a text as fits."""
-    room = columns() - cells_of(head) - 2 if sys.stdout.isatty() else PIPED_CELLS
-    return f"{head}  {one_line(words, max(LEAST_CELLS, room))}".rstrip()
+    cells = columns() - cells_of(head) - 2 if sys.stdout.isatty() else PIPED_CELLS
+    return f"{head}  {one_line(words, max(LEAST_CELLS, cells))}".rstrip()
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -2,15 +2,14 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from unsay.cli.output import note, print_json, usage_error, versioned
+from unsay.cli.output import note, show, usage_error
 from unsay.cli.replay_commands import print_view
-from unsay.cli.session import Opened, exists, location, on_thread
+from unsay.cli.session import Opened, existing_database, location, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import end_list, gathered
 from unsay.conversation.tree import one_line, tree_text
@@ -21,9 +20,8 @@ from unsay.history.threads import ThreadEntry
 from unsay.messages.content import language_of
 from unsay.operations.commands import checkpoints_text
 from unsay.operations.usage_report import PURPOSES, Totals, brief_text, totals_text
-from unsay.storage.base import translated
+from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
-from unsay.storage.sqlite import open_database
 
 TITLE_CELLS = 60
 """Cells of a title in a question to a person."""
@@ -33,27 +31,31 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     """Print the threads: all, the one spoken in last first, or those that are asked for."""
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
     found: Slice[ThreadEntry] = Slice(lines=(), cursor=None)
+    with existing_database(db) as database:
+        if database is not None:
+            found = _found(database, asked)
 
+    def show_rows() -> None:
+        for each in found.lines:
+            moment = each.updated_at[:16].replace("T", " ")
+            click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
+        begin = f"There is no thread in {location(db)!r} yet; `unsay chat` begins one."
+        end_list(found.lines, found.cursor, "No thread fits." if asked else begin)
+
+    cursor = {"cursor": found.cursor} if asked else {}
+    show(show_rows, as_json=as_json, threads=list(map(asdict, found.lines)), **cursor)
+
+
+def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadEntry]:
     def read(cursor: str | None, limit: int) -> Slice[ThreadEntry]:
         bounds = {**asked, "cursor": cursor, "limit": limit}
         page = drive(sessions.search_sessions(database.store, **bounds))
         return Slice(lines=page.sessions, cursor=page.cursor)
 
-    if exists(db):
-        with closing(open_database(location(db))) as database, translated(database.path):
-            if asked:
-                found = gathered(read, limit=asked.get("limit"), cursor=asked.get("cursor"))
-            else:
-                found = Slice(lines=tuple(sessions.list_threads(database.store)), cursor=None)
-    if as_json:
-        entries = [asdict(each) for each in found.lines]
-        print_json(versioned(threads=entries, **({"cursor": found.cursor} if asked else {})))
-        return
-    for each in found.lines:
-        moment = each.updated_at[:16].replace("T", " ")
-        click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
-    begin = f"There is no thread in {location(db)!r} yet; `unsay chat` begins one."
-    end_list(found.lines, found.cursor, "No thread fits." if asked else begin)
+    with translated(database.path):
+        if asked:
+            return gathered(read, limit=asked.get("limit"), cursor=asked.get("cursor"))
+        return Slice(lines=tuple(sessions.list_threads(database.store)), cursor=None)
 
 
 @on_thread()
@@ -64,25 +66,26 @@ def timeline(opened: Opened, *, view: int | None) -> None:
         print_view(opened, conversation.view(view))
         return
     seen, totals = conversation.timeline(), conversation.tokens()
-    if opened.as_json:
-        print_json({**seen.to_dict(), "tokens": totals_dict(totals)})
-        return
-    click.echo(tree_text(seen, color=True))
-    click.echo(click.style(brief_text(totals, opened.texts), dim=True))
+
+    def show_tree() -> None:
+        click.echo(tree_text(seen, color=True))
+        click.echo(click.style(brief_text(totals, opened.labels), dim=True))
+
+    opened.show(show_tree, **seen.to_dict(), tokens=totals_dict(totals))
 
 
 @on_thread()
 def checkpoints(opened: Opened) -> None:
     """Print a thread's checkpoints, oldest first."""
     marks = opened.conversation.checkpoints()
-    opened.show(lambda: checkpoints_text(marks, opened.texts), checkpoints=marks)
+    opened.show(lambda: checkpoints_text(marks, opened.labels), checkpoints=marks)
 
 
 @on_thread()
 def tokens(opened: Opened) -> None:
     """Print a thread's totals."""
     totals = opened.conversation.tokens()
-    opened.show(lambda: totals_text(totals, opened.texts), **totals_dict(totals))
+    opened.show(lambda: totals_text(totals, opened.labels), **totals_dict(totals))
 
 
 def totals_dict(totals: Totals) -> dict[str, Any]:
