@@ -18,9 +18,9 @@ from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
 from unsay.operations.usage_report import Totals, gauges_of, newest_call, spent_on
-from unsay.state import State, Update
+from unsay.state import Update
 from unsay.storage.base import Purged
-from unsay.storage.event_log import Head, append, read_events
+from unsay.storage.event_log import append, read_events
 from unsay.types import Event
 
 
@@ -34,22 +34,12 @@ def events(talk: Talk) -> Steps[list[Event]]:
         LedgerGapError: An event is missing or was changed.
     """
     state = yield from talk.known()
-    stored = yield from _stored_events(talk, state)
+    stored = yield from read_events(*talk.address, state.get("ledger", EMPTY))
     return [*stored, *unlogged_events(state, talk.scope())]
 
 
-def _stored_events(talk: Talk, state: State) -> Steps[list[Event]]:
-    head = state.get("ledger", EMPTY)
-    place = Head(page_id=head["page_id"], count=head["count"])
-    return (yield from read_events(talk.database.store, talk.thread_id, place))
-
-
 def note(
-    talk: Talk,
-    text: str,
-    *,
-    event_id: str | None = None,
-    labels: Mapping[str, str] | None = None,
+    talk: Talk, text: str, *, event_id: str | None = None, labels: Mapping[str, str] | None = None
 ) -> Steps[bool]:
     """Add a remark of the host to the event log; it is never sent to a model.
 
@@ -82,8 +72,7 @@ def note(
     event = planner_note(text, stamp=stamp)
     if event_id is not None:
         event = {**event, "id": event_id}
-    place = Head(page_id=head["page_id"], count=head["count"])
-    done = yield from append(talk.database.store, talk.thread_id, place, event)
+    done = yield from append(*talk.address, head, event)
     if done.inserted:
         yield from talk.commit(Update(ledger={**head, **done.head}))
     return done.inserted
@@ -97,7 +86,7 @@ def runs(talk: Talk, /, **asked: Any) -> Steps[RunPage]:
         **asked: `status`, `phase`, `labels`, `parent_run_id`, `since`, `until`, `cursor`,
             `limit`: see `unsay.history.runs.list_runs`.
     """
-    return (yield from list_runs(talk.database.store, thread_id=talk.thread_id, **asked))
+    return (yield from list_runs(talk.store, thread_id=talk.thread_id, **asked))
 
 
 def end(talk: Talk) -> Steps[ThreadEntry]:
@@ -107,12 +96,12 @@ def end(talk: Talk) -> Steps[ThreadEntry]:
         ConflictError: A turn is under way.
     """
     yield from talk.settled()
-    return (yield from threads.end(talk.database.store, talk.thread_id, now=talk.scope().now()))
+    return (yield from threads.end(*talk.address, now=talk.scope().now()))
 
 
 def label(talk: Talk, /, **labels: str | None) -> Steps[ThreadEntry]:
     """Set labels of the thread, to find it by; `None` removes one."""
-    return (yield from threads.label(talk.database.store, talk.thread_id, labels))
+    return (yield from threads.label(*talk.address, labels))
 
 
 def purge(talk: Talk) -> Steps[Purged]:
@@ -141,19 +130,19 @@ def tokens(talk: Talk) -> Steps[Totals]:
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    # Added up from transcript and branches on request: a total in the state would have to know of
-    # every message whether it was counted, which grows without bound. What a fork began with was
-    # paid for in the thread that it came from.
+    # Transcript and branches are added up on request: a total in the state would need a list of all
+    # messages that it includes, which grows without bound. What a fork began with was paid for in
+    # the thread that it came from.
     state, scope = (yield from talk.whole()), talk.scope()
     inherited: set[Key] = set()
-    entry = yield from find_session(talk.database.store, talk.thread_id)
+    entry = yield from find_session(*talk.address)
     if entry is not None and entry.forked_from is not None:
-        stored = yield from _stored_events(talk, state)
+        stored = yield from read_events(*talk.address, state.get("ledger", EMPTY))
         inherited = {key_of(m) for m in rebuilt(stored[:1]).messages}
-    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    cuts = yield from list_cuts(*talk.address)
     own = [m for m in state["messages"] if key_of(m) not in inherited]
-    gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
-    gone = [m for m in gone if key_of(m) not in inherited]
-    spent = yield from spent_on(state, scope, own, gone)
+    removed = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
+    removed = [m for m in removed if key_of(m) not in inherited]
+    spent = yield from spent_on(state, scope, own, removed)
     gauges = yield from gauges_of(state, scope)
     return Totals(window=newest_call(state["messages"]), spent=spent, gauges=gauges)

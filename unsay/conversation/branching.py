@@ -171,7 +171,7 @@ def fork(
 
 
 def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
-    listed = yield from find_session(talk.database.store, other.thread_id)
+    listed = yield from find_session(talk.store, other.thread_id)
     there = yield from other.snapshot()
     if listed is not None or there.values:
         raise ConflictError(
@@ -180,9 +180,9 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
     scope = other.scope()
     update = yield from restoring.fork(state, scope, line, talk.thread_id)
     yield from other.write(State(), scope, update)
-    entry = yield from find_session(talk.database.store, talk.thread_id)
+    entry = yield from find_session(*talk.address)
     yield from revise(
-        talk.database.store,
+        talk.store,
         other.thread_id,
         now=scope.now(),
         title=entry.title if entry else "",
@@ -199,8 +199,8 @@ def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
         UnknownThreadError: The thread is empty.
     """
     record = (yield from talk.whole())["messages"]
-    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
-    entries = yield from scan(talk.database.store, THREADS, entry_of)
+    cuts = yield from list_cuts(*talk.address)
+    entries = yield from scan(talk.store, THREADS, entry_of)
     found = [_branch(record, id=LIVE, kind=LIVE), *_abandoned(record, cuts)]
     for entry in entries:
         if entry.forked_from == talk.thread_id:
@@ -280,7 +280,7 @@ def _line(talk: Talk, name: str) -> Steps[Line]:
     if name == LIVE:
         return line
     if name.startswith(CUT):
-        cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+        cuts = yield from list_cuts(*talk.address)
         return _with_cut(line, find_cut(cuts, name), cuts)
     try:
         mark = find_checkpoint(line.checkpoints, name)
@@ -331,7 +331,7 @@ def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[M
     scope = talk.scope(confirm)
     if (shown := (yield from remember(talk, state, what))) is not None:
         return shown
-    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    cuts = yield from list_cuts(*talk.address)
     if (source := source_of(cuts, what)) is not None:
         state = yield from talk.reached(state, {source["base"]})
     update = yield from restoring.restore(state, scope, what, cuts)
@@ -357,7 +357,7 @@ def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
     messages: list[AnyMessage] = []
     if message_ids and not isinstance(message_ids, str):
         if from_.startswith(CUT):
-            cut = find_cut((yield from list_cuts(talk.database.store, talk.thread_id)), from_)
+            cut = find_cut((yield from list_cuts(*talk.address)), from_)
             messages = [*cut["messages"], *cut["drafts"]]
         else:
             other = replace(talk, thread_id=from_, writes=False)

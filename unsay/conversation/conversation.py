@@ -2,29 +2,24 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 from uuid import uuid4
 
-from langchain_core.embeddings import Embeddings
-from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 
-from unsay.context.reminders import Reminder
-from unsay.context.strategy import Strategy
-from unsay.conversation.results import Event, event_of
+from unsay.conversation.results import Event, Reply, event_of
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import Talk, check_name
 from unsay.conversation.turn_lifecycle import close_turn, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import adrive, drive
-from unsay.graph.builder import Graph, compile_graph, make_services
+from unsay.graph.builder import Graph, GraphOptions, compile_graph, make_services
 from unsay.model_factory import ModelLike
-from unsay.settings import Context, Settings
+from unsay.settings import Context
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
-from unsay.types import TopicDetector
 
 T = TypeVar("T")
 
@@ -32,6 +27,7 @@ T = TypeVar("T")
 class _Opened:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
+        self._database: Database | None = talk.database
 
     @classmethod
     def open(
@@ -40,16 +36,9 @@ class _Opened:
         *,
         thread: str | None = None,
         model: ModelLike | None = None,
-        judge: ModelLike | None = None,
-        summarizer: ModelLike | None = None,
         title: ModelLike | None = None,
-        tools: Sequence[BaseTool | Callable[..., Any]] = (),
-        detector: TopicDetector | None = None,
-        reminders: Sequence[Reminder] = (),
-        strategy: Strategy | None = None,
-        embeddings: Embeddings | None = None,
-        settings: Settings | Mapping[str, Any] | None = None,
         context: Context | None = None,
+        **options: Unpack[GraphOptions],
     ) -> Self:
         """Open a conversation in a file, which is created if there is none, or in Postgres.
 
@@ -58,17 +47,11 @@ class _Opened:
                 `postgresql://user:password@host:port/name` (the extra `postgres`).
             thread: The thread's id; `None` starts a new thread.
             model: Answers; see `build_graph`. Reading and rolling back need none.
-            judge: See `build_graph`.
-            summarizer: See `build_graph`.
             title: Names the thread; `None` takes `UNSAY_TITLE_MODEL`, else the
                 first question's words.
-            tools: See `build_graph`.
-            detector: See `build_graph`.
-            reminders: See `build_graph`.
-            strategy: See `build_graph`.
-            embeddings: See `build_graph`.
-            settings: See `build_graph`.
             context: Overrides settings for this conversation's runs.
+            **options: `judge`, `summarizer`, `tools`, `detector`, `reminders`, `strategy`,
+                `embeddings` and `settings`; see `build_graph`.
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.
@@ -77,18 +60,7 @@ class _Opened:
             InvalidNameError: The thread's id is not allowed.
         """
         name = str(uuid4()) if thread is None else check_name(thread)
-        services = make_services(
-            model,
-            judge=judge,
-            summarizer=summarizer,
-            title=title,
-            tools=tools,
-            detector=detector,
-            reminders=reminders,
-            strategy=strategy,
-            embeddings=embeddings,
-            settings=settings,
-        )
+        services = make_services(model, title=title, **options)
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
@@ -107,9 +79,6 @@ class _Opened:
     def graph(self) -> Graph:
         """The compiled graph, with this database's checkpointer and store."""
         return self._talk.graph
-
-    def _close(self) -> None:
-        self._talk.database.close()
 
 
 class Conversation(_Opened, ConversationVerbs, Blocking):
@@ -143,10 +112,11 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         talk.waiting().blocking()
         try:
             with translated(talk.database.path):
-                opening = drive(open_turn(talk, text, documents, turn_id))
-                reply = opening.reply
-                if reply is None:
-                    chunks: Any = talk.graph.stream(opening.value, talk.config, **talk.streaming())
+                opened = drive(open_turn(talk, text, documents, turn_id))
+                if isinstance(opened, Reply):
+                    reply = opened
+                else:
+                    chunks: Any = talk.graph.stream(opened, talk.config, **talk.streaming())
                     # A reader that leaves early stops the graph before the lock is released.
                     with closing(chunks):
                         for mode, chunk in chunks:
@@ -188,10 +158,11 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         await talk.waiting().awaitable()
         try:
             with translated(talk.database.path):
-                opening = await adrive(open_turn(talk, text, documents, turn_id))
-                reply = opening.reply
-                if reply is None:
-                    chunks: Any = talk.graph.astream(opening.value, talk.config, **talk.streaming())
+                opened = await adrive(open_turn(talk, text, documents, turn_id))
+                if isinstance(opened, Reply):
+                    reply = opened
+                else:
+                    chunks: Any = talk.graph.astream(opened, talk.config, **talk.streaming())
                     # A reader that leaves early stops the graph before the lock is released.
                     async with aclosing(pumped(chunks)) as read:
                         async for mode, chunk in read:
@@ -252,10 +223,6 @@ class _Listed:
             return cls(path_or_url.store)
         database = open_database(path_or_url)
         return cls(database.store, database)
-
-    def _close(self) -> None:
-        if self._database is not None:
-            self._database.close()
 
 
 class Registry(_Listed, RegistryVerbs, Blocking):

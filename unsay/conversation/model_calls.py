@@ -91,7 +91,7 @@ def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> 
     """
     state = yield from talk.whole()
     asked = asked_turn(talk.timeline_now(state).turns, turn)
-    cuts = yield from list_cuts(talk.database.store, talk.thread_id)
+    cuts = yield from list_cuts(*talk.address)
     calls = _calls(state, cuts, asked.question_id or "")
     found = [each for each in calls if attempt in (None, each.view.attempt)]
     if not found and calls:
@@ -222,7 +222,7 @@ def replay(
         NothingToUndoError: No turn matches.
     """
     state = yield from talk.whole()
-    kept = yield from list_requests(talk.database.store, talk.thread_id)
+    kept = yield from list_requests(*talk.address)
     if turn is not None and run_id is None:
         # The turn that has this number in the transcript, else any that had it.
         asked = {e.question_id for e in talk.timeline_now(state).turns if e.number == turn}

@@ -8,6 +8,7 @@ from uuid import uuid4
 from langchain_core.messages import AnyMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from unsay.conversation.timeline import Timeline, timeline_of
@@ -63,6 +64,16 @@ class Talk:
     writes: bool = True
 
     @property
+    def store(self) -> BaseStore:
+        """The database's store."""
+        return self.database.store
+
+    @property
+    def address(self) -> tuple[BaseStore, str]:
+        """The store and the thread's id, the first arguments of whatever reads the store."""
+        return self.store, self.thread_id
+
+    @property
     def config(self) -> RunnableConfig:
         """LangGraph's configuration of this thread."""
         return {"configurable": {"thread_id": self.thread_id}}
@@ -73,7 +84,7 @@ class Talk:
             services=self.services,
             settings=self.services.settings.for_run(self.context),
             config=self.config,
-            store=self.database.store,
+            store=self.store,
             thread_id=self.thread_id,
             emit=lambda _: None,
             is_reader=not self.writes,
@@ -139,26 +150,24 @@ class Talk:
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
         """The pending input of a process that died before it was committed; `None` for none."""
-        store = self.database.store
-        journal = yield from read_journal(store, self.thread_id)
-        on_record = {message.id for message in snapshot.values.get("messages", [])}
+        journal = yield from read_journal(*self.address)
         if not journal:
             return None
+        messages = snapshot.values.get("messages", [])
+        on_record = {message.id for message in messages}
         command = parse_command(text_of(journal[-1]))
+        run_id = run_named_after(self.thread_id, journal[-1].id)
+        if command is None and all(message.id not in on_record for message in journal):
+            state: Any = {**snapshot.values, "messages": [*messages, *journal]}
+            turn = open_turn(state, read_entry(state["messages"], state.get("turn")), run_id)
+            return {"messages": list(journal), "turn": turn}
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
         # nobody expects it to happen later.
-        if command is not None or any(message.id in on_record for message in journal):
-            if command is not None:
-                dead = run_named_after(self.thread_id, journal[-1].id)
-                yield from give_up_run(replace(self.scope(), run_id=dead), DIED)
-            yield from revise(store, self.thread_id, now=self.scope().now(), journal=None)
-            return None
-        state: Any = {**snapshot.values}
-        state["messages"] = [*state.get("messages", []), *journal]
-        run_id = run_named_after(self.thread_id, journal[-1].id)
-        turn = open_turn(state, read_entry(state["messages"], state.get("turn")), run_id)
-        return {"messages": list(journal), "turn": turn}
+        if command is not None:
+            yield from give_up_run(replace(self.scope(), run_id=run_id), DIED)
+        yield from revise(*self.address, now=self.scope().now(), journal=None)
+        return None
 
     def _reading(self) -> Call:
         return Call(
@@ -185,8 +194,7 @@ class Talk:
             ConflictError: A turn was stopped and waits.
         """
         state = yield from self.known()
-        snapshot = yield from self.snapshot()
-        if snapshot.next:
+        if (yield from self.snapshot()).next:
             raise ConflictError(
                 "A turn of this thread was stopped: resume it, say something else, or undo it first"
             )
@@ -238,13 +246,13 @@ class Talk:
 
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
         """Update the thread's entry in the list of threads after a turn or a verb."""
-        store, now = self.database.store, self.scope().now()
-        listed = yield from find_session(store, self.thread_id)
-        title = "" if listed is None else listed.title
+        now, listed = self.scope().now(), (yield from find_session(*self.address))
         if listed is None or not listed.turns:
             title = yield from title_of(state, self.scope())
+        else:
+            title = listed.title
         turns = turns_left(state.get("messages", []), offloaded_of(state))
-        yield from revise(store, self.thread_id, now=now, title=title, turns=turns, journal=None)
+        yield from revise(*self.address, now=now, title=title, turns=turns, journal=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Add messages to the transcript without a model call.
@@ -271,8 +279,7 @@ class Talk:
                 last = {offloaded["last"]} if removes else set()
                 yield from self.reached(state, {*(each.id for each in given), *last})
         yield from self.commit(update)
-        snapshot = yield from self.snapshot()
-        yield from self.list_thread(snapshot.values)
+        yield from self.list_thread((yield from self.snapshot()).values)
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
         """Commit a verb's update with its events, and compensate the tool calls it removes.

@@ -1,4 +1,4 @@
-"""How a turn begins: with new words, where it stopped, or with the reply that is stored of it."""
+"""Begin a turn: with a new message, where it stopped, or with the reply that is stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,34 +33,23 @@ SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """How a turn begins."""
-
-    value: Any = None
-    """What to hand the graph; `None` goes on with the turn that stopped."""
-
-    reply: Reply | None = None
-    """What the turn ended in when it was said before: the graph is not run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What is stored of a turn."""
+    """The stored part of a turn."""
 
     name: str
     """Id of the message that is answered: the turn's id, or after `/retry` the question's new one."""
 
     reply: Reply | None = None
-    """What the turn ended in; `None` while it has not ended, or was never heard of."""
+    """`None` if the turn has not ended, or nothing is stored."""
 
 
 def open_turn(
     talk: Talk, text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
-) -> Steps[Opening]:
-    """Return how a turn begins, so that a message is answered once.
+) -> Steps[Reply | dict[str, Any] | None]:
+    """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
-    The turn of a message that was sent before and never answered goes on where it stopped. With a
-    turn's id the stored answer is returned.
+    The input is `None` to go on with a turn that stopped: its message was sent before and never
+    answered.
 
     Raises:
         InvalidNameError: The turn's id cannot be one.
@@ -81,7 +70,7 @@ def open_turn(
         stored = yield from _stored_turn(talk, snapshot, message)
     waits = goes_on_with(snapshot, text, stored)
     if stored is not None and stored.reply is not None and not waits:
-        return Opening(reply=stored.reply)
+        return stored.reply
     if snapshot.interrupts:
         raise ConflictError(
             "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
@@ -90,35 +79,29 @@ def open_turn(
     if waits:
         if is_opened(snapshot.values):
             yield from resume_run(talk.run_scope(snapshot.values))
-        return Opening()
+        return None
     if message is None:
         raise NothingToUndoError("There is no interrupted turn to go on with; say something")
     return (yield from _announced(talk, message, documents))
 
 
-def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[Opening]:
+def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[dict[str, Any]]:
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.
     found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
     said: list[AnyMessage] = [*found, message]
-    store = talk.database.store
-    listed = yield from find_session(store, talk.thread_id)
+    listed = yield from find_session(*talk.address)
     refuse_ended(listed)
-    title = listed.title if listed else ""
-    yield from revise(
-        store,
-        talk.thread_id,
-        now=talk.scope().now(),
-        title=title or preview(text_of(message), TITLE_CHARS),
-        journal=freeze_messages(said),
-    )
-    return Opening(value={"messages": said})
+    title = (listed and listed.title) or preview(text_of(message), TITLE_CHARS)
+    journal = freeze_messages(said)
+    yield from revise(*talk.address, now=talk.scope().now(), title=title, journal=journal)
+    return {"messages": said}
 
 
 def rests(talk: Talk) -> Steps[bool]:
-    """Whether a thread's last turn came to its end and nothing came after it.
+    """Return whether the thread's last turn ended and nothing followed; `False` if uncertain.
 
-    It is told without loading the record; where it is not certain the answer is no.
+    The transcript is not loaded for this.
     """
     saver: Any = talk.graph.checkpointer
     found = yield Call(
@@ -132,20 +115,18 @@ def rests(talk: Talk) -> Steps[bool]:
     due = turn is None or not turn["done"] or turn["checkpoints_due"] or values.get("owed")
     if due or values.get("should_rollback"):
         return False
-    return not (yield from read_journal(talk.database.store, talk.thread_id))
+    return not (yield from read_journal(*talk.address))
 
 
 def is_opened(state: Mapping[str, Any]) -> bool:
-    """Whether the state's turn is that of the question at the end of the record."""
+    """Return whether the newest question is that of a turn under way."""
     turn = state.get("turn")
     asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
-    if asked is None or not turn or turn["done"]:
-        return False
-    return bool(turn["question_id"] == asked.id)
+    return bool(asked and turn and not turn["done"] and turn["question_id"] == asked.id)
 
 
 def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
-    """Whether what is said is what waits: the same turn, or without its id the same words."""
+    """Return whether a stopped turn goes on: the same turn is sent, or without an id its words."""
     if not snapshot.next or snapshot.interrupts:
         return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
@@ -161,7 +142,7 @@ def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
 def say(
     talk: Talk, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
 ) -> Steps[Reply]:
-    """Answer a message; the answer is judged, and rolled back as often as it has to be.
+    """Answer a message: judge each draft, and roll back those that fail.
 
     A message that was sent before and never answered, because of a crash or an error, goes on
     where it stopped.
@@ -186,10 +167,10 @@ def say(
         StorageError: The database failed; what was stored before is intact.
         ConflictError: A decision is due first, or other words have this `turn_id`.
     """
-    opening = yield from open_turn(talk, text, documents, turn_id)
-    if opening.reply is not None:
-        return opening.reply
-    return (yield from run_turn(talk, opening.value, turn_id))
+    opened = yield from open_turn(talk, text, documents, turn_id)
+    if isinstance(opened, Reply):
+        return opened
+    return (yield from run_turn(talk, opened, turn_id))
 
 
 def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
@@ -198,43 +179,36 @@ def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
     Args:
         talk: The thread.
         decision: For drafts that all failed: `"approve"`, `"reject"` or
-            `{"decisions": [{"type": …}]}`; `None` just goes on.
+            `{"decisions": [{"type": …}]}`; `None` goes on without one.
 
     Raises:
         NothingToUndoError: No turn was stopped.
     """
     if decision is None:
-        opening = yield from open_turn(talk, None)
-        return (yield from run_turn(talk, opening.value))
-    snapshot = yield from talk.snapshot()
-    if not snapshot.interrupts:
+        return (yield from run_turn(talk, (yield from open_turn(talk, None))))
+    if not (yield from talk.snapshot()).interrupts:
         raise NothingToUndoError("No decision is due in this thread; say something")
     return (yield from run_turn(talk, Command(resume=decision)))
 
 
 def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:
-    """Run the graph on a value, to the end of its turn."""
+    """Run the graph on an input to the end of its turn."""
     state = yield Call(
         blocking=lambda: talk.graph.invoke(value, talk.config, **talk.run_options()),
         awaitable=lambda: talk.graph.ainvoke(value, talk.config, **talk.run_options()),
     )
-    interrupts = tuple(state.get("__interrupt__", ()))
-    return (yield from ended_turn(talk, state, interrupts, turn_id))
+    return (yield from _ended_turn(talk, state, tuple(state.get("__interrupt__", ())), turn_id))
 
 
 def close_turn(talk: Talk, turn_id: str | None = None) -> Steps[Reply]:
-    """The reply of the turn that just ended."""
+    """Return the reply of the turn that just ended."""
     snapshot = yield from talk.snapshot()
-    return (yield from ended_turn(talk, snapshot.values, snapshot.interrupts, turn_id))
+    return (yield from _ended_turn(talk, snapshot.values, snapshot.interrupts, turn_id))
 
 
-def ended_turn(
-    talk: Talk,
-    state: Mapping[str, Any],
-    interrupts: tuple[Any, ...],
-    turn_id: str | None = None,
+def _ended_turn(
+    talk: Talk, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
 ) -> Steps[Reply]:
-    """Return the reply that a state holds, and list the thread with it."""
     yield from talk.list_thread(state)
     reply = reply_of(state, interrupts)
     return replace(reply, turn_id=turn_id or reply.turn_id)
@@ -248,7 +222,6 @@ class _Place:
 
 
 def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> Steps[Stored]:
-    """What is stored of the turn that a message would start."""
     turn_id = message.id or ""
     place = yield from _find(talk, snapshot.values, turn_id)
     if place is None:
@@ -279,31 +252,28 @@ def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> St
 
 def _find(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
     """Find a turn's message in the transcript, else in a branch."""
-    store, thread_id = talk.database.store, talk.thread_id
     record: Sequence[AnyMessage] = state.get("messages", ())
     name: str | None = turn_id
     while name is not None and not name.startswith(CUT):
         if any(each.id == name for each in record):
             return _Place(name=name, messages=record, checkpoints=state.get("checkpoints", ()))
-        turn_id, name = name, (yield from find_place(store, thread_id, name))
+        turn_id, name = name, (yield from find_place(*talk.address, name))
     if name is None:
-        return (yield from _sealed(talk, state, turn_id))
-    item: Item | None = yield get_item(store, cuts_namespace(thread_id), name)
+        return (yield from _find_offloaded(talk, state, turn_id))
+    item: Item | None = yield get_item(talk.store, cuts_namespace(talk.thread_id), name)
     if item is None:
         return None
     cut = unpack(item.value)
     return _Place(name=turn_id, messages=cut["messages"], checkpoints=cut["checkpoints"])
 
 
-def _sealed(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
-    """Find a turn's message in the offloaded segments, which are read only if it has a run."""
-    store, thread_id = talk.database.store, talk.thread_id
-    head, checkpoints = offloaded_of(state), state.get("checkpoints", ())
-    run_id = run_named_after(thread_id, turn_id)
-    if head is None or (yield from find_run(store, thread_id, run_id)) is None:
+def _find_offloaded(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
+    head, run_id = offloaded_of(state), run_named_after(talk.thread_id, turn_id)
+    # Reading the segments is expensive, and a turn without a run is in none of them.
+    if head is None or (yield from find_run(*talk.address, run_id)) is None:
         return None
-    pages = yield from read_back(store, thread_id, head, {turn_id})
+    pages = yield from read_back(*talk.address, head, {turn_id})
     messages = [message for page in reversed(pages) for message in page.messages]
     if all(each.id != turn_id for each in messages):
         return None
-    return _Place(name=turn_id, messages=messages, checkpoints=checkpoints)
+    return _Place(name=turn_id, messages=messages, checkpoints=state.get("checkpoints", ()))

@@ -23,6 +23,7 @@ from unsay.effects import Steps, adrive, drive
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
+from unsay.storage.base import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,16 +32,16 @@ T = TypeVar("T")
 class Blocking:
     """A class whose verbs return their results, for scripts."""
 
+    _database: Database | None
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _make_methods(cls, _blocking)
 
-    def _close(self) -> None:
-        raise NotImplementedError
-
     def close(self) -> None:
         """Close the database; a registry closes only a database that it opened itself."""
-        self._close()
+        if self._database is not None:
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -52,16 +53,16 @@ class Blocking:
 class OnLoop:
     """A class whose verbs are coroutines, for async code."""
 
+    _database: Database | None
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _make_methods(cls, _on_loop)
 
-    def _close(self) -> None:
-        raise NotImplementedError
-
     async def close(self) -> None:
         """Close the database; a registry closes only a database that it opened itself."""
-        self._close()
+        if self._database is not None:
+            self._database.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -85,41 +85,47 @@ NODES: dict[str, Node] = {
 }
 
 
+class GraphOptions(TypedDict, total=False):
+    """What `build_graph` and `Conversation.open` both take; `build_graph` explains each."""
+
+    judge: ModelLike | None
+    summarizer: ModelLike | None
+    tools: Sequence[BaseTool | Callable[..., Any]]
+    detector: TopicDetector | None
+    reminders: Sequence[Reminder]
+    strategy: Strategy | None
+    embeddings: Embeddings | None
+    settings: Settings | Mapping[str, Any] | None
+
+
 def build_graph(
     model: ModelLike | None = None,
     *,
-    judge: ModelLike | None = None,
-    summarizer: ModelLike | None = None,
-    tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    detector: TopicDetector | None = None,
-    reminders: Sequence[Reminder] = (),
-    strategy: Strategy | None = None,
-    embeddings: Embeddings | None = None,
-    settings: Settings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     clock: Callable[[], datetime] | None = None,
+    **options: Unpack[GraphOptions],
 ) -> Graph:
-    """A compiled graph that judges, checkpoints, rolls back and answers.
+    """Build a compiled graph that answers, judges, saves checkpoints and rolls back.
 
     Args:
         model: Answers: a LangChain chat model, a name for `langchain-openai`, or any Runnable that
             takes messages and gives messages, such as a graph. `None` takes `UNSAY_MODEL` when the
             first question comes.
-        judge: Scores the answers: a chat model, a name, or anything callable that takes messages
-            and gives a score. `None` takes `UNSAY_JUDGE_MODEL`, else the answering model.
-        summarizer: Summarizes topics that were left; `None` takes `UNSAY_SUMMARIZER_MODEL`, else
-            the summary is local.
-        tools: What the model may call while it answers; with them come tools of our own, see
-            the setting `memory_tools`.
-        detector: Follows the topics; `None` takes the local one.
-        reminders: Texts that contexts repeat, and how often.
-        strategy: Decides what contexts leave out; `None` takes the one that the settings name.
-        embeddings: For recall by meaning; `None` compares words alone.
-        settings: Override the environment and the settings file.
         checkpointer: Keeps the state; `None` leaves it to the host, or to one run alone.
         store: Keeps branches; without one the state carries the newest.
         clock: Gives the time, aware; `None` takes the system's, in UTC.
+        **options: `judge` scores the answers: a chat model, a name, or anything callable that takes
+            messages and gives a score; `None` takes `UNSAY_JUDGE_MODEL`, else the answering model.
+            `summarizer` summarizes topics that were left; `None` takes `UNSAY_SUMMARIZER_MODEL`,
+            else the summary is local.
+            `tools` are what the model may call while it answers; tools of our own are added, see
+            the setting `memory_tools`.
+            `detector` follows the topics; `None` takes the local one.
+            `reminders` are texts that contexts repeat, and how often.
+            `strategy` decides what contexts leave out; `None` takes the one in the settings.
+            `embeddings` recall by meaning; `None` compares words alone.
+            `settings` override the environment and the settings file.
 
     Returns:
         A graph for `invoke`, `ainvoke`, `stream` and `astream`.
@@ -134,18 +140,7 @@ def build_graph(
         >>> state["messages"][-1].content, state["quality_score"]
         ('Hello!', 0.9)
     """
-    services = make_services(
-        model,
-        judge=judge,
-        summarizer=summarizer,
-        tools=tools,
-        detector=detector,
-        reminders=reminders,
-        strategy=strategy,
-        embeddings=embeddings,
-        settings=settings,
-        clock=clock,
-    )
+    services = make_services(model, clock=clock, **options)
     deltas = checkpointer is None or can_replay_deltas(checkpointer)
     return compile_graph(services, deltas=deltas, checkpointer=checkpointer, store=store)
 
@@ -164,7 +159,7 @@ def make_services(
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
-    """Make the services of a graph's nodes; arguments as for `build_graph`.
+    """Make the services of a graph's nodes; `build_graph` explains the arguments.
 
     Raises:
         ConfigurationError: A setting is impossible.
@@ -223,7 +218,7 @@ class Lifted(Runnable[State, Update]):
         self.name, self.services, self.node = name, services, kept(name, node)
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
-        """The node's update."""
+        """Return the node's update."""
         return drive(self.node(input, Scope.of(self.services, config or {})))
 
     async def ainvoke(
@@ -232,7 +227,7 @@ class Lifted(Runnable[State, Update]):
         config: RunnableConfig | None = None,
         **_: Any,
     ) -> Update:
-        """The node's update, on an event loop."""
+        """Return the node's update, on an event loop."""
         scope = Scope.of(self.services, config or {})
         try:
             return await adrive(self.node(input, scope))
