@@ -67,7 +67,7 @@ def pin(
     state, scope = (yield from talk.known()), talk.scope()
     turns = "" if turn is None else str(turn)
     if message_id is None:
-        state = yield from _with_turns(talk, state, turns)
+        state = yield from talk.reached(state, (), visibility.turns_needed(state, turns))
     update = yield from visibility.pin(
         state, scope, message_id, turns=turns, pending=_pending(state)
     )
@@ -96,14 +96,10 @@ def unpin(
     state, scope = (yield from talk.known()), talk.scope()
     turns = "" if turn is None else str(turn)
     if message_id is None:
-        state = yield from _with_turns(talk, state, turns)
+        state = yield from talk.reached(state, (), visibility.turns_needed(state, turns))
     update = visibility.unpin(state, scope, message_id, turns=turns, pending=_pending(state))
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
-
-
-def _with_turns(talk: Talk, state: State, turns: str) -> Steps[State]:
-    return (yield from talk.reached(state, (), visibility.turns_needed(state, turns)))
 
 
 def forgotten(talk: Talk) -> Steps[tuple[Forgotten, ...]]:
@@ -150,7 +146,8 @@ def forget(
     state, scope = (yield from talk.settled()), talk.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        state = yield from _with_turns(talk, state, str(turns))
+        needed = visibility.turns_needed(state, str(turns))
+        state = yield from talk.reached(state, (), needed)
         step = visibility.forget_turns(state, str(turns), _pending(state), cause)
     else:
         ends = {what} if through is None else {what, through}
@@ -210,19 +207,17 @@ def forget_tool_results(
         raise InputError(f"below={below!r} is no score: give a number from 0 to 1")
     state, scope = (yield from talk.settled()), talk.scope()
     segments = state.get("segments", [])
-    topic = current_topic_id(segments) or ""
-    said = by_topic(state["messages"], segments).get(topic, [])
+    messages, topic = state["messages"], current_topic_id(segments) or ""
+    said = by_topic(messages, segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in said if is_question(m)]
-    names: list[str] = []
-    messages = state["messages"]
     held = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
     fixed = {*held, *silent(state, state.get("forgotten", [])), *_pending(state)}
+    names: list[str] = []
     for message in said:
-        if not isinstance(message, ToolMessage) or message.id in fixed:
-            continue
-        score = yield from _score(questions, message, scope)
-        if score is not None and score < below:
-            names.append(message.id or "")
+        if isinstance(message, ToolMessage) and message.id not in fixed:
+            score = yield from _score(questions, message, scope)
+            if score is not None and score < below:
+                names.append(message.id or "")
     if not names:
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
@@ -232,7 +227,7 @@ def forget_tool_results(
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:
-    """How much a result bears on one of the questions; `None` where nobody can say."""
+    """Score how relevant a result is to any of the questions; `None` if it cannot be scored."""
     if scope.settings.judging == "model":
         asked = HumanMessage("\n".join(questions))
         return (yield from judge_document(asked, result, scope)).score

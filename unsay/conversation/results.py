@@ -1,4 +1,4 @@
-"""What a conversation gives back: replies, moves, and the events of a stream."""
+"""The results of a conversation: replies, moves, and the events of a stream."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,16 +36,16 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a turn ended in."""
+    """The end of a turn."""
 
     kind: Literal["answer", "notice", "decision"]
     """The model's answer, a notice of ours, or a decision that a person must take."""
 
     text: str
-    """What the user reads; for a decision, the best draft."""
+    """For a decision, the best draft."""
 
     message_id: str | None
-    """Of the message in the transcript; `None` while a decision is due."""
+    """`None` while a decision is due."""
 
     score: float | None = None
     """From 0 to 1; `None` for unscored."""
@@ -62,13 +62,11 @@ class Reply:
     """How many drafts were rejected before this answer."""
 
     checkpoint_id: str | None = None
-    """`None` if the answer became no checkpoint."""
-
     request: Mapping[str, Any] | None = None
     """For a decision: LangChain's human-in-the-loop request."""
 
     turn_id: str | None = None
-    """Id of the turn: sent with the same words again, it is not answered a second time."""
+    """Sent again with the same words, it returns this answer."""
 
     def __str__(self) -> str:
         return self.text
@@ -76,14 +74,18 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Where a rollback or an undo led."""
+    """The outcome of a rollback, an undo, or another change of the transcript."""
 
     turns: int
     """Answered turns that the transcript has now."""
 
     removed: int
+    """In messages, like `restored`."""
+
     restored: int
     at: str
+    """The place in words."""
+
     question: str
     """The first question that was removed, to be asked again; empty if there is none."""
 
@@ -92,7 +94,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a rollback would take off the record."""
+    """What a rollback would remove."""
 
     at: str
     """The place it would go back to, in words."""
@@ -119,7 +121,6 @@ class Event:
     """Everything else, as plain JSON."""
 
     reply: Reply | None = None
-    """For the last event, `reply`; `None` otherwise."""
 
 
 def event_of(mode: str, chunk: Any) -> Event | None:
@@ -143,7 +144,7 @@ def event_of(mode: str, chunk: Any) -> Event | None:
 
 
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
-    """What the turn that left this state ended in."""
+    """Return the reply of the turn that a state ends with."""
     turn = state.get("turn")
     turn_id = turn["question_id"] if turn else None
     if not interrupts:

@@ -14,16 +14,15 @@ from unsay.conversation.tree import (
     counted,
     cut_text,
     failed,
-    hidden_text,
     notes_of,
     one_line,
     outline,
     question_of,
-    score_text,
     summary_of,
     tree_text,
 )
 from unsay.messages.content import cells_of
+from unsay.operations.commands import score_text
 
 __all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
 
@@ -41,7 +40,7 @@ _ROOM = 112
 
 
 def mimebundle(timeline: Timeline) -> dict[str, str]:
-    """The thread in the formats that a notebook chooses from."""
+    """Return the thread in the formats that a notebook chooses from."""
     tree = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
     ticks = max((len(run) for run in re.findall("`+", tree)), default=0)
@@ -55,22 +54,22 @@ def mimebundle(timeline: Timeline) -> dict[str, str]:
 
 
 def picture_svg(timeline: Timeline) -> str:
-    """The scores and, below them, the tree."""
+    """Draw the scores and, below them, the tree."""
     return ET.tostring(_picture(timeline), encoding="unicode")
 
 
 def score_svg(timeline: Timeline) -> str:
-    """The score of each turn, both thresholds, the checkpoints and what was taken back."""
+    """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts."""
     return ET.tostring(_framed(timeline, [_scores(timeline)]), encoding="unicode")
 
 
 def tree_svg(timeline: Timeline) -> str:
-    """The turns from the top down, with what was cut as side branches."""
+    """Draw the turns from the top down, with cuts as side branches."""
     return ET.tostring(_framed(timeline, [_tree(timeline)]), encoding="unicode")
 
 
 def picture_html(timeline: Timeline) -> str:
-    """The picture, and the same as a table that a screen reader can walk through."""
+    """Return the picture, and the same as a table for screen readers."""
     page = ET.Element("div")
     page.append(_picture(timeline))
     if timeline.turns:
@@ -118,13 +117,13 @@ class _Panel:
         return self.put("circle", cx=x, cy=y, r=4.5, fill=_PASSED)
 
     def turn(self, x: float, y: float, row: TurnRow) -> None:
-        """The mark of a turn, in a diamond where a checkpoint stands."""
+        """The dot of a turn, in a diamond where it has a checkpoint."""
         if row.marks:
             self.diamond(x, y)
         turn = row.view
         kind = "unscored" if turn.score is None else "passed"
         mark = self.dot(x, y, "failed" if failed(turn) else kind)
-        head = f"Turn {turn.number}: {score_text(turn)} {_result(turn)}"
+        head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
         said = (head, question_of(turn, 80), one_line(turn.reason, 160))
         ET.SubElement(mark, "title").text = ". ".join(filter(None, said))
 
@@ -176,8 +175,8 @@ def _scores(timeline: Timeline) -> _Panel:
         return panel
     panel = _Panel(height=_LEGEND_Y + 16)
     panel.text(16, 26, "Score of each turn", font_weight="bold")
-    if tree.hidden_turns:
-        panel.text(_RIGHT, 26, hidden_text(tree), _FAINT, text_anchor="end")
+    if tree.left_out:
+        panel.text(_RIGHT, 26, tree.left_out, _FAINT, text_anchor="end")
     _axes(panel, timeline)
     _curve(panel, tree.rows)
     _legend(panel)
@@ -242,9 +241,9 @@ def _tree(timeline: Timeline) -> _Panel:
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
     panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
     y = _branches(panel, y, tree.at_start)
-    if tree.hidden_turns:
+    if tree.left_out:
         y += _ROW
-        panel.text(_TRUNK + 16, y + 4, hidden_text(tree), _FAINT)
+        panel.text(_TRUNK + 16, y + 4, tree.left_out, _FAINT)
     end = y
     for row in tree.rows:
         y += _ROW
@@ -264,7 +263,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     panel.turn(_TRUNK, y, row)
     panel.text(_TRUNK + 46, y + 4, str(row.view.number), text_anchor="end", font_weight="bold")
     color = _FAILED if failed(row.view) else _INK
-    panel.text(_TEXT - 8, y + 4, score_text(row.view), color, text_anchor="end")
+    panel.text(_TEXT - 8, y + 4, score_text(row.view.score), color, text_anchor="end")
     tails = [(f"· {one_line(row.view.topic, 20)}", _FAINT)] if row.view.topic else []
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.marks]
     tails += [(f"[{note}]", _FAILED) for note in notes_of(row.view)]
@@ -282,7 +281,7 @@ def _breadth(words: str) -> int:
 
 
 def _branches(panel: _Panel, y: int, cuts: Cuts, *, rooted: bool = True) -> int:
-    """Draw what was cut in one place from the row below on; return the last row's place."""
+    """Draw the cuts at one place in the rows below it; return the last row's place."""
     older = [f"{counted(cuts.hidden, 'older cut')} not shown"] if cuts.hidden else []
     for number, words in enumerate([*older, *(cut_text(cut, 72) for cut in cuts.shown)]):
         y += _ROW
@@ -309,6 +308,6 @@ def _table(timeline: Timeline) -> ET.Element:
         turn, line = row.view, ET.SubElement(body, "tr")
         ET.SubElement(line, "th", {"scope": "row"}).text = str(turn.number)
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
-        for words in (score_text(turn), _result(turn), topic, asked, ", ".join(row.marks)):
+        for words in (score_text(turn.score), _result(turn), topic, asked, ", ".join(row.marks)):
             ET.SubElement(line, "td").text = words
     return details

@@ -1,4 +1,4 @@
-"""A thread as a person sees it: its turns, checkpoints and what was cut."""
+"""A thread as a person sees it: its turns, checkpoints and branches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,34 +20,31 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """One turn on the current branch."""
+    """One turn on the current branch; score to rollbacks are those of its `Reply`."""
 
     number: int
     question: str
-    """The user's words; empty when an answer was put in without one."""
+    """Empty for an answer that was added without one."""
 
     answer: str | None
-    """The delivered words; `None` while the question waits."""
+    """`None` while the question waits."""
 
     message_id: str | None
+    """The answer's; the question's while it waits."""
+
     question_id: str | None
     score: float | None
-    """From 0 to 1; `None` for unscored."""
-
     outcome: str | None
-    """`passed`, `failed` or `unscored`; `None` when nobody judged."""
+    """`None` also for an answer that was not judged."""
 
     reason: str
     topic: str
     flag: str | None
-    """`low_quality` for a delivered draft that failed, `by_person` for a person's own words."""
+    """Also `by_person`, for an answer that a person wrote."""
 
     rollbacks: int
-    """How many drafts were rejected before this answer."""
-
     pinned: bool = False
     forgotten: bool = False
-    """Whether its question or its answer is forgotten: contexts leave it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +56,27 @@ class TopicView:
     """Whether contexts leave its messages out."""
 
     summary: str | None
-    """What stands for them; `None` while it is open."""
 
     forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """All of a thread at one moment."""
+    """The whole thread at one moment; checkpoints, cuts, pins and forgotten are oldest first."""
 
     thread_id: str
     turns: tuple[TurnView, ...]
     checkpoints: tuple[Checkpoint, ...]
     cuts: tuple[CutRef, ...]
-    """The branches, oldest first, without their messages."""
-
     topics: tuple[TopicView, ...]
     current_topic: str
     quality_threshold: float
     checkpoint_threshold: float
     pins: tuple[Pin, ...] = ()
-    """Oldest first."""
-
     forgotten: tuple[Forgotten, ...] = ()
-    """Oldest first; `restore` takes their ids."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, with `schema_version`."""
+        """Return plain JSON, with `schema_version`."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 

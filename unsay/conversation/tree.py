@@ -9,14 +9,15 @@ from wcwidth import iter_graphemes
 
 from unsay.conversation.timeline import Timeline, TurnView
 from unsay.messages.content import cells_of, preview
+from unsay.operations.commands import score_text
 from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
 
 SHOWN_TURNS = 60
 SHOWN_CUTS = 12
-"""The newest so many cuts are shown in one place."""
+"""Most cuts shown in one place, the newest."""
 
 ELSEWHERE = "set aside elsewhere"
-"""Heading of the cuts that hang from what is no longer on the branch."""
+"""Heading of the cuts whose base is no longer in the transcript."""
 
 CUT_WORDS: dict[CutKind, str] = {
     "draft": "draft taken back",
@@ -42,7 +43,7 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """What was cut in one place."""
+    """The cuts at one place."""
 
     shown: tuple[CutRef, ...] = ()
     hidden: int = 0
@@ -50,11 +51,11 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn with what stands at it and hangs from it."""
+    """A turn with its checkpoints and cuts."""
 
     view: TurnView
     marks: tuple[str, ...]
-    """Names, or ids where there is none, of its checkpoints."""
+    """Names of its checkpoints, ids of those without a name."""
 
     cuts: Cuts
 
@@ -64,24 +65,24 @@ class Outline:
     """The rows of a tree, from the top."""
 
     at_start: Cuts
-    hidden_turns: int
-    hidden_cuts: int
+    left_out: str
+    """The turns and cuts above the first row, in words; empty if all are shown."""
+
     rows: tuple[TurnRow, ...]
     elsewhere: Cuts
-    """They hang from messages that are not on the branch, or are nobody's turn."""
 
 
 def outline(timeline: Timeline) -> Outline:
-    """The rows that a picture of the thread shows."""
+    """Return the rows that a picture of the thread shows."""
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
     placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
-    rest = [cut for cut in timeline.cuts if cut["base"] not in placed]
+    cuts = sum(cut["base"] in earlier for cut in timeline.cuts)
+    left_out = f"{counted(len(hidden), 'earlier turn')} not shown" if hidden else ""
     return Outline(
         at_start=_cuts_at(timeline.cuts, None),
-        hidden_turns=len(hidden),
-        hidden_cuts=sum(cut["base"] in earlier for cut in timeline.cuts),
+        left_out=left_out + (f", {counted(cuts, 'cut')} at them" if cuts else ""),
         rows=tuple(
             TurnRow(
                 view=turn,
@@ -90,14 +91,14 @@ def outline(timeline: Timeline) -> Outline:
             )
             for turn in shown
         ),
-        elsewhere=_bounded(rest),
+        elsewhere=_bounded([cut for cut in timeline.cuts if cut["base"] not in placed]),
     )
 
 
 def _marks_at(
     checkpoints: Sequence[Checkpoint], turn: TurnView, placed: set[str | None]
 ) -> tuple[str, ...]:
-    # One that stands at a question or a notice is shown at the turn before it.
+    # A checkpoint at a question or a notice is shown at the turn before it.
     return tuple(
         one_line(each["name"] or each["id"], _NAME_CELLS)
         for each in checkpoints
@@ -107,7 +108,6 @@ def _marks_at(
 
 
 def _names(turn: TurnView) -> tuple[str | None, ...]:
-    """The ids from which a cut of this turn may hang."""
     return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
 
 
@@ -120,7 +120,7 @@ def _bounded(cuts: Sequence[CutRef]) -> Cuts:
 
 
 def one_line(text: str, cells: int) -> str:
-    r"""The beginning of a text as one line that is safe in a terminal and in XML.
+    r"""Return the beginning of a text as one line that is safe in a terminal and in XML.
 
     Control characters and lone surrogates become U+FFFD; marks that change the
     direction of writing are dropped.
@@ -143,18 +143,13 @@ def _safe(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
 
 
-def score_text(turn: TurnView) -> str:
-    """A turn's score with two digits, a dash for unscored."""
-    return "–" if turn.score is None else f"{turn.score:.2f}"
-
-
 def failed(turn: TurnView) -> bool:
-    """Whether the delivered answer of a turn did not pass."""
+    """Return whether the delivered answer of a turn failed."""
     return turn.outcome == "failed"
 
 
 def notes_of(turn: TurnView) -> list[str]:
-    """What is to be said of a turn besides its score."""
+    """Return the remarks on a turn besides its score."""
     notes = ["waits for an answer"] if turn.answer is None else []
     notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
     times = "once" if turn.rollbacks == 1 else f"{turn.rollbacks} times"
@@ -165,12 +160,12 @@ def notes_of(turn: TurnView) -> list[str]:
 
 
 def question_of(turn: TurnView, cells: int) -> str:
-    """A turn's question on one line."""
+    """Return a turn's question on one line."""
     return one_line(turn.question, cells) or "(no question)"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "cut"), counted(2, "earlier turn")
     ('1 cut', '2 earlier turns')
@@ -179,7 +174,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def summary_of(timeline: Timeline) -> str:
-    """How much there is of a thread, in one line."""
+    """Return the sizes of a thread in one line."""
     parts = [
         counted(len(timeline.turns), "turn"),
         counted(len(timeline.checkpoints), "checkpoint"),
@@ -189,16 +184,10 @@ def summary_of(timeline: Timeline) -> str:
 
 
 def cut_text(cut: CutRef, cells: int) -> str:
-    """Return a cut's kind, its size and so many cells of its reason."""
+    """Return a cut's kind, its size and the beginning of its reason."""
     reason = one_line(cut["reason"], cells)
     head = f"{CUT_WORDS.get(cut['kind'], cut['kind'])}, {counted(cut['size'], 'message')}"
     return head + (f": {reason}" if reason else "")
-
-
-def hidden_text(tree: Outline) -> str:
-    """What is left out above the first row that is shown."""
-    cuts = f", {counted(tree.hidden_cuts, 'cut')} at them" if tree.hidden_cuts else ""
-    return f"{counted(tree.hidden_turns, 'earlier turn')} not shown{cuts}"
 
 
 def tree_text(timeline: Timeline, *, color: bool = False) -> str:
@@ -209,8 +198,8 @@ def tree_text(timeline: Timeline, *, color: bool = False) -> str:
         lines.append("Nothing has been said yet.")
     if timeline.turns or tree.at_start.shown:
         lines += ["○ start", *pen.cuts(tree.at_start, "│" if tree.rows else " ")]
-    if tree.hidden_turns:
-        lines.append(pen.write("faint", f"┊ {hidden_text(tree)}"))
+    if tree.left_out:
+        lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += _turn_lines(timeline, tree, pen)
     if tree.elsewhere.shown:
         lines += [pen.write("faint", ELSEWHERE), *pen.cuts(tree.elsewhere, " ")]
@@ -219,7 +208,7 @@ def tree_text(timeline: Timeline, *, color: bool = False) -> str:
 
 
 def forgotten_line(entry: Forgotten) -> str:
-    """What a person had forgotten, and the id that brings it back."""
+    """Return one entry of what is forgotten, with the id that restores it."""
     about = entry.get("topic_id") or counted(len(entry["message_ids"]), "message")
     words = f"forgotten {entry['id']}: {entry['kind'].replace('_', ' ')}, {about}"
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
@@ -256,7 +245,7 @@ class _Pen:
         return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.color and words else words
 
     def score(self, turn: TurnView, timeline: Timeline) -> str:
-        words = f"{score_text(turn):>4}"
+        words = f"{score_text(turn.score):>4}"
         if failed(turn):
             return self.write("bad", words)
         good = turn.score is not None and turn.score >= timeline.checkpoint_threshold
