@@ -14,7 +14,7 @@ from unsay.conversation.results import Moved
 from unsay.conversation.thread import Talk, check_name
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
-from unsay.history.branch import Line, list_cuts, replace_tail
+from unsay.history.branch import Line, holder_of, list_cuts, replace_tail
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
@@ -31,15 +31,15 @@ from unsay.storage.pagination import scan
 from unsay.types import Cut
 
 LIVE = "live"
-"""Name of the line that the talk goes on from."""
+"""Name of the current branch."""
 
 SHOWN_CHARS = 60
-"""How much of a message a list shows."""
+"""Most characters of a message that a list shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One line of a conversation: the live one, one that was left, or another thread."""
+    """One branch of a conversation: the current one, one that was left, or a forked thread."""
 
     id: str
     """`live`, a cut's id, or a thread's."""
@@ -47,21 +47,19 @@ class Branch:
     kind: str
     """`live`, `thread`, or who or what made the cut."""
 
-    base: str | None
-    """Id of the last message that it has in common with the line it left; `None` for none."""
+    base: str | None = None
+    """Id of the last message that it has in common with the branch it left; `None` for none."""
 
-    reason: str
+    reason: str = ""
     """Why it was left: a judge's words, or the order; a thread's title."""
 
-    created_at: str
-    """ISO 8601, UTC: when it was left, or begun; empty for the live line."""
+    created_at: str = ""
+    """ISO 8601, UTC: when it was left, or begun; empty for the current branch."""
 
     turns: int
     """Answered questions of its own; for a thread, those after the fork."""
 
     messages: int
-    """Messages of its own, drafts among them."""
-
     tokens: Tokens
     words: str
 
@@ -74,7 +72,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two lines that are compared."""
+    """One of two branches that are compared."""
 
     name: str
     messages: int
@@ -88,8 +86,6 @@ class Side:
     """Of its scored answers, from 0 to 1; `None` without any."""
 
     last_score: float | None
-    """Of its newest scored answer; `None` without any."""
-
     tokens: Tokens
 
     def __str__(self) -> str:
@@ -102,10 +98,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """How two lines differ."""
+    """The difference of two branches."""
 
     common: int
-    """Messages at the beginning that both have."""
+    """Number of messages at the beginning that both have."""
 
     a: Side
     b: Side
@@ -128,11 +124,11 @@ def _side(name: str, line: Line, other: Line) -> Side:
     said = spoken(line.messages)
     found = [mark_of(m).get("score") for m in said if is_answer(m)]
     scores = [score for score in found if score is not None]
-    labels = labels_of(other)
+    labels = _labels_of(other)
     return Side(
         name=name,
         messages=len(said),
-        topics=tuple(label for label in labels_of(line) if label not in labels),
+        topics=tuple(label for label in _labels_of(line) if label not in labels),
         only=tuple(m for m in said if key_of(m) not in there),
         mean_score=sum(scores) / len(scores) if scores else None,
         last_score=scores[-1] if scores else None,
@@ -140,8 +136,7 @@ def _side(name: str, line: Line, other: Line) -> Side:
     )
 
 
-def labels_of(line: Line) -> list[str]:
-    """Labels of the topics that a line's messages belong to, in the order they came up."""
+def _labels_of(line: Line) -> list[str]:
     labels = {each["id"]: each["label"] for each in line.topics}
     return [labels[topic] for topic in by_topic(line.messages, line.segments) if topic in labels]
 
@@ -171,7 +166,7 @@ def fork(
 
 
 def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
-    listed = yield from find_session(talk.store, other.thread_id)
+    listed = yield from find_session(*other.address)
     there = yield from other.snapshot()
     if listed is not None or there.values:
         raise ConflictError(
@@ -182,8 +177,7 @@ def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
     yield from other.write(State(), scope, update)
     entry = yield from find_session(*talk.address)
     yield from revise(
-        talk.store,
-        other.thread_id,
+        *other.address,
         now=scope.now(),
         title=entry.title if entry else "",
         turns=turns_left(line.messages),
@@ -204,17 +198,18 @@ def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
     found = [_branch(record, id=LIVE, kind=LIVE), *_abandoned(record, cuts)]
     for entry in entries:
         if entry.forked_from == talk.thread_id:
-            other = (yield from _state(talk, entry.thread_id)).get("messages", [])
+            other = yield from _reader(talk, entry.thread_id).record()
             places = [index for index, m in enumerate(other) if m.id == entry.forked_at]
-            fork_branch = _branch(
-                other[places[0] + 1 :] if places else other,
-                id=entry.thread_id,
-                kind="thread",
-                base=entry.forked_at,
-                reason=entry.title,
-                created_at=entry.created_at,
+            found.append(
+                _branch(
+                    other[places[0] + 1 :] if places else other,
+                    id=entry.thread_id,
+                    kind="thread",
+                    base=entry.forked_at,
+                    reason=entry.title,
+                    created_at=entry.created_at,
+                )
             )
-            found.append(fork_branch)
     return tuple(found)
 
 
@@ -224,7 +219,7 @@ def _branch(
     said = [*spoken(messages), *drafts]
     first = next((m for m in said if is_question(m)), said[0] if said else None)
     return Branch(
-        **{"base": None, "reason": "", "created_at": "", **named},
+        **named,
         turns=turns_left(messages),
         messages=len(said),
         tokens=tokens_of([*messages, *drafts]),
@@ -234,12 +229,12 @@ def _branch(
 
 def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Branch]:
     """The branches that hold what is not in the transcript, each once, the newest first."""
-    standing = {key_of(message) for message in record}
+    present = {key_of(message) for message in record}
     seen: set[tuple[object, ...]] = set()
     for cut in reversed(cuts):
         said = [*spoken(cut["messages"]), *cut["drafts"]]
         keys = tuple(key_of(message) for message in said)
-        if cut["kind"] == "order" or standing.issuperset(keys) or keys in seen:
+        if cut["kind"] == "order" or present.issuperset(keys) or keys in seen:
             continue
         seen.add(keys)
         yield _branch(
@@ -253,8 +248,8 @@ def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Br
         )
 
 
-def _state(talk: Talk, thread_id: str) -> Steps[State]:
-    return (yield from replace(talk, thread_id=thread_id, writes=False).read())
+def _reader(talk: Talk, thread_id: str) -> Talk:
+    return replace(talk, thread_id=thread_id, writes=False)
 
 
 def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
@@ -285,7 +280,7 @@ def _line(talk: Talk, name: str) -> Steps[Line]:
     try:
         mark = find_checkpoint(line.checkpoints, name)
     except UnknownCheckpointError:
-        other = yield from _state(talk, name)
+        other = yield from _reader(talk, name).read()
         if not other:
             raise UnknownBranchError(
                 f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
@@ -297,13 +292,12 @@ def _line(talk: Talk, name: str) -> Steps[Line]:
 
 def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
     """The line as it was with what a cut took, and the draft that it keeps."""
-    there = line.positions()
-    if cut["base"] is not None and cut["base"] not in there:
-        holders = [c for c in cuts if any(m.id == cut["base"] for m in c["messages"])]
+    if cut["base"] is not None and cut["base"] not in line.positions():
         others = [each for each in cuts if each["id"] != cut["id"]]
-        if not holders or holders[-1]["id"] == cut["id"]:
+        holder = holder_of(others, cut["base"])
+        if holder is None:
             return replace(line, messages=(*cut["messages"], *cut["drafts"]))
-        line = _with_cut(line, holders[-1], others)
+        line = _with_cut(line, holder, others)
     base = cut["base"] if cut["base"] is None or cut["base"] in line.positions() else None
     whole = replace_tail(line, base, [cut], label=COMPARED).line
     return replace(whole, messages=(*whole.messages, *cut["drafts"]))
@@ -360,7 +354,6 @@ def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
             cut = find_cut((yield from list_cuts(*talk.address)), from_)
             messages = [*cut["messages"], *cut["drafts"]]
         else:
-            other = replace(talk, thread_id=from_, writes=False)
-            messages = (yield from other.whole())["messages"]
+            messages = (yield from _reader(talk, from_).whole())["messages"]
     update = restoring.pick(state, messages, message_ids, from_)
     return (yield from settle(talk, state, talk.scope(), update))

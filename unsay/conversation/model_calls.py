@@ -1,4 +1,4 @@
-"""The model calls of a turn: what each was sent, and the same request made again to another model."""
+"""The model calls of a turn: the context of each, and the same request to another model."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from unsay.generation.context_builder import request_of, sight_of
 from unsay.generation.draft import messages_of
 from unsay.generation.failed_calls import shown_payload
 from unsay.generation.judge import judge_exchange
-from unsay.history.branch import list_cuts
+from unsay.history.branch import holder_of, list_cuts
 from unsay.history.failed_requests import KeptRequest, list_requests
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import mark_of
@@ -34,7 +34,7 @@ from unsay.state import State
 from unsay.types import Cut, Exchange
 
 PENDING = "pending"
-"""Where a draft stands that a person has not decided about yet."""
+"""Place of a draft that a person has not decided about yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +42,30 @@ class TurnCall:
     """One model call of a turn."""
 
     stands: str
-    """Where what it returned is now: `live`, a cut's id, or `pending`."""
+    """Where the returned message is now: `live`, a cut's id, or `pending`."""
 
     kind: str
-    """Who or what took it back, as of a branch; `live` where nobody did."""
+    """Who or what took it back, as in `Branch`; `live` if nobody did."""
 
     score: float | None
-    """Of the answer, from 0 to 1; `None` for unscored, and for a step that called tools."""
+    """From 0 to 1; `None` for unscored, and for a step that called tools."""
 
     words: str
-    """The beginning of what it returned; empty where that called tools only."""
+    """The beginning of the returned message; empty for tool calls alone."""
 
     view: CallView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCalls:
-    """All model calls of a turn that are kept, in the order in which they were made."""
+    """All stored model calls of a turn, oldest first."""
 
     turn: int
     question: str
     calls: tuple[TurnCall, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: places as lists."""
+        """Return plain JSON, with places as lists."""
         calls = []
         for each in self.calls:
             rules: dict[str, Any] = {
@@ -108,7 +108,7 @@ def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> 
 
 
 def _calls(state: State, cuts: Sequence[Cut], question_id: str) -> list[TurnCall]:
-    """The calls that answered a question; what stands in two places is told where it is live."""
+    """The calls that answered a question; a message in two places is listed where it is live."""
     question, record = digest_of([question_id]), state["messages"]
     found: dict[Key, TurnCall] = {}
     for stands, kind, messages, cut in _places(state, cuts):
@@ -142,14 +142,14 @@ def _places(state: State, cuts: Sequence[Cut]) -> Iterable[_Place]:
 
 
 def _as_it_was(record: Sequence[AnyMessage], cut: Cut, cuts: Sequence[Cut]) -> Sequence[AnyMessage]:
-    """The record with what a cut took in its place again, and what stands there now behind it."""
+    """The record with a cut's messages in their place again, before what follows there now."""
     places = {message.id: index for index, message in enumerate(record)}
     if cut["base"] is not None and cut["base"] not in places:
         others = [each for each in cuts if each["id"] != cut["id"]]
-        holders = [c for c in others if any(m.id == cut["base"] for m in c["messages"])]
-        if not holders:
+        holder = holder_of(others, cut["base"])
+        if holder is None:
             return record
-        record = _as_it_was(record, holders[-1], others)
+        record = _as_it_was(record, holder, others)
         places = {message.id: index for index, message in enumerate(record)}
     start = places.get(cut["base"], -1) + 1
     back = {message.id for message in cut["messages"]}
@@ -159,10 +159,10 @@ def _as_it_was(record: Sequence[AnyMessage], cut: Cut, cuts: Sequence[Cut]) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What one model made of a request."""
+    """One model's answer to a request."""
 
     answer: str
-    """Its words; empty when it failed."""
+    """Empty if the model failed."""
 
     calls: tuple[str, ...] = ()
     """The tools that it wanted to call, as `name({…})`."""
@@ -179,7 +179,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One attempt's request, what came of it, and what another model makes of it."""
+    """One attempt's request, its answer, and another model's answer to it."""
 
     turn: int
     """The turn's number when the request was made."""
@@ -187,16 +187,16 @@ class Replay:
     attempt: int
     run_id: str | None
     exact: bool
-    """Whether the request is what was sent; else it is planned anew from the record."""
+    """Whether this is the request that was sent; else it is planned again from the transcript."""
 
     question: str
     messages: Sequence[BaseMessage]
     payload: Mapping[str, Any]
-    """The request's body as the provider got it, without how it was streamed."""
+    """The request's body as the provider got it, without the streaming options."""
 
     recorded: Answered
     again: Answered | None = None
-    """What the other model makes of it; `None` when none was asked."""
+    """`None` if no other model was asked."""
 
 
 def replay(
@@ -296,10 +296,10 @@ def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
 
 
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
-    """What another model makes of the same request, judged as the first was."""
+    """Another model's answer to the same request, judged as the first was."""
     other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
-    if scope.services.tools and isinstance(other, BaseChatModel):
-        other = other.bind_tools(list(scope.services.tools))
+    if isinstance(other, BaseChatModel):
+        other = scope.services.with_tools(other)
     sent = list(replay.messages)
     value = {"messages": sent} if isinstance(other, Pregel) else sent
     try:
@@ -309,7 +309,7 @@ def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered
             if isinstance(reply, AIMessage)
             else messages_of(reply, {message.id for message in sent})[-1]
         )
-    except Exception as error:  # noqa: BLE001 - any client may raise anything; it is what is shown
+    except Exception as error:  # noqa: BLE001 - any client may raise anything; the error is the result
         return Answered(answer="", reason=str(error), error=type(error).__name__)
     if isinstance(answer, AIMessage) and answer.tool_calls:
         calls = tuple(

@@ -247,6 +247,12 @@ def unpack(value: dict[str, Any]) -> Cut:
     return cast("Cut", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
 
 
+def holder_of(cuts: Sequence[Cut], message_id: str | None) -> Cut | None:
+    """Return the newest of some cuts that holds a message."""
+    held = (cut for cut in reversed(cuts) if any(m.id == message_id for m in cut["messages"]))
+    return next(held, None)
+
+
 def list_cuts(store: BaseStore, thread_id: str) -> Steps[list[Cut]]:
     """Read all cuts of a thread from its store, oldest first."""
     found = yield from read_items(store, cuts_namespace(thread_id), lambda i: unpack(i.value))

@@ -9,7 +9,7 @@ from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events.event_types import fork as forked
-from unsay.history.branch import Change, Label, Line, replace_tail
+from unsay.history.branch import Change, Label, Line, holder_of, replace_tail
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.boundaries import safe_cut, steps
 from unsay.operations.compensate import disown
@@ -34,7 +34,7 @@ def source_of(cuts: Sequence[Cut], what: str) -> Cut | None:
     """
     if what.startswith(CUT):
         return find_cut(cuts, what)
-    return next((cut for cut in reversed(cuts) if what in _ids(cut["messages"])), None)
+    return holder_of(cuts, what)
 
 
 def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps[Update]:
@@ -150,8 +150,8 @@ def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence
     """Raise `ConflictError`, naming the branch that holds the base, if it is not there."""
     if base is None or base in places:
         return
-    holder = next((cut["id"] for cut in reversed(cuts) if base in _ids(cut["messages"])), None)
-    first = f"restore({holder!r}) first" if holder else "pick(…) puts the messages at the end"
+    holder = holder_of(cuts, base)
+    first = f"restore({holder['id']!r}) first" if holder else "pick(…) puts the messages at the end"
     raise ConflictError(f"Message {base!r}, after which it stood, is no longer there: {first}")
 
 
