@@ -108,15 +108,8 @@ class Verb(Generic[P, T]):
         return self
 
 
-class Opener(Generic[P]):
+class Opener(Verb[P, Any]):
     """A verb whose result is another object of the same class."""
-
-    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[Any]]) -> None:
-        self.steps: Callable[..., Steps[Any]] = steps
-
-    def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
-        """Return the steps of one call."""
-        return type(facade)((yield from self.steps(facade._talk, *args, **kwargs)))
 
     @overload
     def __get__(self, facade: None, owner: type[B]) -> Callable[Concatenate[B, P], B]: ...
@@ -132,28 +125,25 @@ class Opener(Generic[P]):
         return self
 
 
-AnyVerb = Verb[..., Any] | Opener[...]
-
-
-def _blocking(verb: AnyVerb) -> Callable[..., Any]:
+def _blocking(verb: Verb[..., Any]) -> Callable[..., Any]:
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return drive(verb.started(self, args, kwargs))
 
     return method
 
 
-def _on_loop(verb: AnyVerb) -> Callable[..., Any]:
+def _on_loop(verb: Verb[..., Any]) -> Callable[..., Any]:
     async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return await adrive(verb.started(self, args, kwargs))
 
     return method
 
 
-def _make_methods(cls: type, make: Callable[[AnyVerb], Callable[..., Any]]) -> None:
+def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]]) -> None:
     """Give a class a method for each verb of the tables that it inherits from directly."""
     for table in cls.__bases__:
         for name, verb in vars(table).items():
-            if isinstance(verb, Verb | Opener):
+            if isinstance(verb, Verb):
                 method: Any = make(verb)
                 method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
                 own = inspect.signature(verb.steps)
@@ -186,6 +176,15 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
     return Verb(steps, lambda facade, ask: ask(facade._store))
 
 
+def _opens(steps: Callable[Concatenate[Talk, P], Steps[Talk]]) -> Opener[P]:
+    """A verb that opens another thread."""
+
+    def run(facade: Any, ask: Callable[[Talk], Steps[Talk]]) -> Steps[Any]:
+        return type(facade)((yield from ask(facade._talk)))
+
+    return Opener(steps, run)
+
+
 class ConversationVerbs:
     """The verbs of a conversation."""
 
@@ -204,7 +203,7 @@ class ConversationVerbs:
     retry = _changes(navigation.retry)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)
-    fork = Opener(branching.fork)
+    fork = _opens(branching.fork)
     branches = _reads(branching.branches)
     diff = _reads(branching.diff)
 
