@@ -8,7 +8,7 @@ why all but the obvious cases are left to a model judge.
 import re
 from dataclasses import replace
 
-from unsay.judging.signals import RULES, Signal, is_empty, squeezed
+from unsay.judging.signals import RULES, Signal, squeezed
 from unsay.judging.vocabulary import normal, overlap, sentences, stops_short, width
 from unsay.types import Exchange, PreVerdict
 
@@ -84,7 +84,9 @@ def prejudge(exchange: Exchange) -> PreVerdict:
     heard, demand = _without_demands(exchange)
     found = [signal for rule in RULES if (signal := rule(heard)) is not None] + demand
     worst = min(found, key=lambda signal: (not signal.certain, signal.score), default=None)
-    score = round(min([_quality(heard), *(signal.score for signal in found)]), 3)
+    toll = 1 - _TOLL * min(len(heard.earlier), _MOST_TOLLS)
+    merits = _relevance(heard) * _completeness(heard) * _manners(heard)
+    score = round(min([BEST * merits * toll, *(signal.score for signal in found)]), 3)
     telling = worst is not None and (worst.certain or worst.score <= score)
     return PreVerdict(
         score=score,
@@ -108,11 +110,9 @@ def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
     heard = exchange
     if kept and len(kept) < len(parts):
         heard = replace(exchange, answer="\n".join(kept))
-    if not demands:
-        return heard, []
     reason = "The answer tells the judge what to say."
-    score = 1.0 if kept else 0.1
-    return heard, [Signal(name="demand", certain=False, score=score, reason=reason)]
+    demand = Signal(name="demand", certain=False, score=1.0 if kept else 0.1, reason=reason)
+    return heard, [demand] if demands else []
 
 
 def _impression(score: float) -> str:
@@ -121,14 +121,6 @@ def _impression(score: float) -> str:
     if score >= 0.5:
         return "The answer takes up the question in part, or briefly."
     return "The answer hardly takes up the question."
-
-
-def _quality(exchange: Exchange) -> float:
-    if is_empty(exchange.answer):
-        return 0.0
-    toll = 1 - _TOLL * min(len(exchange.earlier), _MOST_TOLLS)
-    merits = _relevance(exchange) * _completeness(exchange) * _manners(exchange)
-    return BEST * merits * toll
 
 
 def _relevance(exchange: Exchange) -> float:

@@ -9,8 +9,7 @@ good one, so in doubt a sentence does not count.
 import re
 import unicodedata
 
-TEXT_LIMIT = 4_000
-"""Characters of a message that are read; instructions behind a pasted file are missed."""
+TEXT_LIMIT = 4_000  # characters that are read; instructions behind a pasted file are missed
 
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|“[^”]*”|(?<!\w)'[^'\n]*'(?!\w)|「[^」]*」|『[^』]*』",

@@ -1,14 +1,13 @@
 """The score in a judge's reply: a number, prose, JSON or an object.
 
-A score that cannot be read for certain is `None`, which means unscored; a guess
-could roll a conversation back, `None` changes nothing. What a reply quotes is not
-its verdict: quotations are blanked before a score is looked for.
+A score that cannot be read for certain is `None`, which means unscored: a guess could roll a
+conversation back, `None` changes nothing. What a reply quotes is not its verdict, so quotations are
+blanked before a score is looked for.
 
 Every pattern is bounded, so that reading stays linear in the reply's length.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from typing import Literal
 
 MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept, from its beginning
 
-SCALES = (1.0, 5.0, 10.0, 100.0)
-"""The scales that a score may name; any other, such as a date's, is none."""
+SCALES = (1.0, 5.0, 10.0, 100.0)  # that a score may name; any other may be part of a date
 
 _MAXIMUM_BROKEN_OBJECTS = 64
 _DEEPEST_LEVEL = 8
@@ -58,32 +56,35 @@ _PLAIN_LEAD = re.compile(
 )
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
+_ONLY_FENCE = re.compile(
+    r"```[a-z]*+\s?+((?:(?!```).)*+)(?:```[a-z]*+\s?+)?", re.IGNORECASE | re.DOTALL
+)
 _BRACKETED = re.compile(r"(?P<lead>[:=は]\s{0,3})?[「『“](?P<body>[^「」『』“”]*)[」』”]")
 _STRAIGHT = re.compile(r"(?P<lead>[:=は]\s{0,3})?\"(?P<body>[^\"]*)\"")
 _QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
 
-Strength = Literal["plain", "fenced", "weak"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreReply:
-    """The score and the reason in a judge's reply."""
+    """The score and the reason in a judge's reply.
+
+    The score is from 0 to 1, or `None` when none could be read for certain. The reason is on one
+    line and has at most `MAXIMUM_REASON_LENGTH` characters.
+    """
 
     score: float | None
-    """From 0 to 1; `None` when no score could be read for certain."""
-
     reason: str
-    """On one line, at most `MAXIMUM_REASON_LENGTH` characters."""
+
+
+# `plain` opens its sentence, `fenced` is JSON in a fence, `weak` is amid other words.
+Strength = Literal["plain", "fenced", "weak"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     position: int
     strength: Strength
-    """`plain` starts its sentence, `fenced` is JSON in a fence, `weak` stands amid words."""
-
-    score: float | None
-    """`None` when the label carries no valid score."""
+    score: float | None  # `None` when the label carries no valid score
 
 
 def read_reply(reply: object) -> ScoreReply:
@@ -93,18 +94,26 @@ def read_reply(reply: object) -> ScoreReply:
         reply: A number, a text, a mapping, an object with `score` and `reason`,
             or a message whose `content` is a text or a list of blocks.
     """
+    score, reason = _read(reply)
+    line = " ".join(str(reason or "").split())
+    return ScoreReply(score=score, reason=line[:MAXIMUM_REASON_LENGTH].rstrip())
+
+
+def _read(reply: object) -> tuple[float | None, object]:
+    """The score and the whole reason."""
     if isinstance(reply, str):
-        return _read_text(reply)
+        words = _unfenced(_without_thoughts(reply).strip())
+        whole = _whole_object(words)
+        return parse_score(reply), words if whole is None else _reason_of(whole)
     if isinstance(reply, Mapping):
         if "parsed" in reply and "raw" in reply:
-            return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
-        return ScoreReply(score=_score_of_mapping(reply), reason=_one_line(_reason_of(reply)))
+            return _read(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
+        return _score_of_mapping(reply), _reason_of(reply)
     if hasattr(reply, "score"):
-        reason = _one_line(getattr(reply, "reason", ""))
-        return ScoreReply(score=_number_of(reply.score), reason=reason)
+        return _number_of(reply.score), getattr(reply, "reason", "")
     if hasattr(reply, "content"):
-        return _read_text(_text_of(reply.content))
-    return ScoreReply(score=_number_of(reply), reason="")
+        return _read(_text_of(reply.content))
+    return _number_of(reply), ""
 
 
 def parse_score(reply: str) -> float | None:
@@ -124,39 +133,30 @@ def parse_score(reply: str) -> float | None:
     prose, found = _extract_objects(text)
     prose = _blank_quotes(_STRAIGHT, _blank_quotes(_BRACKETED, prose)).translate(_MARKUP)
     found += _labelled(prose)
-    return _choose(found, prose) if found else _unlabelled(prose)
-
-
-def _read_text(text: str) -> ScoreReply:
-    said = _unfenced(_without_thoughts(text).strip())
-    whole = _whole_object(said)
-    reason = said if whole is None else _reason_of(whole)
-    return ScoreReply(score=parse_score(text), reason=_one_line(reason))
+    if found:
+        return _choose(found, prose)
+    # Without a label, the number alone on the last line counts, or the only one that may be a score.
+    last = _last_line(prose)
+    scores = _scorelike(prose) if last is None else {_score_of_match(last)}
+    return scores.pop() if len(scores) == 1 else None
 
 
 def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
-    texts = []
-    for block in content if isinstance(content, list | tuple) else ():
-        text = block
-        if isinstance(block, Mapping) and block.get("type", "text") in ("text", "output_text"):
-            text = block.get("text")
-        if isinstance(text, str) and text:
-            texts.append(text)
-    return "\n".join(texts)
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
+    texts = (
+        block.get("text")
+        if isinstance(block, Mapping) and block.get("type", "text") in ("text", "output_text")
+        else block
+        for block in (content if isinstance(content, list | tuple) else ())
+    )
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def _reason_of(mapping: Mapping[object, object]) -> object:
-    for level in _levels(mapping):
-        for key, value in level.items():
-            if str(key).strip().lower() in _REASON_KEYS and isinstance(value, str):
-                return value
-    return ""
+    items = (item for level in _levels(mapping) for item in level.items())
+    named = (value for key, value in items if str(key).strip().lower() in _REASON_KEYS)
+    return next((value for value in named if isinstance(value, str)), "")
 
 
 def _number_of(value: object) -> float | None:
@@ -164,11 +164,7 @@ def _number_of(value: object) -> float | None:
         return _score_of_match(_VALUE_LINE.fullmatch(value.translate(_WIDE).strip()))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return _valid(value)
-
-
-def _valid(value: float) -> float | None:
-    return float(value) + 0.0 if 0 <= value <= 1 else None
+    return float(value) + 0.0 if 0 <= value <= 1 else None  # adding 0.0 turns -0.0 into 0.0
 
 
 def _score_of_match(match: re.Match[str] | None) -> float | None:
@@ -177,9 +173,7 @@ def _score_of_match(match: re.Match[str] | None) -> float | None:
         return None
     value = float(match["value"].replace(",", "."))
     scale = float(_scale_of(match).replace(",", "."))
-    if scale not in SCALES or not math.isfinite(value):
-        return None
-    return _valid(value / scale)
+    return _number_of(value / scale) if scale in SCALES else None
 
 
 def _scale_of(match: re.Match[str]) -> str:
@@ -205,12 +199,8 @@ def _without_thoughts(text: str) -> str:
 
 def _unfenced(text: str) -> str:
     """What is in the fence when the whole text is one fence; else the text."""
-    marks = list(_FENCE.finditer(text))
-    if len(marks) in (1, 2) and marks[0].start() == 0:
-        end = len(text) if len(marks) == 1 else marks[1].start()
-        if len(marks) == 1 or marks[1].end() == len(text):
-            return text[marks[0].end() : end].strip()
-    return text
+    match = _ONLY_FENCE.fullmatch(text)
+    return match[1].strip() if match else text
 
 
 def _whole_object(text: str) -> Mapping[object, object] | None:
@@ -350,12 +340,3 @@ def _scorelike(text: str) -> set[float | None]:
 def _last_line(text: str) -> re.Match[str] | None:
     lines = text.strip().splitlines()
     return _VALUE_LINE.fullmatch(lines[-1].strip()) if lines else None
-
-
-def _unlabelled(prose: str) -> float | None:
-    """The number on the last line, alone there, or the only one that can be a score."""
-    last = _last_line(prose)
-    if last is not None:
-        return _score_of_match(last)
-    scores = _scorelike(prose)
-    return scores.pop() if len(scores) == 1 else None

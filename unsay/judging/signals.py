@@ -137,45 +137,30 @@ class Signal:
     """A sign of failure that a rule found."""
 
     name: str
-    certain: bool
-    """Whether it decides against the answer without a model."""
-
-    score: float
-    """The most that the answer can get, from 0 to 1."""
-
-    reason: str
-    """One English sentence."""
+    certain: bool  # whether it decides against the answer without a model
+    score: float  # the most that the answer can get, from 0 to 1
+    reason: str  # one English sentence
 
 
 Rule = Callable[[Exchange], Signal | None]
 
-
-def is_empty(answer: str) -> bool:
-    """Whether an answer has no words."""
-    return _NOTHING.fullmatch(answer) is not None
+RULES: list[Rule] = []
+"""All rules, the gravest first."""
 
 
-def _rule(
-    name: str,
-    shows: Callable[[Exchange], bool],
-    *,
-    score: float,
-    reason: str,
-    wanted: re.Pattern[str] | None = None,
-    wanted_score: float = 1.0,
-) -> Rule:
-    """Make a rule for a sign that is certain, unless the question wants it."""
-
-    def rule(exchange: Exchange) -> Signal | None:
-        if not shows(exchange):
-            return None
-        if wanted is not None and wanted.search(normal(exchange.question)):
-            return Signal(name=name, certain=False, score=wanted_score, reason=reason)
-        return Signal(name=name, certain=True, score=score, reason=reason)
-
+def _rule(rule: Rule) -> Rule:
+    RULES.append(rule)
     return rule
 
 
+@_rule
+def _empty(exchange: Exchange) -> Signal | None:
+    if not _NOTHING.fullmatch(exchange.answer):
+        return None
+    return Signal(name="empty", certain=True, score=0.0, reason="The answer is empty.")
+
+
+@_rule
 def _refusal(exchange: Exchange) -> Signal | None:
     """A bare refusal is certain; one with grounds or an alternative is for the model."""
     answer = normal(exchange.answer)
@@ -193,6 +178,7 @@ def _refusal(exchange: Exchange) -> Signal | None:
     )
 
 
+@_rule
 def _ignorance(exchange: Exchange) -> Signal | None:
     """A polite `I don't know` may be honest, above all about the user; a curt one is certain."""
     answer = normal(exchange.answer)
@@ -207,41 +193,19 @@ def _ignorance(exchange: Exchange) -> Signal | None:
     )
 
 
-def _truncation(exchange: Exchange) -> Signal | None:
-    enough = CUT_WIDTH if exchange.earlier else FIRST_WIDTH
-    if exchange.truncated:
-        reason = "The provider cut the answer off at its length limit."
-    elif leaves_fence_open(exchange.answer):
-        reason = "The answer's last code block is never closed."
-    elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
-        reason = "The answer stops in the middle of a sentence."
-    else:
+@_rule
+def _loop(exchange: Exchange) -> Signal | None:
+    """The same unit, sentence or run of words over and over is certain, unless it was asked for."""
+    text = FENCED.sub("\n", normal(exchange.answer))
+    if not (_runs(text) or _says_again(text) or _circles(text)):
         return None
-    return Signal(name="truncation", certain=True, score=0.4, reason=reason)
-
-
-def _off_topic(exchange: Exchange) -> Signal | None:
-    """No word in common is one sign; an answer that long without one, or its language, another."""
-    shared = overlap(exchange)
-    stray = shared.with_context <= STRAY_SHARE * shared.said and not shared.with_question
-    question, answer = normal(exchange.question), normal(exchange.answer)
-    if not stray or shared.said < FEWEST_STRAY or not shared.asked or _INVENTS.search(question):
-        return None
-    long = shared.said >= STRAY_WORDS
-    other_language = bool(JAPANESE.search(question)) != bool(JAPANESE.search(answer))
-    refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
+    wanted = _WANTS_LOOP.search(normal(exchange.question)) is not None
     return Signal(
-        name="off_topic",
-        certain=other_language or (long and not refers),
-        score=0.3 if long else 0.45,
-        reason="The answer shares no word with the question or the talk before it.",
+        name="loop",
+        certain=not wanted,
+        score=0.7 if wanted else 0.1,
+        reason="The answer repeats itself.",
     )
-
-
-def _loops(answer: str) -> bool:
-    """Whether an answer says the same unit, sentence or run of words over and over."""
-    text = FENCED.sub("\n", normal(answer))
-    return _runs(text) or _says_again(text) or _circles(text)
 
 
 def _runs(text: str) -> bool:
@@ -272,30 +236,75 @@ def _circles(text: str) -> bool:
     return len(grams) >= FEWEST_GRAMS and again >= GRAMS_AGAIN * len(grams)
 
 
-def _echoes(exchange: Exchange) -> bool:
-    """Whether the answer is the question again, and nothing asked for that."""
+@_rule
+def _echo(exchange: Exchange) -> Signal | None:
+    """The question again is certain, unless the question asks for a text like itself."""
     question, answer = normal(exchange.question), normal(exchange.answer)
     asked, said = squeezed(question), squeezed(answer)
     if width(asked) < ECHO_WIDTH or not said:
-        return False
-    if question.split() == answer.split():
-        return True
-    if _REWORKS.search(question) or _AGREES.match(answer):
-        return False
-    asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
-    return asks[0] == asks[1] and similarity(asked, said) >= ECHO_NEAR
+        return None
+    if question.split() != answer.split():
+        if _REWORKS.search(question) or _AGREES.match(answer):
+            return None
+        asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
+        if asks[0] != asks[1] or similarity(asked, said) < ECHO_NEAR:
+            return None
+    return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
 
 
-def _says_earlier_answer(exchange: Exchange) -> bool:
+@_rule
+def _repetition(exchange: Exchange) -> Signal | None:
+    """An earlier answer to another question is certain, unless it was asked for again."""
     answer = _letters(exchange.answer)
     if width(answer) < REPETITION_WIDTH:
-        return False
-    asked = squeezed(normal(exchange.question))
+        return None
+    question = normal(exchange.question)
     near = REPETITION_NEAR if width(answer) >= LONG else REPETITION_SAME
-    return any(
+    if not any(
         similarity(answer, _letters(earlier)) >= near
-        for question, earlier in exchange.earlier
-        if similarity(asked, squeezed(normal(question))) < SAME_QUESTION
+        for other, earlier in exchange.earlier
+        if similarity(squeezed(question), squeezed(normal(other))) < SAME_QUESTION
+    ):
+        return None
+    wanted = _WANTS_AGAIN.search(question) is not None
+    return Signal(
+        name="repetition",
+        certain=not wanted,
+        score=0.6 if wanted else 0.25,
+        reason="The answer repeats an earlier answer to another question.",
+    )
+
+
+@_rule
+def _truncation(exchange: Exchange) -> Signal | None:
+    enough = CUT_WIDTH if exchange.earlier else FIRST_WIDTH
+    if exchange.truncated:
+        reason = "The provider cut the answer off at its length limit."
+    elif leaves_fence_open(exchange.answer):
+        reason = "The answer's last code block is never closed."
+    elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
+        reason = "The answer stops in the middle of a sentence."
+    else:
+        return None
+    return Signal(name="truncation", certain=True, score=0.4, reason=reason)
+
+
+@_rule
+def _off_topic(exchange: Exchange) -> Signal | None:
+    """No word in common is one sign; an answer that long without one, or its language, another."""
+    shared = overlap(exchange)
+    stray = shared.with_context <= STRAY_SHARE * shared.said and not shared.with_question
+    question, answer = normal(exchange.question), normal(exchange.answer)
+    if not stray or shared.said < FEWEST_STRAY or not shared.asked or _INVENTS.search(question):
+        return None
+    long = shared.said >= STRAY_WORDS
+    other_language = bool(JAPANESE.search(question)) != bool(JAPANESE.search(answer))
+    refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
+    return Signal(
+        name="off_topic",
+        certain=other_language or (long and not refers),
+        score=0.3 if long else 0.45,
+        reason="The answer shares no word with the question or the talk before it.",
     )
 
 
@@ -324,35 +333,3 @@ def similarity(one: str, other: str) -> float:
 @lru_cache(maxsize=64)
 def _stretches(text: str, size: int) -> Counter[str]:
     return Counter(text[start : start + size] for start in range(len(text) - size + 1))
-
-
-RULES: tuple[Rule, ...] = (
-    _rule(
-        "empty",
-        lambda exchange: is_empty(exchange.answer),
-        score=0.0,
-        reason="The answer is empty.",
-    ),
-    _refusal,
-    _ignorance,
-    _rule(
-        "loop",
-        lambda exchange: _loops(exchange.answer),
-        score=0.1,
-        reason="The answer repeats itself.",
-        wanted=_WANTS_LOOP,
-        wanted_score=0.7,
-    ),
-    _rule("echo", _echoes, score=0.1, reason="The answer repeats the question."),
-    _rule(
-        "repetition",
-        _says_earlier_answer,
-        score=0.25,
-        reason="The answer repeats an earlier answer to another question.",
-        wanted=_WANTS_AGAIN,
-        wanted_score=0.6,
-    ),
-    _truncation,
-    _off_topic,
-)
-"""All rules, the gravest first."""

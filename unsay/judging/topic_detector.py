@@ -20,7 +20,6 @@ LABEL_CHARS = 40  # longest label, in characters
 
 _UNITS_READ = 60
 _TAIL = 200
-_PAIR = 2
 _SEVERAL = 2
 _PASSING = 0.5
 _COMMONPLACE = 0.5
@@ -202,15 +201,15 @@ class LexicalDetector:
         """Assign a question to a topic, as `unsay.types.TopicDetector` describes."""
         reading = _read(question, current, others, decay=self.decay)
         rival = _best_rival(reading, others, fade=self.back_fade)
-        excess = max(rival.share - reading.share, 0.0) if rival else 0.0
+        excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
         log_odds = BIAS + sum(WEIGHTS[name] * value for name, value in reading.features.items())
         log_odds += self.back_weight * excess
         changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
         if rival:
             said = "return" in reading.cues and reading.share < self.back_overlap
-            clear = rival.share >= max(self.back_overlap, reading.share + self.back_margin)
+            clear = rival.similarity >= max(self.back_overlap, reading.share + self.back_margin)
             if said or (clear and (changes or "earlier" in reading.cues)):
-                return TopicShift(kind="back", similarity=rival.share, topic_id=rival.topic_id)
+                return rival
         announced = reading.cues & _ANNOUNCING
         needed = self.evidence if announced else self.unannounced_evidence
         is_new = changes and reading.novelty >= needed
@@ -221,32 +220,12 @@ class LexicalDetector:
 class _Reading:
     """A question, measured against the current topic."""
 
-    content: tuple[Unit, ...]
-    """Its first distinct words and runs."""
-
-    cues: frozenset[str]
-    """Keys of `CUES`."""
-
-    share: float
-    """How much of the content the current topic has too, from 0 to 1."""
-
-    novelty: float
-    """Weight of the content that the current topic does not have."""
-
-    common: Mapping[str, int]
-    """In how many earlier topics each word occurs."""
-
-    features: Mapping[str, float]
-    """Keys of `WEIGHTS`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rival:
-    """The earlier topic that has most in common with a question."""
-
-    topic_id: str
-    share: float
-    """Of the question's content, from 0 to 1."""
+    content: tuple[Unit, ...]  # its first distinct words and runs
+    cues: frozenset[str]  # keys of `CUES`
+    share: float  # of the content, that the current topic has too, from 0 to 1
+    novelty: float  # weight of the content that the current topic does not have
+    common: Mapping[str, int]  # in how many earlier topics each word occurs
+    features: Mapping[str, float]  # keys of `WEIGHTS`
 
 
 def _read(
@@ -285,9 +264,11 @@ def _read(
     )
 
 
-def _best_rival(reading: _Reading, others: Sequence[TopicMemory], *, fade: float) -> _Rival | None:
-    """Return the earlier topic that has most in common; of equals the most recently left."""
-    best: _Rival | None = None
+def _best_rival(
+    reading: _Reading, others: Sequence[TopicMemory], *, fade: float
+) -> TopicShift | None:
+    """Return the shift back to the topic that has most in common; of equals the last one left."""
+    shifts: list[TopicShift] = []
     for position, other in enumerate(others):
         bag = _bag(other.texts)
         known = {
@@ -296,9 +277,8 @@ def _best_rival(reading: _Reading, others: Sequence[TopicMemory], *, fade: float
             for unit in reading.content
         }
         share = _share(reading.content, known) * fade**position
-        if best is None or share > best.share:
-            best = _Rival(topic_id=other.topic_id, share=share)
-    return best
+        shifts.append(TopicShift(kind="back", similarity=share, topic_id=other.topic_id))
+    return max(shifts, key=lambda shift: shift.similarity, default=None)
 
 
 def _cues(text: str) -> frozenset[str]:
@@ -326,7 +306,7 @@ def _bag(texts: tuple[str, ...]) -> Mapping[str, float]:
 
 
 def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
-    """Return the weight of the newest text that has a unit, from 0 to 1."""
+    """Return how well a text matches a unit, from 0 to 1; an older text counts for less."""
     best = 0.0
     for age, text in enumerate(reversed(texts)):
         weight = decay ** (age // 2)
@@ -340,7 +320,7 @@ def _match(unit: Unit, bag: Mapping[str, float]) -> float:
     """Return how much of a unit is in a bag: all of it, or a share of its 2-grams."""
     if unit.whole in bag:
         return bag[unit.whole]
-    pairs = [part for part in unit.parts if len(part) == _PAIR]
+    pairs = [part for part in unit.parts if len(part) == 2]
     return sum(bag.get(part, 0.0) for part in pairs) / len(pairs) if pairs else 0.0
 
 

@@ -11,14 +11,13 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
 
-EARLIER_CHARS = 600  # characters of one earlier message that a judge is sent, from its beginning
-
+# Characters that a judge is sent: of one earlier message, from its beginning; of the question and
+# of the answer, half from either end; of summarized messages, of which long ones lose their middle.
+EARLIER_CHARS = 600
 JUDGED_CHARS = 12_000
-"""Characters of the question and of the answer that a judge is sent, half from either end."""
-
 SUMMARIZED_CHARS = 48_000
-"""Characters of the summarized messages that a judge is sent; long messages lose their middle."""
 
+# The reply as JSON schema, for judges that support structured output.
 REPLY_SCHEMA = {
     "title": "verdict",
     "description": "The grade of one answer.",
@@ -30,7 +29,6 @@ REPLY_SCHEMA = {
     "required": ["score", "reason"],
     "additionalProperties": False,
 }
-"""The reply as JSON schema, for judges that support structured output."""
 
 
 def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
@@ -84,14 +82,15 @@ def relevance(question: str, document: str) -> PreVerdict:
     The verdict is never decided: a document may answer in other words.
     """
     asked = vocabulary(question)
+    shared = asked & vocabulary(document)
     if not asked:
-        return PreVerdict(score=0.5, decided=False, reason="The question has no telling words.")
-    share = len(asked & vocabulary(document)) / len(asked)
-    if not share:
-        reason = "The document shares no word with the question."
-        return PreVerdict(score=0.2, decided=False, reason=reason)
-    reason = "The document shares words with the question."
-    return PreVerdict(score=0.5 + share / 2, decided=False, reason=reason)
+        score, reason = 0.5, "The question has no telling words."
+    elif not shared:
+        score, reason = 0.2, "The document shares no word with the question."
+    else:
+        score = 0.5 + len(shared) / len(asked) / 2
+        reason = "The document shares words with the question."
+    return PreVerdict(score=score, decided=False, reason=reason)
 
 
 def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:

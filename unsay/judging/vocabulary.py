@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from unsay.types import Exchange
 
+# Characters of a text that are read, half from either end: a pasted file must not cost seconds.
 TEXT_LIMIT = 4_000
-"""Characters of a text that are read, half from either end: a pasted file must not cost seconds."""
 
 _KANJI = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆ヶ"
 _KATAKANA = "\u30a1-\u30f5\u30f7-\u30fa\u30fc"
@@ -55,8 +55,8 @@ were werent weve what whats when where whether which while who whom whos whose w
 within without wont work world would wouldnt wow wrong yeah year yes yet you youd your youre
 yours youve
 """
+# Words that any two conversations share: they say nothing about the subject.
 STOP_WORDS = frozenset(_ENGLISH.split())
-"""Words that any two conversations share: they say nothing about the subject."""
 
 _JAPANESE = """
 質問 回答 答 説明 方法 場合 必要 以下 以上 例 例文 文章 内容 情報 今日 今回 上記 前述 下記 最初
@@ -70,8 +70,8 @@ _JAPANESE = """
 気 手 形 面 化 性 式 法 ポイント テーマ トピック コメント アドバイス サンプル ケース パターン
 メリット デメリット 影響 利点 欠点 注意点 意味 原因 制限 具体例 使用例 初心者 日本語 手順
 """
+# The same for runs of kanji and katakana; single kanji here are mostly stems of common verbs.
 STOP_RUNS = frozenset(_JAPANESE.split())
-"""The same for runs of kanji and katakana; single kanji here are mostly stems of common verbs."""
 
 _SUFFIXES = {
     "ational": "ate",
@@ -91,14 +91,11 @@ _KEEPS = ("ss", "us", "is")
 class Unit:
     """One word of a text, or one run of kanji or katakana."""
 
-    whole: str
-    """The stem of the word, or the whole run."""
-
-    parts: tuple[str, ...]
-    """The run's 2-3-grams; empty for a word and for a run of one or two characters."""
-
-    weight: float
-    """1 for a word, 0.5 for one of at most two letters, more for a compound."""
+    whole: str  # the stem of the word, or the whole run
+    parts: tuple[
+        str, ...
+    ]  # the run's 2-3-grams; none for a word and a run of one or two characters
+    weight: float  # 1 for a word, 0.5 for one of at most two letters, more for a compound
 
 
 @lru_cache(maxsize=8_192)
@@ -174,20 +171,11 @@ def _run(run: str, *, katakana: bool) -> Unit:
 class Overlap:
     """How many content words an answer shares with its question and the earlier exchanges."""
 
-    asked: int
-    """Distinct content words of the question."""
-
-    said: int
-    """Distinct content words of the answer."""
-
-    with_question: int
-    """Of `said`, those that the question has too."""
-
-    with_context: int
-    """Of `said`, those that the question or an earlier exchange has too."""
-
-    covered: float
-    """Share of the question's content, by weight, that the answer has too; from 0 to 1."""
+    asked: int  # distinct content words of the question
+    said: int  # distinct content words of the answer
+    with_question: int  # of `said`, those that the question has too
+    with_context: int  # of `said`, those that the question or an earlier exchange has too
+    covered: float  # share of the question's content, by weight, in the answer; from 0 to 1
 
 
 def overlap(exchange: Exchange) -> Overlap:
