@@ -50,8 +50,6 @@ from unsay.operations.targets import (
     landing_of_context,
     landing_of_drafts,
     landing_of_order,
-    landing_of_person,
-    landing_of_turns,
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
@@ -210,7 +208,7 @@ def test_a_person_goes_back_by_default(
     record: list[AnyMessage], marks: list[str], pending: list[str], landing: str | None
 ) -> None:
     """To the last checkpoint before the newest answer, without one before the last turn."""
-    assert landing == landing_of_person(line(record, *marks), None, pending)
+    assert landing == landing_of(line(record, *marks), pending=pending)
 
 
 def test_a_person_goes_where_they_say() -> None:
@@ -218,15 +216,12 @@ def test_a_person_goes_where_they_say() -> None:
     marks = (mark("a1", name="lunch"), mark("a2"))
     here = Line(messages=tuple(talk(2)), checkpoints=marks)
 
-    found = [
-        landing_of_person(here, target, [])
-        for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])
-    ]
+    found = [landing_of(here, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])]
     assert ["a1", "a2", "a2"] == found
     with pytest.raises(UnknownCheckpointError, match="'dinner'"):
-        landing_of_person(here, "dinner", [])
+        landing_of(here, "dinner")
     with pytest.raises(AmbiguousCheckpointError, match="'cp-'"):
-        landing_of_person(here, "cp-", [])
+        landing_of(here, "cp-")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +235,7 @@ def test_a_person_goes_where_they_say() -> None:
 def test_there_may_be_nothing_to_go_back_from(record: list[AnyMessage], pending: list[str]) -> None:
     """An empty conversation is told so."""
     with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
-        landing_of_person(line(record), None, pending)
+        landing_of(line(record), pending=pending)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +257,7 @@ def test_so_many_turns_back(
     record: list[AnyMessage], turns: int, pending: list[str], landing: str | None
 ) -> None:
     """To before the question of the first turn that goes."""
-    assert landing == landing_of_turns(line(record), turns, pending)
+    assert landing == landing_of(line(record), None, turns, pending)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +271,7 @@ def test_so_many_turns_back(
 def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
     """The error says how many were asked for."""
     with pytest.raises(error, match=f"turns={turns!r}"):
-        landing_of_turns(line(talk(2)), turns, [])
+        landing_of(line(talk(2)), None, turns)
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,7 @@ def rollback(
     """
     state = yield from talk.known()
     scope = talk.scope(confirm)
-    wanted, least = landing_places(line_of(state), to, number=False)
-    if turns is not None:
-        wanted, least = set(), turns + 1 if isinstance(turns, int) else 0
+    wanted, least = landing_places(line_of(state), to, turns)
     state = yield from talk.reached(state, wanted, least)
     base = landing_of(line_of(state), to, turns)
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")

@@ -25,7 +25,7 @@ from unsay.operations.rollback import (
     undo_last,
     with_step,
 )
-from unsay.operations.targets import landing_of_drafts, landing_of_person
+from unsay.operations.targets import landing_of, landing_of_drafts
 from unsay.runtime import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of, with_update
 from unsay.types import Operation
@@ -45,7 +45,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         state = with_update(state, loaded)
         target, turn = state.get("rollback_checkpoint_id"), state["turn"]
         pending = () if turn["done"] else turn["pending"]
-        base = landing_of_person(line_of(state), target, pending)
+        base = landing_of(line_of(state), target, pending=pending)
         move = Move(kind="person", to=base, reason=target or "the host's order")
     operations = {
         "draft": _reject_draft,

@@ -22,7 +22,7 @@ from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
-from unsay.operations.targets import landing_of_order, landing_of_person, landing_places
+from unsay.operations.targets import landing_of, landing_of_order, landing_places, turns_typed
 from unsay.operations.usage_report import totals_at_hand, totals_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -80,7 +80,7 @@ def read_orders(
         left_over = state.get("move") is not None and state.get("rollback_checkpoint_id") is None
         if state.get("should_rollback") and not left_over:
             target = state.get("rollback_checkpoint_id")
-            base = landing_of_person(line_of(state), target, turn["pending"])
+            base = landing_of(line_of(state), target, pending=turn["pending"])
             return Orders(move=Move(kind="person", to=base, reason=target or "the host's order"))
     except UnsayError as error:
         return Orders(notice=texts.refused.format(reason=error))
@@ -197,7 +197,8 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
     if verb == "redo":
         return step_places(state.get("redo", [])), 0
     if verb == "rollback":
-        return landing_places(line_of(state), argument or None)
+        line = line_of(state)
+        return landing_places(line, argument, turns_typed(line, argument))
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument)
     if verb in ("checkpoint", "retry"):
@@ -205,5 +206,5 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
     if verb == "timeline":
         return set(), TIMELINE_TURNS
     if command is None:
-        return landing_places(line_of(state), state.get("rollback_checkpoint_id"), number=False)
+        return landing_places(line_of(state), state.get("rollback_checkpoint_id"), None)
     return set(), 0
