@@ -27,7 +27,7 @@ def messages(texts: Sequence[str], first: int = 0) -> list[AnyMessage]:
 def contents(index: RecallIndex) -> tuple[object, ...]:
     """All that an index knows, however it grew."""
     found = {term: each for term in index.table.postings if (each := index.found(term))}
-    return index.keys, index.speakers, index.lengths, index.substance, found
+    return index.entries, found
 
 
 @given(texts=said, cuts=st.lists(st.integers(0, 12), max_size=4))
@@ -71,7 +71,7 @@ def test_growing_touches_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     index = RecallIndex()
     for size in range(0, len(record), 41):
         index = index.covering(record[max(0, size - 100) : size + 1])
-        assert len(index.table.keys) <= 2 * len(index) + SPARE + 41
+        assert len(index.table.entries) <= 2 * len(index) + SPARE + 41
     assert len(set(read)) == len(read)
 
 
@@ -115,7 +115,7 @@ def test_older_messages_leave_the_newer_ones_alone() -> None:
     newest, before = messages(["harbor violin"] * 90, first=500), messages(["lantern"] * 70)
     index = RecallIndex().covering(newest)
     grown = index.covering([*before, *newest])
-    assert index.substance == grown.substance[-90:]
+    assert index.entries == grown.entries[-90:]
     assert [(70, 1), (71, 1)] == grown.found(stem("violin"))[:2]
 
 

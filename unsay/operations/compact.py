@@ -34,10 +34,7 @@ MATERIAL_CHARS = 24_000
 def compact(
     line: Line, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
-    """Summarize each topic but the current one that has grown since its last summary.
-
-    What is forgotten is left out.
-    """
+    """Summarize each topic but the current one that has grown since its last summary."""
     current = current_topic_id(line.segments)
     grouped = by_topic(line.messages, line.segments)
     compacted: list[Topic] = []
@@ -46,34 +43,33 @@ def compact(
         if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
             compacted.append(topic)
             continue
-        told = told_of(said, line, forgotten, scope)
         earlier = topic.get("sealed")
-        summary = (yield from summary_of(told, scope, earlier=earlier)) if told else None
+        summary = yield from summary_of(said, line, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
         log_fold(scope, compacted[-1])
         scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
     return compacted
 
 
-def told_of(
-    said: list[AnyMessage], line: Line, forgotten: Sequence[Forgotten], scope: Scope
-) -> list[AnyMessage]:
-    """The messages that a summary may cover: without forgotten ones, forgotten results as cleared."""
-    if not forgotten:
-        return said
-    texts = scope.texts(list(line.messages))
-    ids = {message.id for message in said}
-    left = remembered(line.messages, line.segments, forgotten, texts)
-    return [message for message in left if message.id in ids]
-
-
 def summary_of(
-    messages: list[AnyMessage], scope: Scope, *, earlier: str | None = None
-) -> Steps[str]:
-    """A summary by the summarizer, or the local one where there is none or it fails.
+    messages: list[AnyMessage],
+    line: Line,
+    forgotten: Sequence[Forgotten],
+    scope: Scope,
+    *,
+    earlier: str | None = None,
+) -> Steps[str | None]:
+    """Summarize messages of one topic without what is forgotten; `None` if nothing else is left.
 
-    It covers the messages of one topic, and the earlier summary of those before them.
+    The summary also covers what `earlier` says. It is made locally if there is no summarizer or
+    the summarizer fails.
     """
+    if forgotten:
+        ids = {message.id for message in messages}
+        left = remembered(line.messages, line.segments, forgotten, scope.texts(list(line.messages)))
+        messages = [message for message in left if message.id in ids]
+    if not messages:
+        return None
     texts = scope.texts(messages)
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
     try:

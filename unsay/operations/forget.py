@@ -14,8 +14,8 @@ from unsay.context.topics import by_topic
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError
 from unsay.history.branch import Line
-from unsay.operations.compact import summary_of, told_of
-from unsay.operations.pin import bounded, unsealed_pins
+from unsay.operations.compact import summary_of
+from unsay.operations.pin import bounded, move_pins
 from unsay.operations.record_events import log_forgetting
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -155,7 +155,7 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     unpinned = {each["message_id"] for each in off}
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
-        pins = bounded([*pins, *unsealed_pins(off)])
+        pins = bounded([*pins, *move_pins(off, None)])
     for each in gone:
         log_forgetting(scope, each, again=True)
     for each in made:
@@ -189,9 +189,8 @@ def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Step
             topics.append(topic)
             continue
         said = [message for message in grouped[topic["id"]] if message.id in told]
-        kept = told_of(said, line, entries, scope)
         earlier = topic.get("sealed")
-        summary = (yield from summary_of(kept, scope, earlier=earlier)) if kept else None
+        summary = yield from summary_of(said, line, entries, scope, earlier=earlier)
         topics.append({**topic, "summary": summary})
     return topics
 

@@ -12,28 +12,22 @@ from itertools import pairwise
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.context.compaction import Fold, hidden, summaries_of, without_spans
-from unsay.context.exclusions import told_topics
+from unsay.context.compaction import Fold, hidden, summaries_of, with_partners, without_spans
+from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, told_topics, untold
 from unsay.context.topics import by_topic, current_topic_id, opened_topics, standing
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, LedgerGapError
 from unsay.history.run import run_named_after
-from unsay.messages.annotations import is_document
+from unsay.messages.annotations import is_document, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
 from unsay.messages.truncation import cut
-from unsay.operations.compact import SUMMARY_CHARS, summary_of, told_of
+from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.pending import read_entry, unjudged
-from unsay.operations.pin import (
-    in_order,
-    pinned_pages,
-    sealed_pins,
-    shown_of,
-    unsealed_pins,
-    with_fold_untold,
-)
+from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import line_of, turns_left
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import Head, pack_pages
@@ -69,7 +63,15 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]
     if not bounds:
         return Update()
-    after = with_fold_untold(state)
+    forgotten = state.get("forgotten", [])
+    fold = untold(
+        messages,
+        segments,
+        state.get("fold", Fold()),
+        forgotten=forgotten_ids(messages, segments, forgotten),
+        cleared=cleared_ids(messages, forgotten),
+    )
+    after: State = {**state, "fold": fold}
     for start, end in pairwise((0, *bounds)):
         after = yield from _offload_segment(after, end - start, scope)
     head = state.get("ledger", EMPTY)
@@ -84,7 +86,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
         topics=after["topics"],
         unfolded=after["unfolded"],
         pins=after.get("pins", []),
-        fold=after.get("fold", Fold()),
+        fold=after["fold"],
     )
 
 
@@ -135,20 +137,20 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     told: list[Topic] = []
     for topic in topics:
         name = topic["id"]
-        if name in leaving:
-            is_current = name == current_topic_id(segments)
-            pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
-            topic = yield from _offload_topic(  # noqa: PLW2901 - the topic as it is afterwards
-                {**topic, "pages": pages}, grouped[name], ids, state, scope
-            )
-        told.append(topic)
+        if name not in leaving:
+            told.append(topic)
+            continue
+        is_current = name == current_topic_id(segments)
+        pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
+        paged: Topic = {**topic, "pages": pages}
+        told.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
     return as_ours(
         {
             **_without(state, end, segments),
             "sealed": page.head,
             "topics": told,
-            "pins": sealed_pins(state.get("pins", []), ids, page.id),
-            "fold": without_spans(state.get("fold", Fold()), ids),
+            "pins": move_pins(state.get("pins", []), page.id, ids),
+            "fold": without_spans(state["fold"], ids),
         }
     )
 
@@ -158,18 +160,14 @@ def _offload_topic(
 ) -> Steps[Topic]:
     """A topic with a summary of those of its messages `said` that are offloaded, named by `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in said):
-        text = topic["summary"]
-        return {**topic, "sealed": text, "summary": None, "summarized_through": None}
+        return {**topic, "sealed": topic["summary"], "summary": None, "summarized_through": None}
     fold = state.get("fold", Fold()).get("topics", {}).get(topic["id"], Fold())
     compacted = {said[index].id for index in hidden(said, fold)}
     shown = [message for message in said if message.id in ids and message.id not in compacted]
-    shown = told_of(shown, line_of(state), state.get("forgotten", []), scope)
-    before = topic.get("sealed")
+    before, forgotten = topic.get("sealed"), state.get("forgotten", [])
     earlier = "\n".join([*([before] if before else []), *summaries_of(fold, ids)])
-    text = cut(earlier, SUMMARY_CHARS)
-    if shown:
-        text = yield from summary_of(shown, scope, earlier=earlier or None)
-    return {**topic, "sealed": text}
+    text = yield from summary_of(shown, line_of(state), forgotten, scope, earlier=earlier or None)
+    return {**topic, "sealed": cut(earlier, SUMMARY_CHARS) if text is None else text}
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
@@ -211,10 +209,8 @@ def load_segments(
         DatabaseCorruptError: A segment is missing or was changed.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
-    short = turns - turns_left(state["messages"]) if turns else 0
-    if not missing and short <= 0:
-        return Update()
-    return (yield from _put_back(state, scope, missing, turns=short))
+    missing_turns = turns - turns_left(state["messages"])
+    return (yield from _put_back(state, scope, missing, turns=missing_turns))
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
@@ -281,7 +277,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
         ],
         topics=[_as_before(each, pages) for each in state.get("topics", [])],
         unfolded=unfolded,
-        pins=unsealed_pins(state.get("pins", []), back),
+        pins=move_pins(state.get("pins", []), None, back),
     )
 
 
@@ -332,7 +328,7 @@ def drop_offloaded(state: State) -> Update:
         sealed=None,
         checkpoints=[each for each in checkpoints if not each.get("sealed")],
         topics=[_loaded_topic(each) for each in topics],
-        pins=unsealed_pins(state.get("pins", [])),
+        pins=move_pins(state.get("pins", []), None),
     )
 
 
@@ -364,13 +360,31 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
             pages += [(yield from read_page(*scope.address, name))]
         except DatabaseCorruptError as error:
             scope.tell("words_lost", error=str(error))
-    texts = scope.texts(state["messages"])
     words: list[AnyMessage] = []
     places: dict[str, int] = {}
-    for page in in_order(pages):
-        here = [each["id"] for each in topics if page.id in each.get("pages", [])]
-        words += shown_of(page, here, state, texts)
-        start = page.before["messages"] if page.before else 0
-        places |= {m.id or "": place for place, m in enumerate(page.messages, start=start + 1)}
-    shown = {message.id for message in words}
-    return Earlier(words=words, places={name: n for name, n in places.items() if name in shown})
+    texts = scope.texts(state["messages"])
+    for page in sorted(pages, key=_messages_before):
+        here = {each["id"] for each in topics if page.id in each.get("pages", [])}
+        shown = _shown_of(page, here, state, texts)
+        numbers = {m.id: n for n, m in enumerate(page.messages, _messages_before(page) + 1)}
+        places |= {m.id or "": numbers[m.id] for m in shown}
+        words += shown
+    return Earlier(words=words, places=places)
+
+
+def _messages_before(page: OffloadedSegment) -> int:
+    return page.before["messages"] if page.before else 0
+
+
+def _shown_of(
+    page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
+) -> list[AnyMessage]:
+    """The messages of a segment that contexts show: of some topics, and pinned ones."""
+    grouped = by_topic(page.messages, page.segments)
+    # In a segment without topics all messages belong to the topic that refers to it.
+    no_topic = grouped.get("", [])
+    shown = {m.id for each in topics for m in grouped.get(each, no_topic)}
+    pinned = with_partners(page.messages, pinned_ids(state))
+    shown |= {page.messages[i].id for i in pinned} & {m.id for m in spoken(page.messages)}
+    left = remembered(page.messages, page.segments, state.get("forgotten", []), texts)
+    return [message for message in left if message.id in shown]

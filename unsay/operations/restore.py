@@ -14,7 +14,7 @@ from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.boundaries import safe_cut, steps
 from unsay.operations.compensate import disown
 from unsay.operations.offload import load_all
-from unsay.operations.pin import unsealed_pins
+from unsay.operations.pin import move_pins
 from unsay.operations.rollback import OPERATIONS, keep_cut, line_of, settle, turn_topic, with_step
 from unsay.operations.targets import landing_of, safe_base
 from unsay.runtime import Scope
@@ -246,7 +246,7 @@ def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
     bases = [line.id_at(before_first), *ends[:-1]] if ends else []
     turns = [Operation(kind="turn", base=each, cuts=[]) for each in bases]
     update["operations"] = turns[-OPERATIONS:]
-    update["pins"] = unsealed_pins(state.get("pins", []))
+    update["pins"] = move_pins(state.get("pins", []), None)
     update["forgotten"] = list(state.get("forgotten", []))
     yield from disown(line.messages, scope, source)
     scope.journal.returned |= {m.id or "" for m in line.messages}

@@ -1,12 +1,12 @@
-"""An index of messages by their terms, in which no message is read twice."""
+"""Index of messages by their terms, in which no message is read twice."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import log
 from threading import Lock
+from typing import NamedTuple
 
 from langchain_core.messages import AnyMessage
 
@@ -19,27 +19,33 @@ COUNT_BITS = 8
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
 SPARE = 1_024
-"""A table is written anew once more messages than this and those of the index come before it."""
+"""A table is made again once more messages than this and those of the index come before it."""
+
+
+class Entry(NamedTuple):
+    """One message that was read."""
+
+    key: str
+    """Identifies the message; empty in a table if the message has to be read again."""
+
+    speaker: str
+    length: int
+    """How many terms the message has."""
+
+    substance: float
+    """How much the message says: the logarithm of its different terms."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Table:
     """Messages in the order in which they were read.
 
-    It is only added to: an index is a range of it, and stays correct in another thread while
-    the table grows.
+    A table only grows: an index is a range of it, and stays correct in another thread meanwhile.
     """
 
-    keys: list[str] = field(default_factory=list)
-    """By number; empty for a message that has to be read again."""
-
+    entries: list[Entry] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
-    speakers: list[str] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    """How many terms each message has."""
-
-    substance: list[float] = field(default_factory=list)
-    """How much each message says: the logarithm of its different terms."""
+    """By key, the place of the message's entry."""
 
     postings: dict[str, list[int]] = field(default_factory=dict)
     """By term: the numbers of the messages that have it, ascending, each with how often."""
@@ -50,31 +56,27 @@ class Table:
         """Add a message that is not known."""
         counted = Counter(terms_of(message))
         for term, times in counted.items():
-            posting = len(self.keys) << COUNT_BITS | min(times, COUNT_MASK)
+            posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
             self.postings.setdefault(term, []).append(posting)
-        substance = log(1 + len(counted))
-        self.add(key_of(message), speaker_of(message), counted.total(), substance=substance)
+        entry = Entry(key_of(message), speaker_of(message), counted.total(), log(1 + len(counted)))
+        self.add(entry)
 
-    def add(self, key: str, speaker: str, length: int, *, substance: float) -> None:
+    def add(self, entry: Entry) -> None:
         """Add a message without its terms."""
-        self.numbers[key] = len(self.keys)
-        self.keys.append(key)
-        self.speakers.append(speaker)
-        self.lengths.append(length)
-        self.substance.append(substance)
+        self.numbers[entry.key] = len(self.entries)
+        self.entries.append(entry)
 
-    def reordered(self, keys: Sequence[str], messages: Sequence[AnyMessage]) -> "Table":
+    def reordered(self, messages: Sequence[AnyMessage]) -> "Table":
         """Return a table of these messages in this order."""
         made = Table()
         moved: dict[int, list[int]] = {}
-        for place, (key, message) in enumerate(zip(keys, messages, strict=True)):
-            number = self.numbers.get(key)
+        for place, message in enumerate(messages):
+            number = self.numbers.get(key_of(message))
             if number is None:
                 made.read(message)
             else:
                 moved.setdefault(number, []).append(place)
-                speaker, length = self.speakers[number], self.lengths[number]
-                made.add(key, speaker, length, substance=self.substance[number])
+                made.add(self.entries[number])
         for term, old in self.postings.items():
             kept = [
                 place << COUNT_BITS | posting & COUNT_MASK
@@ -86,20 +88,18 @@ class Table:
         return made
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecallIndex:
-    """Which messages of a record have which terms; every addition gives a new index."""
+    """Which messages of a transcript have which terms; every addition gives a new index."""
 
-    keys: tuple[str, ...] = ()
-    """Identify the messages, in order."""
-
+    entries: tuple[Entry, ...] = ()
     start: int = 0
     """Number of the first message in the table."""
 
     table: Table = field(default_factory=Table, repr=False)
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.entries)
 
     def covering(
         self, messages: Sequence[AnyMessage], *, unread: int | None = None
@@ -114,26 +114,28 @@ class RecallIndex:
                 fresh = [place for place, key in enumerate(keys) if key not in table.numbers]
                 first = fresh[-unread - 1] + 1 if len(fresh) > unread else 0
                 keys, messages = keys[first:], messages[first:]
-            start = table.numbers.get(keys[0], len(table.keys)) if keys else 0
-            known = table.keys[start : start + len(keys)]
+            start = table.numbers.get(keys[0], len(table.entries)) if keys else 0
+            known = [entry.key for entry in table.entries[start : start + len(keys)]]
             if known != keys[: len(known)] or start > len(keys) + SPARE:
-                table, start = table.reordered(keys, messages), 0
+                table, start = table.reordered(messages), 0
             else:
                 for message in messages[len(known) :]:
                     table.read(message)
-        return RecallIndex(keys=tuple(keys), start=start, table=table)
+            entries = tuple(table.entries[start : start + len(keys)])
+        return RecallIndex(entries=entries, start=start, table=table)
 
     def forget(self, keys: Collection[str]) -> None:
         """Have some messages read again when they come, and those that are not in this index."""
-        kept, table = set(self.keys).difference(keys), self.table
+        kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
             for key in [key for key in table.numbers if key not in kept]:
-                table.keys[table.numbers.pop(key)] = ""
+                number = table.numbers.pop(key)
+                table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
         """Return the places of the messages with these keys, as far as they are indexed."""
         wanted = frozenset(keys)
-        return {place for place, key in enumerate(self.keys) if key in wanted} if wanted else set()
+        return {place for place, entry in enumerate(self.entries) if entry.key in wanted}
 
     def found(self, term: str) -> list[tuple[int, int]]:
         """Return the place of each message that has a term, and how often it has it."""
@@ -159,28 +161,13 @@ class RecallIndex:
         end = (self.start + len(self)) << COUNT_BITS
         return slice(first, bisect_left(postings, end, lo=first))
 
-    @cached_property
-    def speakers(self) -> list[str]:
-        """Who said each message."""
-        return self.table.speakers[self.start :][: len(self)]
-
-    @cached_property
-    def lengths(self) -> list[int]:
-        """How many terms each message has."""
-        return self.table.lengths[self.start :][: len(self)]
-
-    @cached_property
-    def substance(self) -> list[float]:
-        """How much each message says."""
-        return self.table.substance[self.start :][: len(self)]
-
 
 def key_of(message: AnyMessage) -> str:
-    """Return what identifies a message: its id, or what it says where it has none."""
+    """Return what identifies a message: its id, or without one its type and content."""
     return message.id or f"{message.type} {message.content}"
 
 
 def speaker_of(message: AnyMessage) -> str:
-    """Return who speaks: the name that a message bears, or its kind."""
+    """Return who speaks: the name on a message, or its type."""
     named = message.name if message.type in ("human", "ai") and not is_document(message) else None
     return (named or message.type).lower()

@@ -100,7 +100,9 @@ class Ranking:
 
 def asked(question: str, index: RecallIndex) -> Asked:
     """Return what to look for in an index, to answer a question."""
-    people = {name: frozenset(terms(name)) for name in set(index.speakers) - KINDS}
+    people = {
+        name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
+    }
     said = frozenset(terms(question))
     return Asked(
         query=query_of(question, names=frozenset().union(*people.values())),
@@ -128,12 +130,18 @@ def ranked(
     else:
         scores = spread([own.get(place, 0.0) for place in range(len(index))])
         words = {place: scores[place] for place in places}
-    speakers, said, substance = wanted.persons | wanted.kinds, index.speakers, index.substance
+    speakers, entries = wanted.persons | wanted.kinds, index.entries
     unit = rarity(1, len(index))
     speaking = unit * SPEAKER_SHARE
-    telling = unit * SUBSTANCE_SHARE / (sum(substance) / max(len(index), 1) or 1.0)
+    telling = (
+        unit
+        * SUBSTANCE_SHARE
+        / (sum(each.substance for each in entries) / max(len(index), 1) or 1.0)
+    )
     total = {
-        place: worth + speaking * (said[place] in speakers) + telling * substance[place]
+        place: worth
+        + speaking * (entries[place].speaker in speakers)
+        + telling * entries[place].substance
         for place, worth in words.items()
     }
     return Ranking(own=own, words=words, total=total)
@@ -163,7 +171,7 @@ def bm25(
     rare = [term for term in own if having[term] <= most] or own
     kin = [term for term in having if query.weights[term] < 1 and having[term] <= most]
     scores: dict[int, float] = {}
-    lengths = index.lengths
+    lengths = [entry.length for entry in index.entries]
     shorter = SATURATION * (1 - LENGTH_SHARE)
     longer = SATURATION * LENGTH_SHARE / (sum(lengths) / max(len(index), 1) or 1.0)
     for term in (*_rarest(rare, having), *_rarest(kin, having)):

@@ -127,7 +127,7 @@ def recall(
     if budget_tokens < 0:
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
     index = RecallIndex().covering(record) if index is None else index
-    ends = [*index.keys[:1], *index.keys[-1:]]
+    ends = [entry.key for entry in (*index.entries[:1], *index.entries[-1:])]
     if len(index) != len(record) or ends != [key_of(each) for each in (*record[:1], *record[-1:])]:
         raise InputError(
             f"the index is of {len(index)!r} messages and the record of {len(record)!r} others: "
@@ -155,7 +155,10 @@ def recall(
         score = scored.total.get(place, 0.0)
         reasons.append(
             Recollection(
-                message_id=index.keys[place], why=why, words=tuple(sorted(words)), score=score
+                message_id=index.entries[place].key,
+                why=why,
+                words=tuple(sorted(words)),
+                score=score,
             )
         )
     messages = tuple(record[place] for place in order)

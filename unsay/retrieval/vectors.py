@@ -86,7 +86,9 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     By place, in deviations from the mean; 0 for one whose vector is not known.
     """
     length = _length(vectors.question)
-    cosines = [_cosine(vectors.messages.get(key), vectors.question, length) for key in index.keys]
+    cosines = [
+        _cosine(vectors.messages.get(each.key), vectors.question, length) for each in index.entries
+    ]
     known = [each for each in cosines if each is not None]
     mean = sum(known) / max(len(known), 1)
     deviation = sqrt(sum((each - mean) ** 2 for each in known) / max(len(known), 1)) or 1.0
