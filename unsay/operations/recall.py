@@ -3,6 +3,8 @@
 from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
@@ -22,6 +24,8 @@ from unsay.runtime import Scope
 from unsay.state import State
 from unsay.tokens import counter
 
+_T = TypeVar("_T")
+
 VECTORS = 2_000
 """How many of the newest messages that a context leaves out are compared by meaning."""
 
@@ -40,16 +44,19 @@ alone. Source: own measurement: kept 0.65 of the evidence as without, with two t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """One search: the question, the indexed messages, and the limits."""
+    """One search: where to look, for what, and how much may be found."""
 
-    question: str
     source: RecallSource
+    shown: Collection[str]
+    question: str
+    budget_tokens: int
+    count: TokenCounter
     messages: Sequence[AnyMessage]
     memory: Memory
-    shown: Collection[str]
-    hidden: frozenset[str]
-    budget_tokens: int
-    cost: TokenCounter
+
+    def cost(self, messages: Sequence[AnyMessage]) -> int:
+        """Count what quoting messages together costs."""
+        return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
         """Estimate what quoting messages costs from the cost of quoting each."""
@@ -69,11 +76,7 @@ def recallable(state: State, scope: Scope) -> Steps[RecallSource | None]:
     settings = scope.settings
     if not (settings.recall_tokens and settings.recall_share):
         return None
-    try:
-        return (yield from source_of(state, scope))
-    except Exception as error:  # noqa: BLE001 - a context without what was recalled is still a context
-        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
-        return None
+    return (yield from _if_possible(source_of(state, scope), scope))
 
 
 def recalled(
@@ -87,15 +90,16 @@ def recalled(
     """Search what one context leaves out, see `looked_up`; a turn never fails for it."""
     if source is None or budget_tokens <= 0:
         return Recalled()
+    search = looked_up(source, shown, question=question, budget_tokens=budget_tokens, count=count)
+    return (yield from _if_possible(search, source.scope)) or Recalled()
+
+
+def _if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
     try:
-        return (
-            yield from looked_up(
-                source, shown, question=question, budget_tokens=budget_tokens, count=count
-            )
-        )
+        return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a context without what was recalled is still a context
-        source.scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
-        return Recalled()
+        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
+        return None
 
 
 def looked_up(
@@ -115,103 +119,81 @@ def looked_up(
     if source.head is None and all(message.id in out for message in source.live):
         return Recalled()
     messages, memory = source.indexed()
-
-    def cost(messages: Sequence[AnyMessage]) -> int:
-        return count([quoting(messages, source.texts)]) if messages else 0
-
-    asked = _asked_for(source, messages, out, budget_tokens, cost)
-    found = Recalled()
-    if question.strip():
-        hidden = source.hidden.union(message.id or "" for message in asked)
-        search = _Search(
-            question=question,
-            source=source,
-            messages=messages,
-            memory=memory,
-            shown=shown,
-            hidden=hidden,
-            budget_tokens=max(0, budget_tokens - cost(asked)),
-            cost=cost,
-        )
-        found = yield from _matching(search)
+    search = _Search(
+        source=source,
+        shown=shown,
+        question=question,
+        budget_tokens=budget_tokens,
+        count=count,
+        messages=messages,
+        memory=memory,
+    )
+    known = {message.id or "": message for message in (*source.deep, *messages)}
+    taken: list[str] = []
+    for name in source.asked_for:
+        wanted = [known[each] for each in (*taken, name) if each in known]
+        if name in known and name not in out and search.cost(wanted) <= budget_tokens:
+            taken.append(name)
+    asked = [message for name, message in known.items() if name in taken]
+    found = (yield from _matching(search, asked)) if question.strip() else Recalled()
     if not asked:
         return found
-    places = {message.id: place for place, message in enumerate(messages)}
     reasons = [Recollection(message_id=m.id or "", why="asked", words=(), score=0.0) for m in asked]
     both = [*zip(asked, reasons, strict=True), *zip(found.messages, found.reasons, strict=True)]
-    both.sort(key=lambda each: places.get(each[0].id, -1))
+    places = {name: place for place, name in enumerate(known)}
+    both.sort(key=lambda each: places.get(each[0].id or "", -1))
     chosen = tuple(message for message, _ in both)
     return Recalled(
-        messages=chosen, reasons=tuple(reason for _, reason in both), tokens=cost(chosen)
+        messages=chosen, reasons=tuple(reason for _, reason in both), tokens=search.cost(chosen)
     )
 
 
-def _asked_for(
-    source: RecallSource,
-    messages: Sequence[AnyMessage],
-    out: Collection[str],
-    budget: int,
-    cost: TokenCounter,
-) -> list[AnyMessage]:
-    """The messages that a person asked for, as far as they fit, oldest first."""
-    known = {message.id or "": message for message in (*source.deep, *messages)}
-    taken: list[AnyMessage] = []
-    for name in source.asked_for:
-        if name in known and name not in out and cost([*taken, known[name]]) <= budget:
-            taken.append(known[name])
-    places = {name: place for place, name in enumerate(known)}
-    return sorted(taken, key=lambda message: places[message.id or ""])
+def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
+    """The messages that match a question by words and, with embeddings, by meaning.
 
-
-def _matching(search: _Search) -> Steps[Recalled]:
-    """The messages that match a question by words and, with embeddings, by meaning."""
-    scope, settings = search.source.scope, search.source.scope.settings
+    Messages in `asked` are recalled already.
+    """
+    source, scope, settings = search.source, search.source.scope, search.source.scope.settings
+    hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=settings.recall_floor)
-    if not search.source.by_hand:
+    if not source.by_hand:
         bars = replace(bars, bar=BAR, gain=settings.recall_gain)
-
-    def chosen(vectors: Vectors | None) -> Recalled:
-        return recall(
-            search.question,
-            search.messages,
-            budget_tokens=search.budget_tokens,
-            count=search.cost,
-            shown=search.shown,
-            hidden=search.hidden,
-            index=search.memory.index,
-            vectors=vectors,
-            bars=bars,
-            about=search.about,
-        )
-
-    vectors = yield from _vectors(search)
+    choose = partial(
+        recall,
+        search.question,
+        search.messages,
+        budget_tokens=max(0, search.budget_tokens - search.cost(asked)),
+        count=search.cost,
+        shown=search.shown,
+        hidden=hidden,
+        index=search.memory.index,
+        bars=bars,
+        about=search.about,
+    )
+    vectors = yield from _vectors(search, hidden.union(search.shown))
     try:
-        return chosen(vectors)
+        return choose(vectors=vectors)
     except UnsayError as error:
         if vectors is None:
             raise
         scope.tell("recall_failed", error=str(error))
         keep_vectors(scope, {})
-        return chosen(None)
+        return choose(vectors=None)
 
 
-def _vectors(search: _Search) -> Steps[Vectors | None]:
-    """Embed a question and the newest messages; `None` searches by words alone."""
-    scope = search.source.scope
+def _vectors(search: _Search, out: Collection[str]) -> Steps[Vectors | None]:
+    """Embed a question and the newest messages not in `out`; `None` searches by words alone."""
+    scope, remembered = search.source.scope, search.memory.vectors
     embeddings = scope.services.embeddings
     if embeddings is None:
         return None
-    out, remembered = search.hidden.union(search.shown), search.memory.vectors
     newest = [message for message in search.messages if message.id not in out][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
     new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
     timeout = scope.settings.model_timeout_seconds
-    try:
-        found = yield from embed(
-            embeddings, search.question, new, known=known, timeout_seconds=timeout
-        )
-    except Exception as error:  # noqa: BLE001 - a user's own code may raise anything; words remain
-        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
+    embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
+    found = yield from _if_possible(embedding, scope)
+    if found is None:
         return None
     packed = {
         name: each if isinstance(each, array) else array("d", each)
@@ -262,7 +244,7 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
         Find(message=each, turn=numbers.get(each.id or "", 0), reason=reason)
         for each, reason in zip(found.messages, found.reasons, strict=True)
     ]
-    best = {each.message.id for each in _best_first(finds)[:MOST_FOUND]}
+    best = set(ids_of(finds)[:MOST_FOUND])
     chosen = [each for each in finds if each.message.id in best]
     if chosen:
         turn = state.get("turn")
@@ -273,11 +255,8 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
 
 def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
     """Return the ids of the matches, the best first."""
-    return tuple(each.message.id or "" for each in _best_first(finds))
-
-
-def _best_first(finds: Sequence[Find]) -> list[Find]:
-    return sorted(finds, key=lambda each: each.reason.score, reverse=True)
+    best_first = sorted(finds, key=lambda each: each.reason.score, reverse=True)
+    return tuple(each.message.id or "" for each in best_first)
 
 
 def finds_text(finds: Sequence[Find], words: str, texts: Texts) -> str:
@@ -289,13 +268,8 @@ def finds_text(finds: Sequence[Find], words: str, texts: Texts) -> str:
             turn=each.turn,
             speaker=speaker(each.message),
             words=preview(words_of(each.message, texts), QUOTED_CHARS),
-            why=why_text(each.reason, texts),
+            why=texts.recall_reasons[each.reason.why].format(words=", ".join(each.reason.words)),
         )
         for each in finds
     ]
     return "\n".join([texts.recalled_list, *lines])
-
-
-def why_text(reason: Recollection, texts: Texts) -> str:
-    """Return in words why a message was recalled."""
-    return texts.recall_reasons[reason.why].format(words=", ".join(reason.words))
