@@ -1,8 +1,6 @@
 """Interrupts that ask a person, and answers of any front end.
 
-Source: LangChain's human-in-the-loop request (`action_requests`,
-`review_configs`) and the Agent Inbox answers (`accept`, `edit`, `response`,
-`ignore`).
+Source: LangChain's human-in-the-loop requests, and the answers of the Agent Inbox.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,13 +32,14 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A person's decision about a turn whose drafts all failed."""
+    """A person's decision about a turn whose drafts all failed.
+
+    Deliver the best draft, an edited answer (`text`) or nothing, or try once more with `text` as
+    guidance.
+    """
 
     kind: Kind
-    """Deliver the best draft, deliver other words, deliver nothing, or try once more."""
-
     text: str = ""
-    """The edited answer, or what the next attempt is told."""
 
 
 def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
@@ -57,7 +56,7 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """Ask about rejected drafts: the best one, its score, and what may be decided."""
+    """Ask about rejected drafts: the best one, its score, and the possible decisions."""
     turn = state["turn"]
     best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
     reasons = " / ".join(each["reason"] for each in turn["rejections"])
@@ -67,14 +66,14 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
 
 
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
-    """Ask about a call that a budget has no room for: which, and by how much."""
+    """Ask about a call for which a budget has no room."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     words = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
     return _request([_action("exceed_budget", args, words)], ["approve", "reject"])
 
 
 def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
-    """Ask about calls of tools that are to be taken back, one action a call."""
+    """Ask about tool calls to undo, one action for each."""
     actions = []
     for call in calls:
         args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
@@ -94,7 +93,7 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Read a yes or no from a resumed value, in the forms of `read_decision`.
+    """Read a yes or no, in the forms of `read_decision`.
 
     Raises:
         InputError: It neither approves nor rejects; the interrupt stays open.
@@ -109,10 +108,7 @@ def read_permission(answer: Any) -> bool:
 
 
 def read_decision(answer: Any) -> Decision:
-    """Read the decision from a resumed value.
-
-    It is `{"decisions": [{"type": …}]}`, the Agent Inbox's list or single answer, or just the
-    decision's name.
+    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or just its name.
 
     Raises:
         InputError: It is none of these; the interrupt stays open.
@@ -131,10 +127,10 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """A yes or no to each of several actions; one answer alone counts for all of them.
+    """Read a yes or no for each of several actions; a single answer counts for all.
 
     Raises:
-        InputError: They are others, or too few or many; the interrupt stays open.
+        InputError: An answer is neither, or their number is wrong; the interrupt stays open.
     """
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count

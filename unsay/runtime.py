@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
 from langchain_core.embeddings import Embeddings
@@ -42,25 +42,19 @@ Happening = Callable[[Stamp], Sequence[Event]]
 
 @dataclass(slots=True)
 class Journal:
-    """Changes that one step made, in order, for the event log and the compensations."""
+    """Changes that one step made, in order, for the event log, the compensations and the budget.
+
+    `happenings` come before the events of the step's own messages, `afterwards` behind them.
+    `returned` has the ids of messages that are in the event log already, `owed` the stored calls
+    to undo, and `spent` the tokens of calls beside the answer, by purpose.
+    """
 
     happenings: list[Happening] = field(default_factory=list)
-    """Events about the transcript that the step began with."""
-
     afterwards: list[Happening] = field(default_factory=list)
-    """Events that follow those of the step's own messages."""
-
     returned: set[str] = field(default_factory=set)
-    """Ids of messages that the step put back: the event log has them already."""
-
     changes: list[Change] = field(default_factory=list)
-    """Changes of the transcript, for which tool calls may have to be undone."""
-
     owed: list[Owed] = field(default_factory=list)
-    """Calls to undo that are in the journal of compensations."""
-
     spent: dict[str, Tally] = field(default_factory=dict)
-    """By purpose, what model calls beside the answer used."""
 
 
 Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
@@ -76,16 +70,7 @@ QUIET = "nostream"
 """Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
 
 
-class Sole(Protocol):
-    """A class with one instance in each graph, such as the queue before its models."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Make it from the graph's settings."""
-        ...
-
-
-K = TypeVar("K", bound=Sole)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +79,11 @@ class Services:
 
     A model that is `None` is taken from the settings. If none is configured there, a chat model that
     answers is also the judge, summaries are local, and titles are the first question's words.
+    `clock` gives aware times in UTC. Without a `strategy` the settings name it; without `embeddings`
+    recall compares words alone.
     """
 
     settings: Settings
-    """A run may override some of them."""
-
     model_like: ModelLike | None
     judge_like: ModelLike | None
     summarizer_like: ModelLike | None
@@ -106,8 +91,6 @@ class Services:
     detector: TopicDetector
 
     clock: Callable[[], datetime]
-    """Gives aware times in UTC."""
-
     tools: Sequence[BaseTool] = ()
 
     tool_loop: Runnable[Any, Any] | None = None
@@ -116,16 +99,14 @@ class Services:
     reminders: Sequence[Reminder] = ()
 
     strategy: Strategy | None = None
-    """`None` takes the one that the settings name."""
-
     embeddings: Embeddings | None = None
-    """For recall; `None` compares words alone."""
-
     learned: set[str] = field(default_factory=set, compare=False)
     """Limits of models that calls found, for example that the judge refuses structured output."""
 
-    shared: dict[type[Any], Any] = field(default_factory=dict, compare=False, repr=False)
-    """Instances made by `sole`, by class."""
+    shared: dict[Callable[[Settings], Any], Any] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Values made by `sole`, by the function that made them."""
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
@@ -180,10 +161,10 @@ class Services:
         """The answering model's tokenizer; `None` if its vocabulary is not installed."""
         return encoder_of(vocabulary_of(self.model_name))
 
-    def sole(self, kind: type[K]) -> K:
-        """Return the graph's instance of a class, made from its settings when first needed."""
-        made = self.shared.get(kind) or self.shared.setdefault(kind, kind.of(self.settings))
-        return cast("K", made)
+    def sole(self, make: Callable[[Settings], T]) -> T:
+        """Return what `make` makes of the settings, once for the graph, such as its queue."""
+        made: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
+        return made
 
     @property
     def is_graph(self) -> bool:
@@ -223,7 +204,11 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The services, thread and run of one step: of a node, or of an operation outside of a run."""
+    """The services, thread and run of one step: of a node, or of an operation outside of a run.
+
+    `settings` are those of the run. `labels` are the host's and are stored with the run and its
+    events. `task_id` is the current topic, whose budget pays for calls.
+    """
 
     services: Services
     settings: Settings
@@ -240,8 +225,6 @@ class Scope:
     """Whether the host gave the run its id."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    """The host's labels, kept with the run and its events."""
-
     parent_run_id: str | None = None
     journal: Journal = field(default_factory=Journal)
     in_graph: bool = False
@@ -251,8 +234,6 @@ class Scope:
     """Whether the thread's lock is not held, so that nothing may be written."""
 
     task_id: str = "task"
-    """The current topic, whose budget pays for calls."""
-
     confirm: Callable[[Compensation], bool] | None = None
     """Confirms calls to undo, outside of a run; `None` refuses those that need it."""
 
@@ -321,10 +302,10 @@ class Scope:
         configurable: dict[str, Any] | None = None,
         witness: BaseCallbackHandler | None = None,
     ) -> Call:
-        """A call of a model, judge, agent or graph.
+        """Call a model, judge, agent or graph.
 
-        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, such as a
-        judge's, and `witness` receives the callbacks of everything inside.
+        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, and `witness`
+        receives the callbacks of everything inside.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.

@@ -21,7 +21,7 @@ both = pytest.mark.parametrize(
 
 def made() -> Accounts:
     """Books of a graph with the default settings."""
-    return Accounts.of(load_settings())
+    return Accounts(load_settings())
 
 
 def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:

@@ -1,4 +1,4 @@
-"""A thread as one plain JSON object, to be kept elsewhere, read again, and put back in part."""
+"""Snapshots: a thread as one plain JSON object, which can be loaded again in part."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -15,10 +15,10 @@ from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, Segment, Topic, Unfolded
 
 VERSION = "1.0"
-"""Of the form; a snapshot of another is refused."""
+"""Version of the format; any other is refused."""
 
 FROZEN = "frozen"
-"""Stands for a message that JSON cannot hold, such as one with bytes."""
+"""Key of a message that JSON cannot hold, such as one with bytes."""
 
 _LISTS: dict[str, Any] = {
     "checkpoints": Checkpoint,
@@ -27,7 +27,7 @@ _LISTS: dict[str, Any] = {
     "unfolded": Unfolded,
 }
 _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unfolded": "at"}
-"""Where each mark names a message of the record."""
+"""Keys under which these entries have the id of a message."""
 
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
 Preset = Literal["session", "record"]
@@ -36,21 +36,20 @@ PRESETS: dict[Preset, tuple[str, ...]] = {
     "session": tuple(each for each in FIELDS if each != "settings"),
     "record": ("messages",),
 }
-"""Fields that go together: all that a thread is, or its words alone."""
+"""Fields that are exported together: the whole thread, or its messages alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portable:
-    """Some fields of a thread as they were, apart from it."""
+    """A snapshot of some fields of a thread.
+
+    `created_at` is ISO 8601 with a zone. A field that is not in `data` stays as it is when the
+    snapshot is loaded. `app_data` is plain JSON of the host.
+    """
 
     created_at: str
-    """ISO 8601 with a zone."""
-
     data: Mapping[str, Any] = field(default_factory=dict)
-    """By field; one that is absent was not taken, and stays as it is when this is put back."""
-
     app_data: Mapping[str, Any] = field(default_factory=dict)
-    """Of the host's own, plain JSON; nothing here reads it."""
 
 
 def resolve_fields(
@@ -59,12 +58,7 @@ def resolve_fields(
     include: Collection[str] = (),
     exclude: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Which fields are meant: those of the preset, and the included ones, less the excluded ones.
-
-    Args:
-        preset: `session` or `record`; `None` begins with none.
-        include: Names of more fields.
-        exclude: Names of fields to leave out; they win.
+    """Return the fields of a preset and the included ones, without the excluded ones.
 
     Raises:
         SnapshotError: A name is unknown, or no field is left.
@@ -87,14 +81,7 @@ def take_snapshot(
     now: str,
     app_data: Mapping[str, Any] | None = None,
 ) -> Portable:
-    """Some fields of a thread, copied to their depth: what happens to either leaves the other.
-
-    Args:
-        live: The thread's fields; one that it does not have is not taken.
-        fields: See `resolve_fields`.
-        now: ISO 8601 with a zone.
-        app_data: Plain JSON of the host's own.
-    """
+    """Copy those of the `fields` that a thread (`live`) has; `now` is ISO 8601 with a zone."""
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
 
@@ -102,15 +89,10 @@ def take_snapshot(
 def load_snapshot(
     live: Mapping[str, Any], snapshot: Portable, fields: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """A thread's fields with those of a snapshot in their place.
+    """Return a thread's fields (`live`) with those of a snapshot in their place; `None` takes all.
 
-    Where the record comes back and marks do not, those marks stay whose message is on it, and the
-    topics' summaries of what is.
-
-    Args:
-        live: The fields as they are; it is not changed.
-        snapshot: What comes back.
-        fields: Which of its fields; `None` is all that it has.
+    With other messages, entries that are not loaded stay if their message is there, and so do
+    summaries of topics.
     """
     chosen = snapshot.data if fields is None else [each for each in fields if each in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
@@ -120,12 +102,16 @@ def load_snapshot(
             if name in live and name not in chosen:
                 after[name] = [each for each in live[name] if each[key] in known]
         if "topics" in live and "topics" not in chosen:
-            after["topics"] = [_told(each, known) for each in live["topics"]]
+            lost = {"summary": None, "summarized_through": None}
+            after["topics"] = [
+                each if each["summarized_through"] in known else {**each, **lost}
+                for each in live["topics"]
+            ]
     return after
 
 
 def to_dict(snapshot: Portable) -> dict[str, Any]:
-    """A snapshot as plain JSON values.
+    """Return a snapshot as plain JSON.
 
     Raises:
         SnapshotError: A field or the host's data is no JSON.
@@ -133,7 +119,7 @@ def to_dict(snapshot: Portable) -> dict[str, Any]:
     data = dict(snapshot.data)
     if "messages" in data:
         data["messages"] = [_plain(message) for message in data["messages"]]
-    plain = {
+    plain: dict[str, Any] = {
         "schema_version": VERSION,
         "created_at": snapshot.created_at,
         "data": data,
@@ -141,15 +127,14 @@ def to_dict(snapshot: Portable) -> dict[str, Any]:
     }
     if not _is_json(plain):
         raise SnapshotError("The snapshot has values that JSON cannot hold; give plain ones")
-    copied: dict[str, Any] = deepcopy(plain)
-    return copied
+    return deepcopy(plain)
 
 
 def from_dict(value: Any) -> Portable:
-    """A snapshot from plain JSON values, each field checked.
+    """Return a snapshot from plain JSON, after checking each field.
 
     Raises:
-        SnapshotError: It is none, of another version, or a field is not what it must be.
+        SnapshotError: It is no snapshot, has another version, or a field cannot be used.
     """
     if not isinstance(value, Mapping) or not isinstance(value.get("data"), Mapping):
         raise SnapshotError("This is no snapshot of a thread: it has no fields under 'data'")
@@ -159,9 +144,14 @@ def from_dict(value: Any) -> Portable:
             f"schema_version={version!r} is not known, only {VERSION!r}: read it with the unsay "
             "that wrote it"
         )
-    created_at, app_data = value.get("created_at"), value.get("app_data", {})
-    if not isinstance(created_at, str) or not _is_moment(created_at):
-        raise SnapshotError(f"created_at={created_at!r} is no moment: write ISO 8601 with a zone")
+    created_at: Any = value.get("created_at")
+    app_data = value.get("app_data", {})
+    try:
+        moment_of(created_at)
+    except (TypeError, ValueError) as error:
+        raise SnapshotError(
+            f"created_at={created_at!r} is no moment: write ISO 8601 with a zone"
+        ) from error
     if not isinstance(app_data, Mapping):
         raise SnapshotError(
             f"app_data={app_data!r} is no JSON object: give the host's own data by name"
@@ -171,17 +161,10 @@ def from_dict(value: Any) -> Portable:
     return Portable(created_at=created_at, data=data, app_data=deepcopy(dict(app_data)))
 
 
-def _told(topic: Topic, known: Collection[str | None]) -> Topic:
-    if topic["summarized_through"] in known:
-        return topic
-    return {**topic, "summary": None, "summarized_through": None}
-
-
 def _portable(name: str, value: Any) -> Any:
-    """A field's value without what names places in a store."""
     if name not in _LISTS:
         return deepcopy(value)
-    keys = _LISTS[name].__required_keys__
+    keys = _LISTS[name].__required_keys__  # the others name places in a store
     return [{key: each[key] for key in each if key in keys} for each in value]
 
 
@@ -195,14 +178,6 @@ def _is_json(value: Any) -> bool:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (RecursionError, TypeError, ValueError):
         return False
-
-
-def _is_moment(text: str) -> bool:
-    try:
-        moment_of(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -230,7 +205,6 @@ def _messages(value: Any) -> list[BaseMessage]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a plain value is what a type says: of those that our marks are made of."""
     if hasattr(kind, "__required_keys__"):
         hints = get_type_hints(kind)
         return (
@@ -248,7 +222,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _refuse_dangling(data: Mapping[str, Any]) -> None:
-    """Let no mark in that names a message which is not on the snapshot's own record."""
     if "messages" not in data:
         return
     known = {None, *(message.id for message in data["messages"])}

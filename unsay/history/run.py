@@ -1,4 +1,4 @@
-"""A run as a value, and the states that it may pass through."""
+"""A run as a value, and its possible states."""
 
 import hashlib
 import json
@@ -23,10 +23,7 @@ NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "failed": frozenset({"running"}),
     "canceled": frozenset({"running"}),
 }
-"""What may follow a status; a run that failed or was canceled goes on when its turn does.
-
-Source: Goa-AI, run statuses.
-"""
+"""Possible next statuses; a failed or canceled run goes on with its turn. Source: Goa-AI."""
 
 _AT_WORK: tuple[RunPhase, ...] = ("prompted", "planning", "executing_tools", "synthesizing")
 
@@ -38,36 +35,32 @@ PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "failed": ("failed",),
     "canceled": ("canceled",),
 }
-"""The phases that fit a status; the first is the default. Source: Goa-AI."""
+"""The phases of each status; the first is the default. Source: Goa-AI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspension:
-    """What a paused run waits for."""
+    """What a paused run waits for; `body` is JSON for the caller that resumes the run."""
 
     suspension_id: str
     body: Any
-    """JSON for the caller that lets the run go on."""
-
     at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One invocation of the graph in a thread; times are ISO 8601, UTC."""
+    """One invocation of the graph in a thread; times are ISO 8601, UTC.
+
+    `turn_id` is the id of the question that it answers, `parent_run_id` the run that started it, in
+    any thread. `attempt` counts how often it began, which grows when its turn is resumed.
+    """
 
     run_id: str
     thread_id: str
     turn_id: str | None = None
-    """The question's message id; `None` when the run answers none."""
-
     parent_run_id: str | None = None
-    """The run that started this one, in this thread or another; `None` for none."""
-
     status: RunStatus = "running"
     phase: RunPhase = "prompted"
-    """What it is at; always one that fits the status."""
-
     labels: Mapping[str, str] = field(default_factory=dict)
     started_at: str
     updated_at: str
@@ -75,7 +68,6 @@ class Run:
     error: str | None = None
     suspension: Suspension | None = None
     attempt: int = 1
-    """How often it has set out; more than once where its turn was resumed."""
 
 
 def advance(
@@ -86,14 +78,13 @@ def advance(
     phase: RunPhase | None = None,
     error: str | None = None,
 ) -> Run:
-    """A run in its next state; in the same one it stays what it is, so a step may say it twice.
+    """Return a run in its next state; repeated, it changes nothing.
 
-    A status of `None` keeps it; a phase of `None` keeps it where it fits the status, else takes the
-    first that fits.
+    `None` keeps the status, and the phase unless it does not fit the status.
 
     Raises:
-        RunConflictError: The status may not follow, or the phase does not fit it.
-        InputError: There is no such status or phase, or nothing that the error explains.
+        RunConflictError: The status cannot follow, or the phase does not fit it.
+        InputError: The status or phase is unknown, or an error is given for another status.
     """
     wanted = run.status if status is None else status
     check_word("status", wanted, RunStatus)
@@ -124,9 +115,9 @@ def advance(
 
 
 def resume(run: Run, *, now: str) -> Run:
-    """A run that sets out again where it stopped, also one that an ended process left running.
+    """Return a run that continues, also one that an ended process left running.
 
-    Only a paused or pending run goes on without counting as another attempt.
+    It counts as another attempt unless it was paused or pending.
 
     Raises:
         RunConflictError: It completed.
@@ -137,10 +128,10 @@ def resume(run: Run, *, now: str) -> Run:
 
 
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
-    """A run that waits; the same suspension again changes nothing, until the run goes on.
+    """Return a run that waits; the same suspension again changes nothing.
 
     Raises:
-        RunConflictError: It waits for something else, or is not at work.
+        RunConflictError: It waits for something else, or is not running.
         InputError: The body is no JSON.
     """
     new = Suspension(suspension_id=suspension_id, body=json.loads(plain(body)), at=now)
@@ -156,10 +147,10 @@ def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
 
 
 def plain(value: Any) -> str:
-    """A JSON value as text, the same for equal ones.
+    """Return JSON as text that is the same for equal values.
 
     Raises:
-        InputError: It is none.
+        InputError: The value is no JSON.
     """
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
@@ -187,7 +178,7 @@ def _choices(words: Collection[str]) -> str:
 
 
 def run_id_of(info: ExecutionInfo | None) -> str | None:
-    """The host's name for the run, else one that a step run twice makes again."""
+    """Return the host's id of the run, else one that is the same when a step runs again."""
     if info is None:
         return None
     if info.run_id:
@@ -196,6 +187,6 @@ def run_id_of(info: ExecutionInfo | None) -> str | None:
 
 
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
-    """A run's id that follows from what it began with, a question's id or a checkpoint's."""
+    """Return a run's id made from the id of the question or checkpoint with which it began."""
     seed = f"{thread_id}\x00{origin}"
     return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -1,14 +1,13 @@
 """One call of a model: reserve its cost, queue, call it or its fallback, settle.
 
-Every call of a model passes here: answers, judges, summaries, titles. What it may come to is held
-on the thread's usage account before it is made, and stored, so that a crash forgets nothing that is
-held or spent; afterwards the hold makes way for what the model reported.
+Every answer, verdict, summary and title passes here. The highest possible cost is reserved and
+stored before the call, so that a crash forgets nothing; afterwards the real cost replaces it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import Runnable
@@ -43,7 +42,7 @@ T = TypeVar("T")
 Model = Runnable[Any, Any]
 
 AGENT = "agent"
-"""The label of a run that names the agent on whose budget its calls go."""
+"""Label of a run that names the agent whose budget pays for its calls."""
 
 BROKEN = "the model broke off, and another one answers"
 
@@ -52,46 +51,44 @@ TOO_LONG = "the view was too long for the model, and a shorter one is sent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model: what it is sent, what for, who pays and how it is made."""
+    """One call of a model: its input, its purpose, its budget and how it is made.
+
+    `quiet` keeps its tokens from the user; `aside` and `witness` are those of `Scope.ask`. The time
+    limit excludes the queue; `None` sets none.
+    """
 
     scope: Scope
     model: Model
-    """Perhaps with tools bound. A graph does not queue: its own calls would wait for its place."""
-
     value: Any
     purpose: Purpose
     key: str
-    """Names the call within the thread, the same when it is made again after a crash."""
+    """Name of the call within its thread, the same when it is repeated after a crash."""
 
     tokens: Callable[[], int] | None = None
-    """Counts the prompt where a budget is set; `None` estimates it here."""
+    """Counts the prompt; `None` estimates it."""
 
     quiet: bool = True
-    """Whether its tokens must not reach the user."""
-
     aside: bool = False
     timeout_seconds: float | None = None
-    """Time in the queue does not count; `None` waits for ever."""
-
     witness: BaseCallbackHandler | None = None
     fallback: Callable[[Model], Model] | None = None
-    """Prepares the fallback model, for example binds the tools; `None` allows no fallback."""
+    """Prepares the fallback model, for example binds tools; `None` allows no fallback."""
 
     @property
     def is_limited(self) -> bool:
-        """Whether a budget is set. Readers of a thread have none: they could not book it."""
+        """Whether a budget is set; a reader of a thread has none, since it cannot write."""
         return not self.scope.is_reader and limits_of(self.scope.settings).is_set
 
     @property
     def limits(self) -> Limits:
-        """The limits of the call: only an answer of a thread can wait for a person."""
+        """Limits of the call; only an answer in a thread can wait for a person."""
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
         return limits if can_wait or limits.mode != "ask" else replace(limits, mode="hard")
 
     @property
     def texts(self) -> Texts:
-        """The catalogue in the language of the prompt."""
+        """Texts in the language of the prompt."""
         return self.scope.texts(list(messages_in(self.value)))
 
     @property
@@ -100,7 +97,7 @@ class ModelRequest:
         return prompt_tokens(self.value) if self.tokens is None else self.tokens()
 
     def most(self, models: Mapping[str, Model]) -> Amount:
-        """What the call may come to, with the dearest of the models that may answer."""
+        """Return the highest cost of the call with any of the models."""
         prices, limits, prompt = self.scope.settings.prices, self.limits, self.prompt
         needed = any(limits.of(layer).micros is not None for layer in LAYERS)
         found = [
@@ -113,7 +110,7 @@ class ModelRequest:
         return max(found, key=lambda each: (each.micros, each.tokens))
 
     def spent(self, reply: Any) -> Tally:
-        """What the call came to."""
+        """Return the tokens and cost of the call."""
         replies, table = replies_in(reply, self.value), self.scope.settings.prices
         usage = used_by(replies, self.prompt)
         prices = prices_for(answered_by(replies), table) or prices_for(name_of(self.model), table)
@@ -121,27 +118,25 @@ class ModelRequest:
 
 
 def ask_model(request: ModelRequest) -> Steps[Any]:
-    """The reply of a model, within the budgets.
+    """Return the reply of a model, within the budgets.
 
-    Where a budget has no room for an answer and its mode is `ask`, a person is asked through an
-    interrupt, before anything is paid for. The other purposes never interrupt: their calls come
-    after an answer that is paid for, and a node that is interrupted runs again from its top.
-    They are refused as in `hard`, and their callers go on without.
+    If a budget in the mode `ask` has no room for an answer, an interrupt asks a person. Calls for
+    other purposes come after an answer that is paid for, and an interrupt would run their node
+    again from its top; so they are refused as in the mode `hard`.
 
     Raises:
-        BudgetExceededError: No budget has room for it; the model was not asked.
-        BudgetDeclinedError: A person said no; the model was not asked.
+        BudgetExceededError: A budget has no room for the call.
+        BudgetDeclinedError: A person refused the call.
         WaitingLineFullError: Too many calls wait.
-        CircuitOpenError: Neither model could be reached just now.
-        ConfigurationError: A budget of cost is set, and the model has no price.
-        Exception: As the model's client raised it.
+        CircuitOpenError: No model could be reached just now.
+        ConfigurationError: A cost budget is set, and the model has no price.
+        Exception: The model's client raised it.
     """
     models = {name_of(request.model) or request.purpose: request.model}
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
-        fallbacks = request.scope.services.sole(Fallbacks)
-        made = yield off_loop(lambda: fallbacks.model(other))
-        models[other] = request.fallback(made)
+        fallback = request.scope.services.sole(_fallbacks)
+        models[other] = request.fallback((yield off_loop(lambda: fallback(other))))
     if request.is_limited:
         reply = yield from _paid(request, models)
     else:
@@ -152,10 +147,10 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
-    """Run the steps that lead up to a call, and make it by `ask_model`, while its cost is held.
+    """Run the steps that end in `ask_model` while the cost of its call is reserved.
 
-    A person is asked before the steps: a node that is interrupted runs again from its top, and
-    what they pay for, such as a summary, would be paid for twice.
+    A person is asked before the steps: a node that is interrupted runs again from its top and would
+    pay twice for what they pay for, such as a summary.
     """
     if not request.is_limited:
         return (yield from steps())
@@ -201,7 +196,6 @@ def _place(scope: Scope) -> Place:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Hold what a call may come to; where there is no room and a person may be asked, ask."""
     scope = request.scope
     reserve = partial(
         account_of_thread(scope).reserve,
@@ -247,7 +241,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
-        return (yield from scope.services.sole(Gate).through(calls))
+        return (yield from scope.services.sole(Gate.of).through(calls))
     except Exception as error:  # any client may raise anything; what is no overflow goes on
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)
@@ -266,40 +260,28 @@ def _after(first: Callable[[], None], call: Call) -> Call:
     return replace(call, blocking=blocking, awaitable=awaiting)
 
 
-class Fallbacks:
-    """The models that answer in another's place, made when first needed."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.model = cache(lambda name: resolve_model(name, settings))
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Those of a graph with these settings."""
-        return cls(settings)
+def _fallbacks(settings: Settings) -> Callable[[str], Model]:
+    return cache(lambda name: resolve_model(name, settings))
 
 
 class _Stream(BaseCallbackHandler):
-    """Notices whether words of a reply have reached the user."""
+    """Notes whether a part of a reply has reached the user."""
 
-    # In place: an event loop would otherwise take it to another thread.
-    run_inline = True
+    run_inline = True  # an event loop would otherwise call it in another thread
 
     def __init__(self) -> None:
         self.has_begun = False
         self.message_id: str | None = None
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
-        """Note the words' message."""
+        """Note the id of the streamed message."""
         self.has_begun = self.has_begun or bool(token)
         self.message_id = getattr(getattr(chunk, "message", None), "id", self.message_id)
 
 
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
-    """Announce that the words which reached the user are void: another reply begins.
-
-    No attempt is used up, so that its number is 0.
-    """
-    if stream.has_begun:
+    """Announce that the streamed part of a reply is void, since another reply begins."""
+    if stream.has_begun:  # no attempt is used up, so its number is 0
         reason = request.texts.rules.get(why, why)
         told = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.tell("taken_back", **told)

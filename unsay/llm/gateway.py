@@ -1,7 +1,6 @@
 """The gateway to the models: a bounded queue, a circuit breaker for each model, and a fallback.
 
-Single calls of models pass through it, never an agent or a loop of tools: a call inside would wait
-for the place that its own caller holds.
+Only single calls of models pass through it: a call of an agent would wait for its own place.
 """
 
 import asyncio
@@ -23,10 +22,10 @@ T = TypeVar("T")
 
 
 class FairSemaphore:
-    """Lets a number of callers in at once, and the others in the order in which they came."""
+    """Admits a number of callers at once, and the others in the order of their arrival."""
 
     def __init__(self, line: Line, *, wait_seconds: float) -> None:
-        """Begin with an empty line; `wait_seconds` is how long a caller waits in it."""
+        """Begin with an empty queue, in which a caller waits `wait_seconds` at most."""
         self.line = line
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
@@ -34,10 +33,10 @@ class FairSemaphore:
         self._turns: dict[int, Future[None]] = {}
 
     def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Wait in line, then run some steps inside.
+        """Wait in the queue, then run some steps.
 
         Raises:
-            WaitingLineFullError: Too many wait, or the line did not move in time.
+            WaitingLineFullError: Too many wait, or the queue did not move in time.
         """
         ticket, turn = self._join()
         try:
@@ -89,11 +88,11 @@ class FairSemaphore:
 
 
 News = Literal["succeeded", "failed", "withdrawn"]
-"""How a call went, as far as it says something about its model."""
+"""Result of a call for the circuit of its model; `withdrawn` says nothing about it."""
 
 
 def pause(milliseconds: int) -> Call:
-    """A call that only waits, for backpressure; an event loop goes on meanwhile."""
+    """Wait, for backpressure, without blocking an event loop."""
     seconds = milliseconds / 1_000
     return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
 
@@ -118,7 +117,7 @@ class Gate:
 
     @classmethod
     def of(cls, settings: Settings) -> "Gate":
-        """The gateway that the settings describe."""
+        """Make the gateway from the settings."""
         return cls(
             Line(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
             CircuitPolicy(
@@ -131,21 +130,20 @@ class Gate:
 
     @property
     def line(self) -> Line:
-        """The calls inside and the calls that wait."""
+        """The running and the waiting calls."""
         return self._semaphore.line
 
     def circuit(self, model: str) -> Circuit:
-        """What is known of a model's failures."""
+        """Return a model's circuit."""
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
     def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
-        """Wait in line, then make the first of the calls, by their models, whose model answers.
+        """Wait in the queue, then make the calls, by model, until one succeeds.
 
         Raises:
-            WaitingLineFullError: Too many wait, or the line did not move in time.
-            CircuitOpenError: Every model's circuit is open.
-            Exception: As the last call raised it. Only a model that cannot be reached is
-                followed by the next; any other failure is the request's own.
+            WaitingLineFullError: Too many wait, or the queue did not move in time.
+            CircuitOpenError: The circuit of every model is open.
+            Exception: A call raised it; the next model is tried only if this one was unreachable.
         """
         return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 

@@ -1,4 +1,4 @@
-"""What a model's failure means, and what the person can do about it."""
+"""Errors of model clients, explained with what a person can do."""
 
 from json import JSONDecodeError
 
@@ -16,10 +16,9 @@ _KEPT = "The question is kept: say it again to go on, or say something else to s
 
 
 def explain(error: Exception) -> UnsayError | None:
-    """The error of ours that says what to do about what a model's client raised.
+    """Return our error for one that a model's client raised; ours stay as they are.
 
-    `None` for errors that are not the model's, such as a bug in an agent's own code: these are
-    raised as they are.
+    `None` means that the model did not cause it: it may be a bug in an agent's code.
     """
     if isinstance(error, UnsayError):
         return error
@@ -47,6 +46,5 @@ def explain(error: Exception) -> UnsayError | None:
 
 
 def _is_connection_fault(error: Exception) -> bool:
-    """Whether a client without a status to show says that the way to the model failed."""
     names = {each.__name__ for each in type(error).__mro__}
     return bool(names & {"APIConnectionError", "ConnectionError", "TransportError", "APIError"})

@@ -1,4 +1,4 @@
-"""What a call of a model uses: before it is made by estimate, afterwards by the model's own report."""
+"""Tokens of a model call: estimated before it, reported by the model afterwards."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,16 +21,14 @@ Purpose = Literal["answer", "judge", "summary", "title"]
 REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
     {"answer": 500, "judge": 100, "summary": 400, "title": 20}
 )
-"""What a reply is assumed to cost until its model has said what it did.
+"""Assumed tokens of a reply before the model reports them.
 
-Source:
-    Zhang 2026, chapter 7.4 for summaries; else own choice: an answer of a few paragraphs, a
-    verdict of two sentences, a line.
+Source: Zhang 2026, chapter 7.4 for summaries; the others are our own choice.
 """
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """The model inside bound arguments, structured output and the like."""
+    """Return the model inside bound arguments, structured output and the like."""
     while True:
         if isinstance(runnable, RunnableBinding):
             runnable = runnable.bound
@@ -45,31 +43,31 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def is_graph(runnable: Runnable[Any, Any]) -> bool:
-    """Whether it is no single call of a model, but a graph that makes calls of its own."""
+    """Whether it is a graph that makes model calls of its own."""
     return isinstance(inner_of(runnable), Pregel)
 
 
 def name_of(runnable: Runnable[Any, Any]) -> str | None:
-    """What a model's provider calls it; `None` where it does not say."""
+    """Return the provider's name of a model; `None` if unknown."""
     inner = inner_of(runnable)
     names = (getattr(inner, each, None) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """What its reply is assumed to cost: less where the model is told to stop sooner."""
+    """Return the assumed tokens of a reply, at most the model's `max_tokens`."""
     most = getattr(inner_of(runnable), "max_tokens", None)
     assumed = REPLY_TOKENS[purpose]
     return min(most, assumed) if isinstance(most, int) and most > 0 else assumed
 
 
 def prompt_tokens(value: Any) -> int:
-    """What a model is sent, by the plain estimate."""
+    """Estimate the tokens of a prompt."""
     return TokenCounter().count(messages_in(value))
 
 
 def replies_in(reply: Any, value: Any) -> list[AIMessage]:
-    """The models' own messages in a reply, those that they were sent left out."""
+    """Return the models' messages in a reply, without those of the prompt."""
     if isinstance(reply, Mapping) and "raw" in reply:
         reply = reply["raw"]
     sent = {message.id for message in messages_in(value)} - {None}
@@ -78,7 +76,7 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """What one call used, as its model reported it, else as it is estimated from the prompt's tokens."""
+    """Return the usage of one call as reported, else estimated; `prompt` is in tokens."""
     reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))
@@ -91,14 +89,14 @@ def used_by(replies: list[AIMessage], prompt: int) -> Usage:
 
 
 def answered_by(replies: list[AIMessage]) -> str | None:
-    """The model that wrote a reply, as its provider names it; `None` where it does not."""
+    """Return the provider's name of the model that replied; `None` if it gives none."""
     metadata = replies[-1].response_metadata if replies else {}
     names = (metadata.get(each) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
-    """The messages that a call is given or gives; none of what is in no known form."""
+    """Return the messages in a call's input or reply, in any known form."""
     if isinstance(value, Mapping):
         value = value.get("messages", [])
     if isinstance(value, str):

@@ -1,13 +1,13 @@
-"""The usage account of a thread, kept in the store: every change is one locked read-modify-write.
+"""The usage account of a thread, in the store: every change is one locked read-modify-write.
 
-A thread has one writer among all processes, which its lease ensures, so that one lock in this
-process is enough.
+A lease ensures that a thread has one writer among all processes, so a lock in this one is enough.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from typing import Self, TypeVar, cast
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from langgraph.store.base import BaseStore
@@ -26,36 +26,36 @@ T = TypeVar("T")
 
 BOOK = "book"
 _OUTSIDE = "outside"
-"""Key, beside the account, of what was spent outside of runs."""
+"""Key of the tokens spent outside of runs."""
 
 HOLDS = 16
-"""How many calls that a crash cut off stay held for their return; older ones count as spent."""
+"""Most reserved calls, which a crash may have left; older ones count as spent."""
 
 WITHOUT_STORE = 1_000
-"""How many threads' accounts are kept in the process where there is no store, the newest."""
+"""Most accounts that the process keeps where there is no store."""
+
+_namespace = partial(thread_namespace, "budgets")
 
 
 def keep_book(store: BaseStore, thread_id: str, book: Book) -> Call:
-    """A call that writes a thread's account; it goes with the thread when that is purged.
+    """Write a thread's account.
 
-    It is no part of the state: a fork from an earlier checkpoint would reset what was spent since.
+    In the state, a fork from an earlier checkpoint would reset what was spent since.
     """
-    return put_item(store, thread_namespace("budgets", thread_id), BOOK, book)
+    return put_item(store, _namespace(thread_id), BOOK, book)
 
 
 def kept_book(store: BaseStore, thread_id: str) -> Steps[Book]:
-    """A thread's account, new where it has spent nothing."""
-    item = yield get_item(store, thread_namespace("budgets", thread_id), BOOK)
+    """Read a thread's account, which is new if nothing was spent."""
+    item = yield get_item(store, _namespace(thread_id), BOOK)
     return new_book() if item is None else cast("Book", item.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The answer to a reservation."""
+    """The answer to a reservation, and the key that the reserved call got."""
 
     key: str
-    """Under which the call is held, if it was granted."""
-
     check: Check
 
 
@@ -63,7 +63,7 @@ class ThreadAccount:
     """The usage account of one thread."""
 
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
-        """Open an account without reading it; without a store this object keeps it."""
+        """Open an account without reading it; without a store this object holds it."""
         self._store = store
         self._thread_id = thread_id
         self._unstored = new_book()
@@ -72,13 +72,13 @@ class ThreadAccount:
     def reserve(
         self, limits: Limits, amount: Amount, *, key: str, place: Place, may_exceed: bool = False
     ) -> Steps[Grant]:
-        """Check a call and, if it is granted, hold what it may come to.
+        """Check a call and, if it is granted, reserve its cost.
 
-        If a call was paid for under its key, a crash lost the reply: this one gets a key of its own.
+        If a call with its key is paid for, a crash lost the reply, and this one gets another key.
         `may_exceed` extends the limits, as a person allowed.
 
         Raises:
-            BudgetExceededError: There is no room for it, and the mode is `hard`.
+            BudgetExceededError: There is no room for the call, and the mode is `hard`.
         """
 
         def make(book: Book) -> tuple[Book, Grant]:
@@ -91,15 +91,15 @@ class ThreadAccount:
         return (yield from self._change(make))
 
     def settle(self, amount: Amount, *, key: str, place: Place) -> Steps[None]:
-        """Book what a call came to; a second booking under its key changes nothing."""
+        """Book the cost of a call; a second booking with its key changes nothing."""
         yield from self._change(lambda book: (settle(book, amount, key=key, place=place), None))
 
     def release(self, key: str) -> Steps[None]:
-        """Drop the hold of a call that was not made."""
+        """Release the cost of a call that was not made."""
         yield from self._change(lambda book: (release(book, key), None))
 
     def read(self) -> Steps[Book]:
-        """The account, once the changes under way are stored."""
+        """Return the account after the changes under way."""
         return (yield from self._change(lambda book: (book, book)))
 
     def _change(self, make: Callable[[Book], tuple[Book, T]]) -> Steps[T]:
@@ -123,20 +123,15 @@ class ThreadAccount:
 class Accounts:
     """The usage accounts of one graph's threads."""
 
-    def __init__(self, *, wait_seconds: float) -> None:
-        """Begin with none; `wait_seconds` is how long a change waits for those before it."""
-        self._wait_seconds = wait_seconds
+    def __init__(self, settings: Settings) -> None:
+        """Begin with none; a change waits for others as long as a call waits in the queue."""
+        self._wait_seconds = settings.call_wait_seconds
         self._mutex = Lock()
         self._open: WeakValueDictionary[tuple[int, str], ThreadAccount] = WeakValueDictionary()
         self._unstored: dict[str, ThreadAccount] = {}
 
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Those of a graph with these settings."""
-        return cls(wait_seconds=settings.call_wait_seconds)
-
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
-        """A thread's account, the same for all callers at one time; without a store the process keeps it."""
+        """Return a thread's account, the same object for all callers."""
         name = (id(store), thread_id)
         with self._mutex:
             account = self._open.get(name)
@@ -152,25 +147,24 @@ class Accounts:
 
 
 def account_of_thread(scope: Scope) -> ThreadAccount:
-    """The account of the scope's thread; a run without a thread has one of its own."""
+    """Return the account of the scope's thread; a run without a thread has its own."""
     thread = scope.thread_id or f"run {scope.run_id}"
     return scope.services.sole(Accounts).opened(scope.store, thread)
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Add to what calls beside the answer came to, by purpose: with the step, outside a run at once.
+    """Book calls beside the answer, by purpose: with the step, or outside a run in the store.
 
-    When a thread is named its turn is over, and may wait for a person: no state is written then.
+    A thread gets its title after its turn, which may wait for a person, so no state is written.
     """
     if scope.in_graph:
         scope.journal.spent = merged(scope.journal.spent, tally)
     elif not scope.is_reader and scope.store is not None and scope.thread_id is not None:
         before = yield from spent_outside(scope.store, scope.thread_id)
-        namespace = thread_namespace("budgets", scope.thread_id)
-        yield put_item(scope.store, namespace, _OUTSIDE, merged(before, tally))
+        yield put_item(scope.store, _namespace(scope.thread_id), _OUTSIDE, merged(before, tally))
 
 
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
-    """What a thread's calls outside of runs came to, by purpose."""
-    item = yield get_item(store, thread_namespace("budgets", thread_id), _OUTSIDE)
+    """Read the tokens of a thread's calls outside of runs, by purpose."""
+    item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)
