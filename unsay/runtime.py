@@ -21,7 +21,7 @@ from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, off_loop
 from unsay.errors import ConfigurationError, MissingModelError
-from unsay.events.event_types import Stamp
+from unsay.events.event_types import Happening
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.run import run_id_of
@@ -34,10 +34,7 @@ from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.types import Event, Language, Owed, Provider, TopicDetector
-
-Happening = Callable[[Stamp], Sequence[Event]]
-"""Makes the events of one change, once their place in the event log is known."""
+from unsay.types import Language, Owed, Provider, TopicDetector
 
 
 @dataclass(slots=True)

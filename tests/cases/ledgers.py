@@ -11,8 +11,9 @@ from langgraph.store.memory import InMemoryStore
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
+from unsay.events.envelopes import take_apart
 from unsay.events.event_builder import EventBuilder
-from unsay.events.event_types import Stamp, distinct, edit, events_of, make_event
+from unsay.events.event_types import Stamp, distinct, edit, make_event, stamped
 from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import EMPTY, append, read_events, select
 from unsay.types import Event
@@ -81,9 +82,9 @@ def _of_delta(delta: Case) -> Iterator[Event]:
     stamp = Stamp(thread_id="case", at=AT, run_id=RUN)
     messages = convert_to_messages(delta.get("messages") or [])
     if "messages" in delta and not messages:
-        yield edit([], stamp=stamp)
+        yield make_event(*edit([]), stamp=stamp)
     for message in messages:
-        yield from events_of(message, stamp=stamp)
+        yield from stamped(take_apart(message), stamp)
 
 
 def _event(given: Case) -> Event:

@@ -23,7 +23,7 @@ from unsay.errors import (
     UnknownThreadError,
     UnknownToolResultError,
 )
-from unsay.events.event_types import Stamp, planner_note
+from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.settings import Context
 from unsay.storage.event_log import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
@@ -409,7 +409,9 @@ def test_a_page_that_was_never_committed_does_not_count(opened: Opening) -> None
     store: Any = talk.graph.store
     head = talk.graph.get_state(config("t")).values["ledger"]
     place = Head(page_id=head["page_id"], count=head["count"])
-    lost = make_page(place, [planner_note("lost", stamp=Stamp(thread_id="t", at="2026-01-01"))])
+    lost = make_page(
+        place, [make_event(*planner_note("lost"), stamp=Stamp(thread_id="t", at="2026-01-01"))]
+    )
     drive(_put(store, lost))
     talk.say("q2")
 
@@ -490,7 +492,9 @@ def _without(store: Any, item: Any) -> None:
 
 
 def _emptied(store: Any, item: Any) -> None:
-    page = make_page(EMPTY, [planner_note("nothing", stamp=Stamp(thread_id="t", at="now"))])
+    page = make_page(
+        EMPTY, [make_event(*planner_note("nothing"), stamp=Stamp(thread_id="t", at="now"))]
+    )
     store.put(item.namespace, item.key, {**item.value, "body": frozen(page.body or b"")})
 
 

@@ -17,10 +17,17 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from unsay.events.event_types import Stamp
+from unsay.events.envelopes import take_apart
+from unsay.events.event_types import Stamp, stamped
+from unsay.types import Event
 
 STAMP = Stamp(thread_id="t", at="2026-01-01T00:00:00+00:00", run_id="r1", turn_id="q1")
 _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def events_of(message: BaseMessage, *, stamp: Stamp) -> list[Event]:
+    """The events of a message at one place."""
+    return stamped(take_apart(message), stamp)
 
 
 def as_stored(messages: Sequence[BaseMessage]) -> bytes:

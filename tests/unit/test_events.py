@@ -13,7 +13,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from tests.unit.ledger_kit import STAMP, VALUES, as_stored, messages
+from tests.unit.ledger_kit import STAMP, VALUES, as_stored, events_of, messages
 from unsay.errors import LedgerGapError
 from unsay.events.event_types import (
     Stamp,
@@ -22,9 +22,9 @@ from unsay.events.event_types import (
     checkpoint,
     distinct,
     edit,
-    events_of,
     fold,
     fork,
+    make_event,
     planner_note,
     recall,
     rollback,
@@ -35,7 +35,7 @@ from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import mark_of, with_mark
 from unsay.state import merge_messages
 from unsay.storage.items import freeze, thaw
-from unsay.types import Checkpoint, Event
+from unsay.types import Checkpoint, Event, Topic
 
 WORKER = with_mark(
     AIMessage(
@@ -170,7 +170,7 @@ def test_ids_follow_from_what_happened_and_where() -> None:
 
 def test_the_same_thing_twice_is_two_events() -> None:
     """A repeated event has an id of its own, the same one whenever the ids are made."""
-    once = planner_note("again", stamp=STAMP)
+    once = make_event(*planner_note("again"), stamp=STAMP)
     twice = distinct([once, once, once])
 
     assert 3 == len({event["id"] for event in twice})
@@ -181,7 +181,7 @@ def test_the_same_thing_twice_is_two_events() -> None:
 
 def test_a_body_is_all_but_id_and_time() -> None:
     """A retry says the same at another time; another run or label says something else."""
-    event = planner_note("x", stamp=STAMP)
+    event = make_event(*planner_note("x"), stamp=STAMP)
 
     assert body_of(event) == body_of({**event, "id": "other", "at": "2030"})
     for key, value in (("run_id", "r2"), ("labels", {"a": "b"}), ("data", {"text": "y"})):
@@ -212,31 +212,34 @@ MARK = Checkpoint(
     reason="score",
     created_at="2026",
 )
+FISH = Topic(id="t1", label="fish", summary="They swim.", summarized_through="b")
 CUT = {"cut_id": "x", "kind": "person", "base": "a", "keep": [], "removed": ["b"], "drafts": []}
 SHAPES = {
     "verdict": (
-        verdict("a", {"outcome": "passed"}, stamp=STAMP),
+        make_event(*verdict("a", {"outcome": "passed"}), stamp=STAMP),
         {"message_id": "a", "mark": {"outcome": "passed"}},
     ),
-    "checkpoint": (checkpoint(MARK, stamp=STAMP), {"checkpoint": MARK}),
+    "checkpoint": (make_event(*checkpoint(MARK), stamp=STAMP), {"checkpoint": MARK}),
     "rollback": (
-        rollback("x", "person", "a", removed=["b"], reason="back", stamp=STAMP),
+        make_event(*rollback("x", "person", "a", removed=["b"], reason="back"), stamp=STAMP),
         {**CUT, "reason": "back"},
     ),
     "restore": (
-        rollback("x", "person", "a", restored=["y"], removed=["b"], reason="back", stamp=STAMP),
+        make_event(
+            *rollback("x", "person", "a", restored=["y"], removed=["b"], reason="back"), stamp=STAMP
+        ),
         {"cut_ids": ["y"], **CUT, "reason": "back"},
     ),
     "fold": (
-        fold("t1", "fish", "They swim.", "b", stamp=STAMP),
+        make_event(*fold(FISH), stamp=STAMP),
         {"topic_id": "t1", "label": "fish", "summary": "They swim.", "through": "b"},
     ),
-    "unfold": (unfold("t1", "fish", stamp=STAMP), {"topic_id": "t1", "label": "fish"}),
-    "recall": (recall(["a"], "q", stamp=STAMP), {"message_ids": ["a"], "for": "q"}),
-    "planner_note": (planner_note("hm", stamp=STAMP), {"text": "hm"}),
-    "edit": (edit([], stamp=STAMP), {"messages": []}),
+    "unfold": (make_event(*unfold(FISH), stamp=STAMP), {"topic_id": "t1", "label": "fish"}),
+    "recall": (make_event(*recall(["a"], "q"), stamp=STAMP), {"message_ids": ["a"], "for": "q"}),
+    "planner_note": (make_event(*planner_note("hm"), stamp=STAMP), {"text": "hm"}),
+    "edit": (make_event(*edit([]), stamp=STAMP), {"messages": []}),
     "fork": (
-        fork([], [MARK], source="s", stamp=STAMP),
+        make_event(*fork([], [MARK], source="s"), stamp=STAMP),
         {"source": "s", "at": None, "messages": [], "checkpoints": [MARK]},
     ),
 }

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
+from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored, events_of
 from unsay.errors import EventConflictError, TranscriptError
 from unsay.events import EventBuilder
-from unsay.events.event_types import events_of, planner_note
+from unsay.events.event_types import make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.types import Event
 
@@ -179,7 +179,7 @@ def test_results_fit_calls_of_whole_messages() -> None:
 def test_the_same_event_twice_is_one() -> None:
     """A retry at another time adds nothing; another body with the id is refused."""
     book = ledger()
-    mine: Event = {**planner_note("x", stamp=STAMP), "id": "mine"}
+    mine: Event = {**make_event(*planner_note("x"), stamp=STAMP), "id": "mine"}
 
     assert [True, False] == [book.append(mine), book.append({**mine, "at": "2030"})]
     assert [mine] == book.events

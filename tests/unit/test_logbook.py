@@ -178,7 +178,6 @@ def test_words_that_the_ledger_has_are_not_told_twice() -> None:
     run.journal.returned |= {"new0", "new2"}
     after = drive(write_ahead(entered, run, Update(messages=[])))
     assert EMPTY == after.get("ledger", EMPTY)
-    run.journal.afterwards.append(lambda _: [])
     head: LedgerHead = drive(write_ahead(entered, run, Update(messages=record(1, "answer"))))[
         "ledger"
     ]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore
 
-from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored
+from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import drive
 from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
 from unsay.events import event_types as ev
 from unsay.events import replay
-from unsay.events.event_types import Stamp, distinct, events_of
+from unsay.events.event_types import Stamp, distinct, make_event
 from unsay.history.branch import Label, Line, replace_tail
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import with_mark
@@ -83,7 +83,9 @@ class Model:
             stamped = message.model_copy(update={"response_metadata": plain})
             stamped = with_mark(stamped, **mark)
             self.replace(name, stamped)
-            self.log(ev.verdict(name, stamped.response_metadata["unsay"], stamp=self.stamp))
+            self.log(
+                make_event(*ev.verdict(name, stamped.response_metadata["unsay"]), stamp=self.stamp)
+            )
 
     def replace(self, name: str, message: AnyMessage) -> None:
         """Another message stands in a place."""
@@ -107,7 +109,7 @@ class Model:
             self.line = Line(
                 messages=self.line.messages, checkpoints=(*self.line.checkpoints, mark)
             )
-            self.log(ev.checkpoint(mark, stamp=self.stamp))
+            self.log(make_event(*ev.checkpoint(mark), stamp=self.stamp))
 
     def go_back(self) -> None:
         """A rollback, with or without a draft that never was on the record."""
@@ -121,14 +123,16 @@ class Model:
         self.line, self.cuts[change.cut["id"]] = change.line, change.cut
         ids = [m.id or "" for m in drafts]
         self.log(
-            ev.rollback(
-                change.cut["id"],
-                "draft",
-                base,
-                removed=[*(m.id for m in change.cut["messages"]), *ids],
-                keep=keep,
-                drafts=ids,
-                reason="bad",
+            make_event(
+                *ev.rollback(
+                    change.cut["id"],
+                    "draft",
+                    base,
+                    removed=[*(m.id for m in change.cut["messages"]), *ids],
+                    keep=keep,
+                    drafts=ids,
+                    reason="bad",
+                ),
                 stamp=self.stamp,
             )
         )
@@ -144,15 +148,17 @@ class Model:
         change = replace_tail(self.line, base, chosen, label=LABEL, keep=keep, only=only)
         self.line, self.cuts[change.cut["id"]] = change.line, change.cut
         self.log(
-            ev.rollback(
-                change.cut["id"],
-                "person",
-                base,
-                restored=change.restored,
-                removed=[m.id for m in change.cut["messages"]],
-                keep=keep,
-                only=change.only,
-                reason="go back",
+            make_event(
+                *ev.rollback(
+                    change.cut["id"],
+                    "person",
+                    base,
+                    restored=change.restored,
+                    removed=[m.id for m in change.cut["messages"]],
+                    keep=keep,
+                    only=change.only,
+                    reason="go back",
+                ),
                 stamp=self.stamp,
             )
         )
@@ -160,7 +166,9 @@ class Model:
     def fork(self) -> None:
         """The thread becomes another's copy, as a fork's ledger begins."""
         line = self.line
-        self.log(ev.fork(line.messages, line.checkpoints, source="t", stamp=self.stamp))
+        self.log(
+            make_event(*ev.fork(line.messages, line.checkpoints, source="t"), stamp=self.stamp)
+        )
 
     def edit(self) -> None:
         """The host changes the record."""
@@ -169,14 +177,14 @@ class Model:
         names = {m.id for m in new}
         marks = tuple(c for c in self.line.checkpoints if c["message_id"] in names)
         self.line = Line(messages=new, checkpoints=marks)
-        self.log(ev.edit(new, stamp=self.stamp))
+        self.log(make_event(*ev.edit(new), stamp=self.stamp))
 
     def remark(self) -> None:
         """Something that leaves the record as it is."""
         self.log(
-            ev.planner_note("again", stamp=self.stamp),
-            ev.planner_note("again", stamp=self.stamp),
-            ev.recall([], None, stamp=self.stamp),
+            make_event(*ev.planner_note("again"), stamp=self.stamp),
+            make_event(*ev.planner_note("again"), stamp=self.stamp),
+            make_event(*ev.recall([], None), stamp=self.stamp),
         )
 
 
@@ -266,7 +274,7 @@ def person(text: str, name: str) -> list[Event]:
 def back(base: str | None, **told: Any) -> Event:
     """A rollback."""
     given = {"removed": ["b"], "reason": "", **told}
-    return ev.rollback("x", "person", base, stamp=STAMP, **given)
+    return make_event(*ev.rollback("x", "person", base, **given), stamp=STAMP)
 
 
 MARK = Checkpoint(
@@ -288,10 +296,15 @@ GAPS = {
     "rollback of more than was told": [*person("hi", "a"), *person("hi", "b"), back(None)],
     "restore of an unknown cut": [
         *person("hi", "a"),
-        ev.rollback("y", "person", "a", restored=["nowhere"], removed=[], reason="", stamp=STAMP),
+        make_event(
+            *ev.rollback("y", "person", "a", restored=["nowhere"], removed=[], reason=""),
+            stamp=STAMP,
+        ),
     ],
-    "verdict on an unknown message": [ev.verdict("nowhere", {"outcome": "passed"}, stamp=STAMP)],
-    "checkpoint at an unknown message": [ev.checkpoint(MARK, stamp=STAMP)],
+    "verdict on an unknown message": [
+        make_event(*ev.verdict("nowhere", {"outcome": "passed"}), stamp=STAMP)
+    ],
+    "checkpoint at an unknown message": [make_event(*ev.checkpoint(MARK), stamp=STAMP)],
     "thinking without its message": events_of(DEEP, stamp=STAMP)[:1],
     "a message without its thinking": events_of(DEEP, stamp=STAMP)[1:],
     "another message's thinking": [
@@ -305,7 +318,7 @@ GAPS = {
     "another message's verdict": [
         *person("hi", "a"),
         events_of(JUDGED, stamp=STAMP)[0],
-        ev.verdict("a", {"outcome": "passed"}, stamp=STAMP),
+        make_event(*ev.verdict("a", {"outcome": "passed"}), stamp=STAMP),
     ],
     "a piece of no message": events_of(CALLER, stamp=STAMP)[1:],
     "thinking within a message": [
@@ -334,13 +347,14 @@ def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
     mark = Checkpoint(**{**MARK, "message_id": "b"})
     draft = person("draft", "d")
     taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
-    again = ev.rollback(
-        "y", "person", "a", restored=["x"], removed=["e"], keep=["c"], reason="", stamp=STAMP
+    again = make_event(
+        *ev.rollback("y", "person", "a", restored=["x"], removed=["e"], keep=["c"], reason=""),
+        stamp=STAMP,
     )
     before = [
         *person("one", "a"),
         *person("two", "b"),
-        ev.checkpoint(mark, stamp=STAMP),
+        make_event(*ev.checkpoint(mark), stamp=STAMP),
         *person("three", "c"),
         *draft,
         back("a", **taken),
@@ -383,7 +397,7 @@ def test_an_unknown_type_is_refused() -> None:
         {"type": "tool_call", "id": "c1", "name": "add", "args": [1]},
         {"type": "tool_result", "content": "4"},
         {"type": "rollback", "base": None},
-        {**ev.planner_note("x", stamp=STAMP), "type": "verdict"},
+        {**make_event(*ev.planner_note("x"), stamp=STAMP), "type": "verdict"},
     ],
     ids=[
         "no id",
@@ -402,7 +416,7 @@ def test_a_part_that_lacks_its_fields_is_refused(part: dict[str, Any]) -> None:
 
 def test_a_run_without_transcript_events_is_an_error() -> None:
     """An empty log is a lost log, not an empty conversation."""
-    note = ev.planner_note("hm", stamp=STAMP)
+    note = make_event(*ev.planner_note("hm"), stamp=STAMP)
     for events in ([], [note], person("hi", "a")):
         with pytest.raises(LedgerGapError, match="r9"):
             replay(events, run_id="r9")
@@ -414,7 +428,7 @@ def test_a_run_is_replayed_up_to_its_end() -> None:
     events = [
         *events_of(HumanMessage("one", id="a"), stamp=first),
         *events_of(HumanMessage("two", id="b"), stamp=second),
-        ev.rollback("x", "person", None, removed=["a", "b"], reason="", stamp=second),
+        make_event(*ev.rollback("x", "person", None, removed=["a", "b"], reason=""), stamp=second),
     ]
 
     assert ["one"] == [m.content for m in replay(events, run_id="r1").messages]
@@ -496,7 +510,7 @@ def test_a_part_may_answer_a_call_of_a_whole_message() -> None:
     """Both shapes of event can stand in one ledger."""
     events = [
         *events_of(CALLER, stamp=STAMP),
-        ev.planner_note("hm", stamp=STAMP),
+        make_event(*ev.planner_note("hm"), stamp=STAMP),
         {"type": "tool_result", "id": "c1", "content": "4"},
     ]
 
@@ -508,7 +522,7 @@ def test_a_late_result_is_taken_after_a_rollback_between() -> None:
     events: list[Any] = [
         {"type": "user_message", "text": "hi", "message_id": "u"},
         {"type": "tool_call", "id": "c1", "name": "add", "message_id": "a"},
-        ev.checkpoint({**MARK, "message_id": "u"}, stamp=STAMP),
+        make_event(*ev.checkpoint({**MARK, "message_id": "u"}), stamp=STAMP),
         {"type": "tool_result", "id": "c1", "content": "4"},
     ]
 

@@ -15,10 +15,10 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored
+from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import EventConflictError, InputError, LedgerGapError
-from unsay.events.event_types import Stamp, distinct, events_of, make_event, planner_note
+from unsay.events.event_types import Stamp, distinct, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import (
     EMPTY,
@@ -45,7 +45,7 @@ THREAD = "昨日 a/b.c"
 
 def note(text: str, **told: Any) -> Event:
     """A remark."""
-    return planner_note(text, stamp=Stamp(thread_id=THREAD, at="2026", **told))
+    return make_event(*planner_note(text), stamp=Stamp(thread_id=THREAD, at="2026", **told))
 
 
 def mine(name: str, text: str = "x", **told: Any) -> Event:

@@ -8,7 +8,7 @@ from langchain_core.messages import ToolMessage
 from unsay.conversation.thread import Talk
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
-from unsay.events.event_types import Stamp, planner_note
+from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_cuts
@@ -69,9 +69,7 @@ def note(
         labels=labels or {},
         after=head["count"],
     )
-    event = planner_note(text, stamp=stamp)
-    if event_id is not None:
-        event = {**event, "id": event_id}
+    event = make_event(*planner_note(text), stamp=stamp, event_id=event_id)
     done = yield from append(*talk.address, head, event)
     if done.inserted:
         yield from talk.commit(Update(ledger={**head, **done.head}))

@@ -1,14 +1,25 @@
-"""A message taken apart: its pieces, and the places that they were taken from."""
+"""A message taken apart into events, and put together again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    FunctionMessage,
+    ToolMessage,
+    message_chunk_to_message,
+    message_to_dict,
+)
 
+from unsay.events.event_types import Happening
 from unsay.messages.annotations import KEY, mark_of
 from unsay.messages.content import is_thinking
+from unsay.types import EventType
 
 _ASIDE = ("reasoning_content", "reasoning")
 """Keys of `additional_kwargs` that hold a model's thinking. Source: langchain's adapters of DeepSeek,
@@ -28,61 +39,43 @@ class Hole(TypedDict):
     """Keys and indexes that lead there from the message's dict."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """A message in pieces that together are the message."""
+def take_apart(message: BaseMessage) -> list[Happening]:
+    """Return a message as events: thinking, the message, its tool calls, its verdict.
 
-    envelope: dict[str, Any]
-    """`{type, data}` of the message, `None` in every hole."""
-
-    holes: list[Hole]
-    """In the order of the pieces."""
-
-    thinking: list[Any]
-    calls: list[dict[str, Any]]
-    mark: dict[str, Any] | None
-    """What unsay noted, when that is a verdict."""
-
-
-def take_apart(message: BaseMessage) -> Pieces:
-    """Return a message in pieces; only an assistant's has more than its envelope."""
-    tree = message_to_dict(message)
-    holes = list(_holes(message, tree["data"])) if isinstance(message, AIMessage) else []
+    Nothing is lost and nothing occurs in two events. A chunk counts as the message that a
+    transcript makes of it.
+    """
+    if isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
+    tree: Any = message_to_dict(message)
+    kind: EventType = "user_message"
+    holes: list[Hole] = []
+    if isinstance(message, AIMessage):
+        kind, holes = "assistant_message", list(_holes(message, tree["data"]))
+    elif isinstance(message, ToolMessage | FunctionMessage):
+        kind = "tool_result"
     found: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "mark": []}
     for hole in holes:
-        value: Any = tree
-        for step in hole["path"]:
-            value = value[step]
-        found[hole["piece"]].append(value)
+        found[hole["piece"]].append(reduce(getitem, hole["path"], tree))
     for hole in holes:
         tree = put(tree, hole["path"], None)
-    return Pieces(
-        envelope=tree,
-        holes=holes,
-        thinking=found["thinking"],
-        calls=found["call"],
-        mark=next(iter(found["mark"]), None),
-    )
+    name = {"message_id": message.id}
+    return [
+        *(Happening("thinking", {**name, "block": block}) for block in found["thinking"]),
+        Happening(kind, {"message": tree, "holes": holes}),
+        *(Happening("tool_call", {**name, "call": call}) for call in found["call"]),
+        *(Happening("verdict", {**name, "mark": mark}) for mark in found["mark"]),
+    ]
 
 
 def put_together(
-    envelope: Mapping[str, Any],
-    holes: Sequence[Hole],
-    *,
-    thinking: Sequence[Any],
-    calls: Sequence[Mapping[str, Any]],
-    mark: Mapping[str, Any] | None,
+    envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
     """Return the dict of the message that has these pieces; nothing is shared with them."""
-    pieces: dict[str, Sequence[Any]] = {
-        "thinking": thinking,
-        "call": calls,
-        "args": [call["args"] for call in calls],
-        "mark": [] if mark is None else [mark],
-    }
+    found = {**pieces, "args": [call["args"] for call in pieces["call"]]}
     tree: dict[str, Any] = deepcopy(dict(envelope))
     for hole in holes:
-        tree = put(tree, hole["path"], deepcopy(pieces[hole["piece"]][hole["of"]]))
+        tree = put(tree, hole["path"], deepcopy(found[hole["piece"]][hole["of"]]))
     return tree
 
 

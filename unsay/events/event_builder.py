@@ -1,6 +1,7 @@
 """Events of a planner or tool that builds a transcript itself, and the messages they lead to."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import utc_now
 from unsay.errors import EventConflictError, TranscriptError
-from unsay.events.event_types import Stamp, body_of, distinct, make_event
+from unsay.events.event_types import Happening, Stamp, body_of, stamped
 from unsay.events.transcript_replay import replay
 from unsay.types import Event, EventType
 
@@ -49,12 +50,15 @@ class EventBuilder:
         labels: Mapping[str, str] | None = None,
         events: Iterable[Event] = (),
     ) -> None:
-        self._thread_id = str(uuid4()) if thread_id is None else thread_id
+        self._stamp = Stamp(
+            thread_id=str(uuid4()) if thread_id is None else thread_id,
+            at="",
+            run_id=run_id,
+            turn_id=turn_id,
+            labels=dict(labels or {}),
+        )
         self._now = now
         self._new_id = new_id
-        self._run_id = run_id
-        self._turn_id = turn_id
-        self._labels = dict(labels or {})
         self._events: dict[str, Event] = {}
         self._answered: dict[str, bool] = {}
         self._message_id: str | None = None
@@ -167,13 +171,7 @@ class EventBuilder:
         return self._add(kind, {"message_id": self._message_id, **data})
 
     def _add(self, kind: EventType, data: Mapping[str, Any]) -> Event:
-        stamp = Stamp(
-            thread_id=self._thread_id,
-            at=self._now(),
-            run_id=self._run_id,
-            turn_id=self._turn_id,
-            labels=self._labels,
-        )
-        (event,) = distinct([make_event(kind, data, stamp=stamp)], self._events.keys())
+        stamp = replace(self._stamp, at=self._now())
+        (event,) = stamped([Happening(kind, data)], stamp, self._events.keys())
         self.append(event)
         return event

@@ -5,7 +5,7 @@ The shapes of `data`, by type of event:
 | type | data |
 |---|---|
 | `thinking` | `{message_id, block}` |
-| `user_message`, `assistant_message`, `tool_result` | `{message, holes}`: `envelopes.Pieces` |
+| `user_message`, `assistant_message`, `tool_result` | `{message, holes}`: the dict of the message, with `None` in every `envelopes.Hole` |
 | `tool_call` | `{message_id, call}` |
 | `verdict` | `{message_id, mark}` |
 | `checkpoint` | `{checkpoint}` |
@@ -28,20 +28,11 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    BaseMessageChunk,
-    FunctionMessage,
-    ToolMessage,
-    message_chunk_to_message,
-    message_to_dict,
-)
+from langchain_core.messages import BaseMessage, message_to_dict
 
-from unsay.events.envelopes import take_apart
-from unsay.types import Checkpoint, CutKind, Event, EventType, Forgotten
+from unsay.types import Checkpoint, CutKind, Event, EventType, Forgotten, Topic
 
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
 """The types of event that hold a message."""
@@ -66,6 +57,20 @@ class Stamp:
     """How many events the log holds already: the same thing on another page is another event."""
 
 
+class Happening(NamedTuple):
+    """What happened, before it has its place in the event log."""
+
+    kind: EventType
+    data: Mapping[str, Any]
+
+
+def stamped(
+    happenings: Iterable[Happening], stamp: Stamp, taken: Collection[str] = ()
+) -> list[Event]:
+    """Return the events of what happened; no two have one id, and none has a taken one."""
+    return distinct((make_event(*each, stamp=stamp) for each in happenings), taken)
+
+
 def make_event(
     kind: EventType, data: Mapping[str, Any], *, stamp: Stamp, event_id: str | None = None
 ) -> Event:
@@ -75,7 +80,9 @@ def make_event(
     """
     place = canonical([kind, stamp.thread_id, stamp.after, 0, data])
     return Event(
-        id=event_id or f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}",
+        id=f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}"
+        if event_id is None
+        else event_id,
         type=kind,
         thread_id=stamp.thread_id,
         run_id=stamp.run_id,
@@ -123,38 +130,14 @@ def canonical(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def events_of(message: BaseMessage, *, stamp: Stamp) -> list[Event]:
-    """Return a message as events: thinking, the message, its tool calls, its verdict.
-
-    Nothing is lost and nothing occurs in two events. A chunk counts as the message that a
-    transcript makes of it.
-    """
-    if isinstance(message, BaseMessageChunk):
-        message = message_chunk_to_message(message)
-    kind: EventType = "user_message"
-    if isinstance(message, AIMessage):
-        kind = "assistant_message"
-    elif isinstance(message, ToolMessage | FunctionMessage):
-        kind = "tool_result"
-    pieces, name = take_apart(message), {"message_id": message.id}
-    found: list[tuple[EventType, dict[str, Any]]] = [
-        *(("thinking", {**name, "block": block}) for block in pieces.thinking),
-        (kind, {"message": pieces.envelope, "holes": pieces.holes}),
-        *(("tool_call", {**name, "call": call}) for call in pieces.calls),
-    ]
-    if pieces.mark is not None:
-        found.append(("verdict", {**name, "mark": pieces.mark}))
-    return distinct(make_event(each, data, stamp=stamp) for each, data in found)
+def verdict(message_id: str, mark: Mapping[str, Any]) -> Happening:
+    """Replace unsay's notes on a message of the transcript."""
+    return Happening("verdict", {"message_id": message_id, "mark": dict(mark)})
 
 
-def verdict(message_id: str, mark: Mapping[str, Any], *, stamp: Stamp) -> Event:
-    """Return the event that replaces unsay's notes on a message of the transcript."""
-    return make_event("verdict", {"message_id": message_id, "mark": dict(mark)}, stamp=stamp)
-
-
-def checkpoint(made: Checkpoint, *, stamp: Stamp) -> Event:
-    """Return the event of a good point in the transcript."""
-    return make_event("checkpoint", {"checkpoint": dict(made)}, stamp=stamp)
+def checkpoint(made: Checkpoint) -> Happening:
+    """Mark a good point in the transcript."""
+    return Happening("checkpoint", {"checkpoint": dict(made)})
 
 
 def rollback(
@@ -164,13 +147,12 @@ def rollback(
     *,
     removed: Sequence[str],
     reason: str,
-    stamp: Stamp,
     keep: Sequence[str] = (),
     drafts: Sequence[str] = (),
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
-) -> Event:
-    """Return the event that removes the messages after `base`, or replaces them by earlier ones.
+) -> Happening:
+    """Remove the messages after `base`, or replace them by earlier ones.
 
     All but `restored` are ids of messages, oldest first. Without a base nothing before stays; `keep`
     stays behind what is restored, and a restore does not put `drafts` back. With `restored`, the ids
@@ -187,66 +169,59 @@ def rollback(
         "reason": reason,
     }
     if not restored:
-        return make_event("rollback", data, stamp=stamp)
+        return Happening("rollback", data)
     part = {} if only is None else {"only": list(only)}
-    return make_event("restore", {"cut_ids": list(restored), **data, **part}, stamp=stamp)
+    return Happening("restore", {"cut_ids": list(restored), **data, **part})
 
 
-def fold(
-    topic_id: str, label: str, summary: str | None, through: str | None, *, stamp: Stamp
-) -> Event:
-    """Return the event of a topic that contexts leave out, with its summary up to a message."""
-    data = {"topic_id": topic_id, "label": label, "summary": summary, "through": through}
-    return make_event("fold", data, stamp=stamp)
+def fold(topic: Topic) -> Happening:
+    """Leave a topic out of contexts from now on, with its summary in its place."""
+    told = {"summary": topic["summary"], "through": topic["summarized_through"]}
+    return Happening("fold", {"topic_id": topic["id"], "label": topic["label"], **told})
 
 
-def unfold(topic_id: str, label: str, *, stamp: Stamp) -> Event:
-    """Return the event of a compacted topic that contexts show again."""
-    return make_event("unfold", {"topic_id": topic_id, "label": label}, stamp=stamp)
+def unfold(topic: Topic) -> Happening:
+    """Show a compacted topic in contexts again."""
+    return Happening("unfold", {"topic_id": topic["id"], "label": topic["label"]})
 
 
-def forget(entry: Forgotten, *, stamp: Stamp, again: bool = False) -> Event:
-    """Return the event of what contexts leave out for a person, or show `again`."""
-    return make_event("remember" if again else "forget", {"forgotten": dict(entry)}, stamp=stamp)
+def forget(entry: Forgotten, *, again: bool = False) -> Happening:
+    """Leave something out of contexts for a person, or show it `again`."""
+    return Happening("remember" if again else "forget", {"forgotten": dict(entry)})
 
 
-def pin(message_id: str, *, stamp: Stamp, pinned: bool = True) -> Event:
-    """Return the event of a message that every context includes, or that is unpinned."""
-    return make_event("pin" if pinned else "unpin", {"message_id": message_id}, stamp=stamp)
+def pin(message_id: str, *, pinned: bool = True) -> Happening:
+    """Include a message in every context, or no longer."""
+    return Happening("pin" if pinned else "unpin", {"message_id": message_id})
 
 
-def recall(message_ids: Sequence[str], question_id: str | None, *, stamp: Stamp) -> Event:
-    """Return the event of earlier messages that one context shows for a question."""
-    data = {"message_ids": list(message_ids), "for": question_id}
-    return make_event("recall", data, stamp=stamp)
+def recall(message_ids: Sequence[str], question_id: str | None) -> Happening:
+    """Show earlier messages in one context, for a question."""
+    return Happening("recall", {"message_ids": list(message_ids), "for": question_id})
 
 
-def planner_note(text: str, *, stamp: Stamp) -> Event:
-    """Return the event of a remark that no model is sent."""
-    return make_event("planner_note", {"text": text}, stamp=stamp)
+def planner_note(text: str) -> Happening:
+    """Note a remark that no model is sent."""
+    return Happening("planner_note", {"text": text})
 
 
-def edit(messages: Iterable[BaseMessage], *, stamp: Stamp, after: str | None = None) -> Event:
-    """Return the event of a host's own change: the transcript is exactly these messages now.
+def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> Happening:
+    """Note a host's own change: the transcript is exactly these messages now.
 
     With `after`, they follow the message with this id, and what is before it stays.
     """
     data: dict[str, Any] = {"messages": [message_to_dict(m) for m in messages]}
-    return make_event("edit", data if after is None else {"after": after, **data}, stamp=stamp)
+    return Happening("edit", data if after is None else {"after": after, **data})
 
 
 def fork(
-    messages: Sequence[BaseMessage],
-    checkpoints: Sequence[Checkpoint],
-    *,
-    source: str,
-    stamp: Stamp,
-) -> Event:
-    """Return the event of a thread that begins as a copy of the thread `source`."""
+    messages: Sequence[BaseMessage], checkpoints: Sequence[Checkpoint], *, source: str
+) -> Happening:
+    """Begin a thread as a copy of the thread `source`."""
     data = {
         "source": source,
         "at": messages[-1].id if messages else None,
         "messages": [message_to_dict(m) for m in messages],
         "checkpoints": [dict(each) for each in checkpoints],
     }
-    return make_event("fork", data, stamp=stamp)
+    return Happening("fork", data)

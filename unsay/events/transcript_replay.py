@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast, get_args
 
@@ -153,9 +153,7 @@ class _Whole:
     """A message whose pieces are not all known yet."""
 
     step: Step
-    thinking: list[Any]
-    calls: list[Any] = field(default_factory=list)
-    mark: Any = None
+    pieces: dict[str, list[Any]]
 
     @property
     def name(self) -> str | None:
@@ -163,7 +161,7 @@ class _Whole:
 
     def missing(self, piece: str) -> bool:
         holes = [hole for hole in self.step.data["holes"] if hole["piece"] == piece]
-        return len(holes) > (len(self.calls) if piece == "call" else self.mark is not None)
+        return len(holes) > len(self.pieces[piece])
 
 
 class _Record:
@@ -216,9 +214,9 @@ class _Record:
         if whole is None or step.data.get("message_id") != whole.name:
             return False
         if step.kind == "tool_call" and "call" in step.data and whole.missing("call"):
-            whole.calls.append(step.data["call"])
+            whole.pieces["call"].append(step.data["call"])
         elif step.kind == "verdict" and not whole.missing("call"):
-            whole.mark = step.data["mark"]
+            whole.pieces["mark"].append(step.data["mark"])
         else:
             return False
         self._close_if_complete()
@@ -226,7 +224,8 @@ class _Record:
 
     def _open(self, step: Step) -> None:
         found, self.thinking = [thought.data for thought in self.thinking], []
-        whole = _Whole(step=step, thinking=[data["block"] for data in found])
+        blocks = [data["block"] for data in found]
+        whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "mark": []})
         wanted = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
         if wanted != [data["message_id"] for data in found]:
             raise LedgerGapError(
@@ -241,8 +240,7 @@ class _Record:
         if whole is None or whole.missing("call") or whole.missing("mark"):
             return
         data, self.open = whole.step.data, None
-        pieces = {"thinking": whole.thinking, "calls": whole.calls, "mark": whole.mark}
-        self._write(put_together(data["message"], data["holes"], **pieces))
+        self._write(put_together(data["message"], data["holes"], whole.pieces))
 
     def _check_whole(self, step: Step | None) -> None:
         begun = [self.open.step] if self.open else self.thinking

@@ -120,7 +120,6 @@ class Sight:
     model: Runnable[Any, Any] | None
     """Has its tools bound; `None` plans without asking."""
 
-    attempt: int
     start: Situation
     """What a strategy plans from before the attempt's first call."""
 
@@ -132,9 +131,6 @@ class Sight:
 
     earlier: Mapping[str, int]
     """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
-
-    offloaded: int
-    """How many messages are offloaded."""
 
     left_out: Sequence[Omission]
     """What no context of the attempt shows, whatever the strategy plans."""
@@ -213,7 +209,7 @@ class Sight:
                     model=summarizer,
                     value=conform(list(request), opening=self.texts.opening),
                     purpose="summary",
-                    key=f"{self.state['turn']['question_id']}-{self.attempt}-{len(request)}",
+                    key=f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}",
                     aside=True,
                     timeout_seconds=scope.settings.judge_timeout_seconds,
                 )
@@ -278,12 +274,10 @@ def sight_of(
         state=state,
         scope=scope,
         model=model,
-        attempt=hints.attempt,
         start=start,
         head=head,
         told=tale,
         earlier=earlier.places,
-        offloaded=sealed["messages"] if sealed else 0,
         left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
         question=next(map(text_of, question), ""),
         recallable=recallable,

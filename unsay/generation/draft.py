@@ -55,7 +55,7 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         model=model,
         value=[],
         purpose="answer",
-        key=f"{sight.state['turn']['question_id']}-{sight.attempt}-{now.call}",
+        key=f"{sight.state['turn']['question_id']}-{sight.hints.attempt}-{now.call}",
         tokens=lambda: min(now.tokens, now.window),
         quiet=scope.settings.stream == "held",
         witness=sight.witness,
@@ -114,7 +114,7 @@ def _room(after: Situation, settings: Settings) -> int:
 def _manifest(
     sight: Sight, plan: Plan, sending: Sending, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    services = sight.scope.services
+    services, offloaded = sight.scope.services, offloaded_of(sight.state)
     assert sight.model is not None  # noqa: S101 - it has just replied
     asked = Asked(
         record=sight.state["messages"],
@@ -123,10 +123,10 @@ def _manifest(
         left_out=[*sight.left_out, *plan.left_out],
         pins=plan.after.pins,
         recalled=sending.quoted_ids,
-        before=sight.offloaded,
+        before=offloaded["messages"] if offloaded else 0,
         sealed_places=sight.earlier,
         question_id=sight.state["turn"]["question_id"],
-        attempt=sight.attempt,
+        attempt=sight.hints.attempt,
         call=plan.after.call or 1,
         model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
     )

@@ -10,6 +10,7 @@ from langchain_core.runnables import Runnable
 
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
+from unsay.events import event_types
 from unsay.history.branch import Label, replace_tail
 from unsay.judging.heuristics import prejudge
 from unsay.judging.verdict import (
@@ -22,11 +23,10 @@ from unsay.judging.verdict import (
     verdict_of_rules,
 )
 from unsay.llm.call import ModelRequest, ask_model
-from unsay.messages.annotations import with_verdict
+from unsay.messages.annotations import mark_of, with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import keep_cut, line_of, note
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -187,16 +187,17 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
         verdict = yield from judge_document(question, document, scope)
         scope.tell("verdict", of="document", message_id=document.id, **asdict(verdict))
         topic = state.get("current_topic", "")
-        stamped.append(with_verdict(document, verdict, turn=turn["number"], topic=topic))
-        log_verdict(scope, stamped[-1])
+        judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
+        stamped.append(judged)
+        scope.journal.happenings.append(event_types.verdict(judged.id or "", mark_of(judged)))
         if verdict.outcome == "failed":
             failed.append(document.id or "")
             reasons.append(verdict.reason)
     result = Update(messages=stamped)
     result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
-        judged: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
-        result.update((yield from _set_aside(judged, scope, turn, failed, " / ".join(reasons))))
+        after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
+        result.update((yield from _set_aside(after, scope, turn, failed, " / ".join(reasons))))
         result["messages"] = [*stamped, *result["messages"]]
     return result
 

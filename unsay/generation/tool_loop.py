@@ -7,7 +7,7 @@ so that a tool that finished is not called again after a crash.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Required, TypedDict, cast
+from typing import Annotated, Any, Required, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -17,7 +17,6 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
-from unsay.context.compaction import Fold
 from unsay.context.manifest import Manifest
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
@@ -25,20 +24,15 @@ from unsay.generation.context_builder import Carried, Sight
 from unsay.generation.draft import ask, fresh
 from unsay.operations.compensate import note_made
 from unsay.operations.run_lifecycle import advance_run
-from unsay.tokens.counter import Calibration
 
 ATTEMPT_KEY = "__unsay_attempt"
 """Where a run's configuration carries the attempt; servers copy no such key."""
 
 
-class Draft(TypedDict, total=False):
+class Draft(Carried, total=False):
     """What one attempt has produced so far, and what its calls leave to the next."""
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
-    fold: Fold
-    calibration: Calibration
-    quoted: AnyMessage | None
-    quoted_ids: list[str]
     manifests: dict[str, Manifest]
 
 

@@ -8,15 +8,15 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import standing
 from unsay.effects import Steps
+from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
 from unsay.judging.verdict import unscored
-from unsay.messages.annotations import with_verdict
+from unsay.messages.annotations import mark_of, with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import places_of, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import Injected, open_turn, read_entry, repair_interrupted, unjudged
-from unsay.operations.record_events import log_verdict
 from unsay.operations.rollback import brought_back, line_of, note, put_away
 from unsay.operations.targets import landing_of_context
 from unsay.runtime import Scope
@@ -123,7 +123,7 @@ def _consequences(
     for turn_number, (each, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[each.index], verdict, turn=turn_number, topic=topic)
         stamped.append(answer)
-        log_verdict(scope, answer)
+        scope.journal.happenings.append(event_types.verdict(answer.id or "", mark_of(answer)))
         scope.tell("verdict", of="context", message_id=answer.id, **asdict(verdict))
     scores = [verdict.score for _, verdict in verdicts if verdict.score is not None]
     lowest = min(scores, default=None)

@@ -1,14 +1,12 @@
 """process_message: plan the view, ask the model, judge what it drafted."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp
 
-from unsay.context.manifest import Manifest, with_manifest
-from unsay.context.reminders import Reminder, counted, due
+from unsay.context.manifest import with_manifest
+from unsay.context.reminders import counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
@@ -57,7 +55,9 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     left = yield from left_of(rejected, scope)
     model = yield scope.resolve("answerer")
     earlier = yield from load_opened(state, scope)
-    shown = due(scope.services.reminders, state.get("reminders", {}), **_moment(turn))
+    reminders, shown_before = scope.services.reminders, state.get("reminders", {})
+    number, run_id = turn["number"], turn["run_id"]
+    shown = due(reminders, shown_before, turn=number, run_id=run_id)
     hints, pending = _hints(state, scope, left), turn["pending"]
     found = yield from recallable(state, scope)
     sight = yield from sight_of(
@@ -81,18 +81,9 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
         carried["fold"] = yield from at_end(sight, draft, carried)
     learned = Update(fold=carried["fold"], calibration=carried["calibration"])
-    return {**update, **_counted(state, scope, shown), **learned}
-
-
-def _moment(turn: Turn) -> dict[str, Any]:
-    return {"turn": turn["number"], "run_id": turn["run_id"]}
-
-
-def _counted(state: State, scope: Scope, shown: Sequence[Reminder]) -> Update:
-    """How often each reminder was shown by now."""
-    known, before = scope.services.reminders, state.get("reminders", {})
-    counts = counted(known, before, shown, **_moment(state["turn"]))
-    return Update(reminders=counts) if counts else Update()
+    if counts := counted(reminders, shown_before, shown, turn=number, run_id=run_id):
+        learned["reminders"] = counts
+    return {**update, **learned}
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
@@ -125,13 +116,21 @@ def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
         ModelError: The model failed, in one of the ways that have a name.
     """
     state, scope, witness = sight.state, sight.scope, sight.witness
+    loop, notes = scope.services.tool_loop, {}
     before = Carried(fold=sight.start.fold)
     if "calibration" in state:
         before["calibration"] = state["calibration"]
     try:
-        reply, carried, notes = yield from _reply(sight, before)
-        known = () if scope.services.tool_loop else {message.id for message in witness.view}
-        draft = messages_of(reply, known)
+        if loop is None:
+            reply, carried = yield from ask(sight, [], before)
+            draft = messages_of(reply, {message.id for message in witness.view})
+        else:
+            begun = {"messages": [], **before}
+            more = {ATTEMPT_KEY: sight}
+            quiet = scope.settings.stream == "held"
+            reply = yield scope.ask(loop, begun, quiet=quiet, configurable=more)
+            carried, notes = carried_of(reply), reply.get("manifests", {})
+            draft = messages_of(reply, ())
     except (GraphBubbleUp, BudgetExceededError):
         raise
     except Exception as error:  # any client may raise anything; what has no name goes on as it is
@@ -147,21 +146,6 @@ def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
     if not notes:
         said[-1] = with_manifest(said[-1], carried["manifest"])
     return said, carried
-
-
-def _reply(
-    sight: Sight, carried: Carried
-) -> Steps[tuple[Any, Carried, Mapping[str | None, Manifest]]]:
-    """What a model or an agent says, or the loop of model and tools, with each step's manifest."""
-    scope, loop = sight.scope, sight.scope.services.tool_loop
-    if loop is None:
-        reply, left = yield from ask(sight, [], carried)
-        return reply, left, {}
-    more = {ATTEMPT_KEY: sight}
-    quiet = scope.settings.stream == "held"
-    begun = {"messages": [], **carried}
-    ended = yield scope.ask(loop, begun, quiet=quiet, configurable=more)
-    return ended, carried_of(ended), ended.get("manifests", {})
 
 
 def _take_back(

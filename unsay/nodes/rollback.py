@@ -4,12 +4,12 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import UnsayError
+from unsay.events.event_types import planner_note
 from unsay.history.branch import Label, replace_tail
 from unsay.interrupts import ask_person, person_request, read_decision
 from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
 from unsay.operations.dispatch import places_of
 from unsay.operations.offload import load_segments
-from unsay.operations.record_events import log_note
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
     counts,
@@ -28,7 +28,7 @@ from unsay.operations.rollback import (
 from unsay.operations.targets import landing_of, landing_of_drafts
 from unsay.runtime import Scope
 from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of, with_update
-from unsay.types import Operation
+from unsay.types import CutKind, Operation, Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
@@ -49,7 +49,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         move = Move(kind="person", to=base, reason=target or "the host's order")
     operations = {
         "draft": _reject_draft,
-        "context": _reject_context,
+        "context": _go_to_target,
         "person": _go_to_target,
         "retry": _retry,
         "undo": _undo_or_redo,
@@ -85,37 +85,23 @@ def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:
     return update
 
 
-def _reject_context(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Remove messages that entered the transcript and failed; a pending question is answered."""
-    turn = state["turn"]
-    cause = Label(kind="context", reason=move["reason"], created_at=scope.now())
+def _go_to_target(state: State, scope: Scope, move: Move) -> Steps[Update]:
+    """Go to a person's target, or before messages that entered and failed; then answer from there."""
+    turn, is_order = state["turn"], move["kind"] == "person"
+    kind: CutKind = "person" if is_order else "context"
+    cause = Label(kind=kind, reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
+    moved: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": move["to"]}
+    if is_order:
+        moved["done"] = turn["done"] or move["reason"].startswith("/")
+        return {**update, "turn": moved}
     name = update["cuts"][-1]["id"]
-    update["turn"] = {
-        **turn,
-        "number": _turns_after(state, update) + 1,
-        "base": move["to"],
-        "rollbacks": turn["rollbacks"] + 1,
-        "cuts": [*turn["cuts"], name],
-        "context_reason": move["reason"],
-    }
+    moved["rollbacks"] += 1
+    moved["cuts"] = [*turn["cuts"], name]
+    moved["context_reason"] = move["reason"]
     if turn["done"]:
         update.update(with_step(state, Operation(kind="rollback", base=move["to"], cuts=[name])))
-    return update
-
-
-def _go_to_target(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Go to a person's target; a question that came with the order is answered from there."""
-    turn = state["turn"]
-    cause = Label(kind="person", reason=move["reason"], created_at=scope.now())
-    update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
-    update["turn"] = {
-        **turn,
-        "number": _turns_after(state, update) + 1,
-        "base": move["to"],
-        "done": turn["done"] or move["reason"].startswith("/"),
-    }
-    return update
+    return {**update, "turn": moved}
 
 
 def _retry(state: State, scope: Scope, move: Move) -> Steps[Update]:
@@ -170,7 +156,7 @@ def _ask_about_drafts(state: State, scope: Scope, move: Move) -> Steps[Update]:
     if decision.kind == "reject":
         return (yield from _end_unanswered(state, scope, move))
     if decision.kind == "respond":
-        log_note(scope, decision.text)
+        scope.journal.afterwards.append(planner_note(decision.text))
         extra = turn["extra_attempts"] + 1
         return Update(turn={**turn, "guidance": decision.text, "extra_attempts": extra})
     words: AnyMessage | None = None

@@ -10,12 +10,12 @@ from unsay.context.exclusions import forgotten_ids, remembered
 from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
+from unsay.events import event_types
 from unsay.history.branch import Line
 from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
-from unsay.operations.record_events import log_fold
 from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
 from unsay.types import Forgotten, Topic
@@ -46,7 +46,7 @@ def compact(
         earlier = topic.get("sealed")
         summary = yield from summary_of(said, line, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
-        log_fold(scope, compacted[-1])
+        scope.journal.afterwards.append(event_types.fold(compacted[-1]))
         scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
     return compacted
 

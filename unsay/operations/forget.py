@@ -13,10 +13,10 @@ from unsay.context.exclusions import cleared_ids, forgotten_ids, forgotten_topic
 from unsay.context.topics import by_topic
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError
+from unsay.events import event_types
 from unsay.history.branch import Line
 from unsay.operations.compact import summary_of
 from unsay.operations.pin import bounded, move_pins
-from unsay.operations.record_events import log_forgetting
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Forgotten, ForgottenKind, Operation, Topic
@@ -156,10 +156,8 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
         pins = bounded([*pins, *move_pins(off, None)])
-    for each in gone:
-        log_forgetting(scope, each, again=True)
-    for each in made:
-        log_forgetting(scope, each, again=False)
+    scope.journal.afterwards += [event_types.forget(each, again=True) for each in gone]
+    scope.journal.afterwards += [event_types.forget(each) for each in made]
     update = Update(messages=[], forgotten=entries, pins=pins)
     topics = yield from _told_anew(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update

@@ -12,10 +12,10 @@ from unsay.context.plan import TokenCounter
 from unsay.context.tool_results import words_of
 from unsay.effects import Steps
 from unsay.errors import InputError, UnsayError
+from unsay.events import event_types
 from unsay.history.recall_cache import Memory
 from unsay.messages.content import preview
 from unsay.operations.recall_source import RecallSource, keep_vectors, source_of
-from unsay.operations.record_events import log_recall
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting, speaker
 from unsay.retrieval.selection import Bars, Recalled, Recollection, recall
@@ -249,7 +249,8 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
     if chosen:
         turn = state.get("turn")
         names = [each.message.id or "" for each in chosen]
-        log_recall(scope, names, turn["question_id"] if turn else None)
+        asked_by = turn["question_id"] if turn else None
+        scope.journal.afterwards.append(event_types.recall(names, asked_by))
     return chosen
 
 

@@ -6,43 +6,23 @@ event log and the transcript always agree.
 
 import zlib
 from collections.abc import Collection, Sequence
-from functools import partial
+from itertools import chain
 
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.events.event_types import (
-    Stamp,
-    checkpoint,
-    distinct,
-    edit,
-    events_of,
-    fold,
-    forget,
-    pin,
-    planner_note,
-    recall,
-    rollback,
-    unfold,
-    verdict,
-)
+from unsay.events.envelopes import take_apart
+from unsay.events.event_types import Happening, Stamp, checkpoint, edit, rollback, stamped
 from unsay.history.branch import Change
 from unsay.history.checkpoints import add_checkpoint
-from unsay.messages.annotations import mark_of
-from unsay.runtime import Happening, Scope
+from unsay.runtime import Scope
 from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
-from unsay.types import Checkpoint, Event, Forgotten, Topic
+from unsay.types import Checkpoint, Event
 
 EMPTY = LedgerHead(page_id=None, count=0, length=0, digest=0)
 """The head while the event log has no page."""
-
-
-def log_verdict(scope: Scope, stamped: AnyMessage) -> None:
-    """Note a verdict on a message that is already in the transcript."""
-    name, mark = stamped.id or "", mark_of(stamped)
-    scope.journal.happenings.append(lambda stamp: [verdict(name, mark, stamp=stamp)])
 
 
 def log_move(scope: Scope, change: Change) -> None:
@@ -51,31 +31,21 @@ def log_move(scope: Scope, change: Change) -> None:
     if not cut["messages"] and not cut["drafts"] and not change.restored:
         return
     drafts = [message.id or "" for message in cut["drafts"]]
-
-    def move(stamp: Stamp) -> list[Event]:
-        return [
-            rollback(
-                cut["id"],
-                cut["kind"],
-                cut["base"],
-                removed=[*(message.id or "" for message in cut["messages"]), *drafts],
-                reason=cut["reason"],
-                keep=change.keep,
-                drafts=() if change.restored else drafts,
-                restored=change.restored,
-                only=change.only,
-                stamp=stamp,
-            )
-        ]
-
+    move = rollback(
+        cut["id"],
+        cut["kind"],
+        cut["base"],
+        removed=[*(message.id or "" for message in cut["messages"]), *drafts],
+        reason=cut["reason"],
+        keep=change.keep,
+        drafts=() if change.restored else drafts,
+        restored=change.restored,
+        only=change.only,
+    )
     scope.journal.changes.append(change)
-    scope.journal.happenings += [*(partial(_message, draft) for draft in cut["drafts"]), move]
+    scope.journal.happenings += [*chain.from_iterable(map(take_apart, cut["drafts"])), move]
     brought = {write.id for write in change.writes if write.type != "remove"}
     scope.journal.returned |= brought - set(change.keep)
-
-
-def _message(message: AnyMessage, stamp: Stamp) -> list[Event]:
-    return events_of(message, stamp=stamp)
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
@@ -84,41 +54,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
     for mark in due:
         kept = add_checkpoint(kept, mark, limit=scope.settings.checkpoint_limit)
     names = {mark["id"] for mark in due}
-    made = [mark for mark in kept if mark["id"] in names]
-    if made:  # a happening, even without events, would make the step write to the event log
-        scope.journal.afterwards.append(lambda stamp: [checkpoint(m, stamp=stamp) for m in made])
-
-
-def log_fold(scope: Scope, topic: Topic) -> None:
-    """Note that contexts show a summary of a topic from now on."""
-    found = (topic["id"], topic["label"], topic["summary"], topic["summarized_through"])
-    scope.journal.afterwards.append(lambda stamp: [fold(*found, stamp=stamp)])
-
-
-def log_unfold(scope: Scope, topic: Topic) -> None:
-    """Note that contexts show a topic's messages again."""
-    found = (topic["id"], topic["label"])
-    scope.journal.afterwards.append(lambda stamp: [unfold(*found, stamp=stamp)])
-
-
-def log_forgetting(scope: Scope, entry: Forgotten, *, again: bool) -> None:
-    """Note what is forgotten, or with `again` restored to contexts."""
-    scope.journal.afterwards.append(lambda stamp: [forget(entry, stamp=stamp, again=again)])
-
-
-def log_pin(scope: Scope, message_id: str, *, pinned: bool) -> None:
-    """Note a pin that was added or removed."""
-    scope.journal.afterwards.append(lambda stamp: [pin(message_id, stamp=stamp, pinned=pinned)])
-
-
-def log_recall(scope: Scope, names: Sequence[str], question_id: str | None) -> None:
-    """Note the ids of recalled messages that the next context includes."""
-    scope.journal.afterwards.append(lambda stamp: [recall(names, question_id, stamp=stamp)])
-
-
-def log_note(scope: Scope, text: str) -> None:
-    """Note a person's guidance for the next attempt."""
-    scope.journal.afterwards.append(lambda stamp: [planner_note(text, stamp=stamp)])
+    scope.journal.afterwards += [checkpoint(mark) for mark in kept if mark["id"] in names]
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
@@ -144,7 +80,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     happenings: list[Happening] = [
         *entered,
         *journal.happenings,
-        *(partial(_message, each) for each in new),
+        *chain.from_iterable(map(take_apart, new)),
         *journal.afterwards,
     ]
     events = _events(happenings, state, scope, update)
@@ -175,7 +111,7 @@ def _events(
         labels=scope.labels,
         after=state.get("ledger", EMPTY)["count"],
     )
-    return distinct(event for each in happenings for event in each(stamp))
+    return stamped(happenings, stamp)
 
 
 def _ends(record: Sequence[AnyMessage]) -> list[str]:
@@ -193,11 +129,11 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[Happening], in
     head, record = state.get("ledger", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = record[head["length"] :]
-        happenings: list[Happening] = [partial(_message, m) for m in entered if m.id not in logged]
+        happenings = [each for m in entered if m.id not in logged for each in take_apart(m)]
         return happenings, digest_of(entered, head["digest"])
     offloaded = offloaded_of(state)
     after = offloaded["last"] if offloaded else None
-    return [lambda stamp: [edit(record, after=after, stamp=stamp)]], digest_of(record)
+    return [edit(record, after=after)], digest_of(record)
 
 
 def edited_by_host(state: State) -> bool:

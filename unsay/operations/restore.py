@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
-from unsay.events.event_types import fork as forked
+from unsay.events import event_types
 from unsay.history.branch import Change, Label, Line, holder_of, replace_tail
 from unsay.messages.annotations import is_answer, spoken, with_mark
 from unsay.messages.boundaries import safe_cut, steps
@@ -250,7 +250,6 @@ def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
     update["forgotten"] = list(state.get("forgotten", []))
     yield from disown(line.messages, scope, source)
     scope.journal.returned |= {m.id or "" for m in line.messages}
-    scope.journal.happenings.append(
-        lambda stamp: [forked(line.messages, line.checkpoints, source=source, stamp=stamp)]
-    )
+    begun = event_types.fork(line.messages, line.checkpoints, source=source)
+    scope.journal.happenings.append(begun)
     return update

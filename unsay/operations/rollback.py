@@ -8,6 +8,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
 from unsay.errors import ConflictError, NothingToRedoError, NothingToUndoError
+from unsay.events import event_types
 from unsay.history.branch import (
     Change,
     Label,
@@ -24,7 +25,7 @@ from unsay.history.turns import answers_in, put_places
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.forget import apply, named_by
-from unsay.operations.record_events import log_fold, log_move, log_unfold
+from unsay.operations.record_events import log_move
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -260,7 +261,8 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Up
     others = [each for each in state.get("unfolded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
     if topic is not None:
-        (log_unfold if unfold else log_fold)(scope, topic)
+        logged = event_types.unfold(topic) if unfold else event_types.fold(topic)
+        scope.journal.afterwards.append(logged)
     new = [Unfolded(topic_id=topic_id, at=segments[-1]["start"])] if unfold and segments else []
     return Update(messages=[], unfolded=[*others, *new][-UNFOLDED:])
 

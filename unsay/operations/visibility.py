@@ -8,10 +8,10 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
+from unsay.events import event_types
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
-from unsay.operations.record_events import log_pin
 from unsay.operations.rollback import turns_left, with_step
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -112,8 +112,7 @@ def pin(
     if lost := [name for name in new if name in gone]:
         raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
     made = bounded([*pins, *(make_pin(name, page) for name in new)])
-    for name in new:
-        log_pin(scope, name, pinned=True)
+    scope.journal.afterwards += [event_types.pin(name) for name in new]
     return Update(pins=made)
 
 
@@ -166,8 +165,7 @@ def unpin(
         raise UnknownBranchError(
             f"Nothing of {sorted(names)!r} is pinned; pins() lists the {len(pins)!r} pins there are"
         )
-    for name in off:
-        log_pin(scope, name, pinned=False)
+    scope.journal.afterwards += [event_types.pin(name, pinned=False) for name in off]
     return Update(pins=[each for each in pins if each["message_id"] not in off])
 
 
