@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -24,6 +26,20 @@ class Call:
     awaitable: Callable[[], Awaitable[Any]]
     timeout_seconds: float | None = None
     """After it the step receives a `TimeoutError`; `None` sets no limit."""
+
+    @classmethod
+    def of(
+        cls,
+        blocking: Callable[P, Any],
+        awaitable: Callable[P, Awaitable[Any]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> "Call":
+        """Make a call of a function or of its twin for an event loop, with the same arguments."""
+        return cls(
+            blocking=partial(blocking, *args, **kwargs),
+            awaitable=partial(awaitable, *args, **kwargs),
+        )
 
 
 def off_loop(work: Callable[[], Any]) -> Call:

@@ -14,7 +14,7 @@ from tests.children import Child as ChildProcess
 from tests.graph.kit import said
 from unsay.cli.main import cli
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.thread import Talk
+from unsay.conversation.timeline import timeline as timeline_steps
 from unsay.effects import drive
 from unsay.errors import ThreadBusyError
 from unsay.events.transcript_replay import replay
@@ -186,7 +186,7 @@ def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
         child = start("a", seconds=60)
         child.until_it_asks_its_model()
         reader = talk._talk
-        timeline = drive(reader.reading(Talk.timeline))
+        timeline = drive(reader.reading(timeline_steps))
         with pytest.raises(ThreadBusyError):
             talk.say("Now")
 

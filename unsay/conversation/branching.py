@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
 
@@ -11,7 +10,7 @@ from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import Confirm, settle
 from unsay.conversation.results import Moved
-from unsay.conversation.thread import Talk, check_name
+from unsay.conversation.thread import Talk, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import Line, holder_of, list_cuts, replace_tail
@@ -32,9 +31,6 @@ from unsay.types import Cut
 
 LIVE = "live"
 """Name of the current branch."""
-
-SHOWN_CHARS = 60
-"""Most characters of a message that a list shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,7 @@ class Side:
         scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
         head = f"{self.name}: {self.messages} messages, score {scores}, {self.tokens}"
         topics = [f"  topics of its own: {', '.join(self.topics)}"] if self.topics else []
-        own = [f"  {each.type}: {preview(text_of(each), SHOWN_CHARS)}" for each in self.only]
+        own = [f"  {each.type}: {preview(text_of(each))}" for each in self.only]
         return "\n".join([head, *topics, *own])
 
 
@@ -157,10 +153,10 @@ def fork(
         InvalidNameError: The thread's id is not allowed.
         UnsayError: As `rollback`.
     """
-    name = str(uuid4()) if thread is None else check_name(thread)
-    state = yield from talk.reading(lambda reader: reader.whole())
+    thread_id = checked_id(thread)
+    state = yield from talk.reading(Talk.whole)
     line = branch_until(state, at, turns)
-    other = replace(talk, thread_id=name, writes=True)
+    other = replace(talk, thread_id=thread_id, writes=True)
     yield from other.alone(_begin(talk, other, state, line))
     return other
 
@@ -223,7 +219,7 @@ def _branch(
         turns=turns_left(messages),
         messages=len(said),
         tokens=tokens_of([*messages, *drafts]),
-        words="" if first is None else preview(text_of(first), SHOWN_CHARS),
+        words="" if first is None else preview(text_of(first)),
     )
 
 

@@ -5,13 +5,13 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Self, TypeVar, Unpack
-from uuid import uuid4
 
 from langgraph.store.base import BaseStore
 
 from unsay.conversation.results import Event, Reply, event_of
 from unsay.conversation.svg import mimebundle
-from unsay.conversation.thread import Talk, check_name
+from unsay.conversation.thread import Talk, checked_id
+from unsay.conversation.timeline import timeline_of
 from unsay.conversation.turn_lifecycle import close_turn, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import adrive, drive
@@ -59,14 +59,14 @@ class _Opened:
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InvalidNameError: The thread's id is not allowed.
         """
-        name = str(uuid4()) if thread is None else check_name(thread)
+        thread_id = checked_id(thread)
         services = make_services(model, title=title, **options)
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
         )
         talk = Talk(
-            graph=graph, services=services, database=database, thread_id=name, context=context
+            graph=graph, services=services, database=database, thread_id=thread_id, context=context
         )
         return cls(talk)
 
@@ -109,7 +109,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             UnsayError: As `say`.
         """
         talk = self._talk
-        talk.waiting().blocking()
+        drive(talk.take_lock())
         try:
             with translated(talk.database.path):
                 opened = drive(open_turn(talk, text, documents, turn_id))
@@ -131,7 +131,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         """Show scores and tree in a notebook, as a picture and as text."""
         del include, exclude
         state = drive(self._talk.reading(Talk.read))
-        return mimebundle(self._talk.timeline_now(state))
+        return mimebundle(timeline_of(self._talk, state))
 
 
 class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
@@ -155,7 +155,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
         talk = self._talk
-        await talk.waiting().awaitable()
+        await adrive(talk.take_lock())
         try:
             with translated(talk.database.path):
                 opened = await adrive(open_turn(talk, text, documents, turn_id))

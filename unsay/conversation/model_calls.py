@@ -13,9 +13,9 @@ from langgraph.pregel import Pregel
 from unsay.context.manifest import CallView, digest_of, manifest_in, read_manifest
 from unsay.context.reminders import due
 from unsay.context.view import Hints
-from unsay.conversation.branching import LIVE, SHOWN_CHARS
+from unsay.conversation.branching import LIVE
 from unsay.conversation.thread import Talk
-from unsay.conversation.timeline import asked_turn
+from unsay.conversation.timeline import asked_turn, timeline_of
 from unsay.effects import Steps, off_loop
 from unsay.errors import MissingModelError, UnknownRunError, UnknownViewError
 from unsay.generation.context_builder import request_of, sight_of
@@ -90,7 +90,7 @@ def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> 
         UnknownViewError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from talk.whole()
-    asked = asked_turn(talk.timeline_now(state).turns, turn)
+    asked = asked_turn(timeline_of(talk, state).turns, turn)
     cuts = yield from list_cuts(*talk.address)
     calls = _calls(state, cuts, asked.question_id or "")
     found = [each for each in calls if attempt in (None, each.view.attempt)]
@@ -122,7 +122,7 @@ def _calls(state: State, cuts: Sequence[Cut], question_id: str) -> list[TurnCall
                     stands=stands,
                     kind=kind,
                     score=mark_of(message).get("score"),
-                    words=preview(text_of(message), SHOWN_CHARS),
+                    words=preview(text_of(message)),
                     view=read_manifest(message, manifest, line),
                 ),
             )
@@ -225,7 +225,7 @@ def replay(
     kept = yield from list_requests(*talk.address)
     if turn is not None and run_id is None:
         # The turn that has this number in the transcript, else any that had it.
-        asked = {e.question_id for e in talk.timeline_now(state).turns if e.number == turn}
+        asked = {e.question_id for e in timeline_of(talk, state).turns if e.number == turn}
         kept = [each for each in kept if not asked or each.turn_id in asked]
     fits = [
         each
@@ -263,7 +263,7 @@ def _of_kept(kept: KeptRequest) -> Replay:
 
 def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
-    found, scope = asked_turn(talk.timeline_now(state).turns, turn), talk.scope()
+    found, scope = asked_turn(timeline_of(talk, state).turns, turn), talk.scope()
     try:
         model = yield scope.resolve("answerer")
     except MissingModelError:

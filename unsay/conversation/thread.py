@@ -11,8 +11,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
-from unsay.conversation.timeline import Timeline, timeline_of
-from unsay.effects import Call, Steps, adrive, drive
+from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InvalidNameError, UnknownThreadError
 from unsay.graph.builder import Graph
 from unsay.history.compensations import Compensation, Report
@@ -36,8 +35,14 @@ from unsay.storage.leases import WriterLock
 NAME_CHARS = 200
 
 
-def check_name(name: str, thing: str = "thread", example: str = "") -> str:
-    """Return the id of a thread or a turn, or raise `InvalidNameError` if it is not allowed."""
+def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
+    """Return the id of a thread or a turn, a new one for `None`.
+
+    Raises:
+        InvalidNameError: The id is not allowed.
+    """
+    if name is None:
+        return str(uuid4())
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
         raise InvalidNameError(
             f"{name!r} cannot name a {thing}: use 1 to {NAME_CHARS} printable characters{example}"
@@ -101,13 +106,8 @@ class Talk:
         """The lock on the thread: one writer at a time, in this process and in all others."""
         return _LOCKS.setdefault((self.database.path, self.thread_id), WriterLock())
 
-    def waiting(self) -> Call:
-        """Return a call that takes the lock once it is free."""
-        return Call(
-            blocking=lambda: drive(self._taking()), awaitable=lambda: adrive(self._taking())
-        )
-
-    def _taking(self) -> Steps[None]:
+    def take_lock(self) -> Steps[None]:
+        """Take the lock once it is free."""
         settings = self.services.settings
         wait, lease = settings.thread_wait_seconds, settings.lease_seconds
         with translated(self.database.path):
@@ -117,7 +117,7 @@ class Talk:
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
         """Run steps with the thread's lock held, and translate SQLite's errors."""
-        yield from self._taking()
+        yield from self.take_lock()
         try:
             with translated(self.database.path):
                 return (yield from steps)
@@ -131,7 +131,8 @@ class Talk:
 
     def snapshot(self) -> Steps[StateSnapshot]:
         """Return the thread's state, empty for a thread that does not exist."""
-        snapshot: StateSnapshot = yield self._reading()
+        reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
+        snapshot: StateSnapshot = yield reading
         if not self.writes:
             return snapshot
         # A process may have died between a step's writes and its checkpoint: the state then shows
@@ -141,11 +142,9 @@ class Talk:
         if half_committed or lost:
             # Commits an input, or a step whose writes are stored, and takes no other.
             options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
-            yield Call(
-                blocking=lambda: self.graph.invoke(lost, self.config, **options),
-                awaitable=lambda: self.graph.ainvoke(lost, self.config, **options),
-            )
-            snapshot = yield self._reading()
+            graph: Any = self.graph
+            yield Call.of(graph.invoke, graph.ainvoke, lost, self.config, **options)
+            snapshot = yield reading
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
@@ -168,12 +167,6 @@ class Talk:
             yield from give_up_run(replace(self.scope(), run_id=run_id), DIED)
         yield from revise(*self.address, now=self.scope().now(), journal=None)
         return None
-
-    def _reading(self) -> Call:
-        return Call(
-            blocking=lambda: self.graph.get_state(self.config),
-            awaitable=lambda: self.graph.aget_state(self.config),
-        )
 
     def known(self) -> Steps[State]:
         """Return the state, or raise `UnknownThreadError` if the thread is empty."""
@@ -296,20 +289,7 @@ class Talk:
 
     def commit(self, update: Update) -> Steps[None]:
         """Commit an update outside a run."""
-        values = dict(update)
-        yield Call(
-            blocking=lambda: self.graph.update_state(self.config, values, as_node=_END),
-            awaitable=lambda: self.graph.aupdate_state(self.config, values, as_node=_END),
+        graph = self.graph
+        yield Call.of(
+            graph.update_state, graph.aupdate_state, self.config, dict(update), as_node=_END
         )
-
-    def timeline(self) -> Steps[Timeline]:
-        """Return the turns, their scores and topics, the checkpoints and the branches.
-
-        Raises:
-            UnknownThreadError: The thread is empty.
-        """
-        return self.timeline_now((yield from self.whole()))
-
-    def timeline_now(self, state: Mapping[str, Any]) -> Timeline:
-        """Return the timeline of a state."""
-        return timeline_of(self.thread_id, state, self.scope().settings)

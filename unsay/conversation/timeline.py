@@ -8,10 +8,11 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
+from unsay.conversation.thread import Talk
+from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
 from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
 from unsay.messages.content import text_of
-from unsay.settings import Settings
 from unsay.types import Checkpoint, CutRef, Forgotten, Pin
 
 SCHEMA_VERSION = 1
@@ -123,8 +124,18 @@ def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
     return views
 
 
-def timeline_of(thread_id: str, state: Mapping[str, Any], settings: Settings) -> Timeline:
-    """Return the timeline of a state."""
+def timeline(talk: Talk) -> Steps[Timeline]:
+    """Return the turns, their scores and topics, the checkpoints and the branches.
+
+    Raises:
+        UnknownThreadError: The thread is empty.
+    """
+    return timeline_of(talk, (yield from talk.whole()))
+
+
+def timeline_of(talk: Talk, state: Mapping[str, Any]) -> Timeline:
+    """Return the timeline of a state of the thread."""
+    settings = talk.scope().settings
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
     present = {each["topic_id"] for each in segments}
     current = segments[-1]["topic_id"] if segments else None
@@ -141,7 +152,7 @@ def timeline_of(thread_id: str, state: Mapping[str, Any], settings: Settings) ->
     ]
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("cuts", [])]
     return Timeline(
-        thread_id=thread_id,
+        thread_id=talk.thread_id,
         turns=tuple(_turn_views(state)),
         checkpoints=tuple(state.get("checkpoints", [])),
         cuts=tuple(refs),  # type: ignore[arg-type]

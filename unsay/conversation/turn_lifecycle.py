@@ -10,7 +10,7 @@ from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot
 
 from unsay.conversation.results import Reply, reply_of, reply_to
-from unsay.conversation.thread import Talk, check_name
+from unsay.conversation.thread import Talk, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, NothingToUndoError
 from unsay.history.branch import cuts_namespace, unpack
@@ -28,8 +28,6 @@ from unsay.state import offloaded_of
 from unsay.storage.items import freeze_messages, get_item
 from unsay.storage.segments import read_back
 from unsay.types import Checkpoint
-
-SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ def open_turn(
         ConflictError: A decision is due first, or the turn's id was used for other words.
         NothingToUndoError: There is no turn to go on with.
     """
-    name = str(uuid4()) if turn_id is None else check_name(turn_id, "turn", ", such as a UUID")
+    name = checked_id(turn_id, "turn", ", such as a UUID")
     message = None if text is None else HumanMessage(text, id=name)
     if message is not None:
         check_message(message, talk.services.settings.max_message_chars)
@@ -104,10 +102,7 @@ def rests(talk: Talk) -> Steps[bool]:
     The transcript is not loaded for this.
     """
     saver: Any = talk.graph.checkpointer
-    found = yield Call(
-        blocking=lambda: saver.get_tuple(talk.config),
-        awaitable=lambda: saver.aget_tuple(talk.config),
-    )
+    found = yield Call.of(saver.get_tuple, saver.aget_tuple, talk.config)
     if found is None or found.pending_writes or found.metadata.get("source") != "loop":
         return False
     values = found.checkpoint["channel_values"]
@@ -193,10 +188,9 @@ def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
 
 def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:
     """Run the graph on an input to the end of its turn."""
-    state = yield Call(
-        blocking=lambda: talk.graph.invoke(value, talk.config, **talk.run_options()),
-        awaitable=lambda: talk.graph.ainvoke(value, talk.config, **talk.run_options()),
-    )
+    graph: Any = talk.graph
+    options = talk.run_options()
+    state = yield Call.of(graph.invoke, graph.ainvoke, value, talk.config, **options)
     return (yield from _ended_turn(talk, state, tuple(state.get("__interrupt__", ())), turn_id))
 
 
@@ -233,9 +227,9 @@ def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> St
     if place.name != message.id and command is not None:
         same = command["verb"] == "retry"
     if not same:
-        new = preview(text_of(message), SHOWN_CHARS)
+        new = preview(text_of(message))
         raise ConflictError(
-            f"The turn id {message.id!r} was used for {preview(was, SHOWN_CHARS)!r}, so it cannot "
+            f"The turn id {message.id!r} was used for {preview(was)!r}, so it cannot "
             f"be used for {new!r}: send the same words to get their answer, or give the new ones an "
             "id of their own. Nothing was stored"
         )

@@ -15,6 +15,7 @@ from unsay.conversation import (
     memory,
     model_calls,
     navigation,
+    timeline,
     topic_summaries,
     turn_lifecycle,
 )
@@ -191,7 +192,7 @@ class ConversationVerbs:
     say = _changes(turn_lifecycle.say)
     resume = _changes(turn_lifecycle.resume)
     add = _changes(Talk.add)
-    timeline = _reads(Talk.timeline)
+    timeline = _reads(timeline.timeline)
     messages = _reads(Talk.record)
 
     checkpoint = _changes(navigation.checkpoint)

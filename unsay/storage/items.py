@@ -30,10 +30,7 @@ def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[
     Half a surrogate pair, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
     plain = storable(value)
-    return Call(
-        blocking=lambda: store.put(place, key, plain, index=False, ttl=None),
-        awaitable=lambda: store.aput(place, key, plain, index=False, ttl=None),
-    )
+    return Call.of(store.put, store.aput, place, key, plain, index=False, ttl=None)
 
 
 def put_items(
@@ -49,7 +46,7 @@ def put_items(
 
 def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
     """A call that gives an `Item`, `None` where there is none."""
-    return Call(blocking=lambda: store.get(place, key), awaitable=lambda: store.aget(place, key))
+    return Call.of(store.get, store.aget, place, key)
 
 
 def get_items(
@@ -69,7 +66,7 @@ def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) ->
 
 
 def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
-    return Call(blocking=lambda: store.batch(ops), awaitable=lambda: store.abatch(ops))
+    return Call.of(store.batch, store.abatch, ops)
 
 
 def storable(value: Any) -> Any:
