@@ -8,9 +8,9 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
-from unsay.conversation.navigation import Confirm, settle
+from unsay.conversation.navigation import settle
 from unsay.conversation.results import Moved
-from unsay.conversation.thread import Talk, checked_id
+from unsay.conversation.thread import Confirm, Talk, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import Line, holder_of, list_cuts, replace_tail

@@ -1,16 +1,13 @@
 """Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
 
-from collections.abc import Callable
-
 from langchain_core.messages import AnyMessage
 
 from unsay.conversation.results import Moved, Preview, Reply
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import Confirm, Talk
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
-from unsay.history.compensations import Compensation
 from unsay.history.token_usage import tokens_of
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
@@ -39,9 +36,6 @@ from unsay.operations.targets import landing_of, landing_places
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, Operation
-
-Confirm = Callable[[Compensation], bool]
-"""Whether what a tool's call did may be taken back."""
 
 
 def checkpoint(talk: Talk, name: str | None = None) -> Steps[Checkpoint]:
@@ -214,7 +208,7 @@ def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Move
     at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
     report = yield from talk.write(state, scope, update)
     if turn and not turn["done"]:
-        yield from give_up_run(talk.run_scope(state), TAKEN_BACK)
+        yield from give_up_run(talk.scope(run_id=turn.get("run_id")), TAKEN_BACK)
     removed, restored = counts(state["messages"], update["messages"])
     yield from talk.list_thread({**state, **update, "messages": after})
     kept, was = {m.id for m in after}, {m.id for m in state["messages"]}

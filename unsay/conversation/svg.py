@@ -9,12 +9,13 @@ from xml.etree import ElementTree as ET
 from unsay.conversation.timeline import Timeline, TurnView
 from unsay.conversation.tree import (
     ELSEWHERE,
-    Cuts,
+    SHOWN_CUTS,
     TurnRow,
     counted,
     cut_text,
     failed,
     notes_of,
+    older_text,
     one_line,
     outline,
     question_of,
@@ -23,6 +24,7 @@ from unsay.conversation.tree import (
 )
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
+from unsay.types import CutRef
 
 __all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
 
@@ -251,7 +253,7 @@ def _tree(timeline: Timeline) -> _Panel:
         _turn(panel, y, row)
         y = _branches(panel, y, row.cuts)
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
-    if tree.elsewhere.shown:
+    if tree.elsewhere:
         y += _ROW
         panel.text(16, y + 4, ELSEWHERE, _FAINT)
         y = _branches(panel, y, tree.elsewhere, rooted=False)
@@ -280,10 +282,11 @@ def _breadth(words: str) -> int:
     return cells_of(words) + sum(char.isupper() for char in words) // 2
 
 
-def _branches(panel: _Panel, y: int, cuts: Cuts, *, rooted: bool = True) -> int:
+def _branches(panel: _Panel, y: int, cuts: Sequence[CutRef], *, rooted: bool = True) -> int:
     """Draw the cuts at one place in the rows below it; return the last row's place."""
-    older = [f"{counted(cuts.hidden, 'older cut')} not shown"] if cuts.hidden else []
-    for number, words in enumerate([*older, *(cut_text(cut, 72) for cut in cuts.shown)]):
+    older = list(filter(None, [older_text(cuts)]))
+    shown = [cut_text(cut, 72) for cut in cuts[-SHOWN_CUTS:]]
+    for number, words in enumerate([*older, *shown]):
         y += _ROW
         if rooted:
             path = f"M{_TRUNK},{y - 12} q0,12 12,12 H{_BRANCH - 8}"

@@ -52,6 +52,9 @@ def checked_id(name: str | None, thing: str = "thread", example: str = "") -> st
 
 T = TypeVar("T")
 
+Confirm = Callable[[Compensation], bool]
+"""Decides whether a tool call may be compensated."""
+
 _LOCKS: dict[tuple[str, str], WriterLock] = {}
 _END = "create_checkpoint"
 """Updates from outside a run are written as this node's, because nothing comes after it."""
@@ -83,8 +86,8 @@ class Talk:
         """LangGraph's configuration of this thread."""
         return {"configurable": {"thread_id": self.thread_id}}
 
-    def scope(self, confirm: Callable[[Compensation], bool] | None = None) -> Scope:
-        """Return what a verb may use; `confirm` decides about tool calls that ask first."""
+    def scope(self, confirm: Confirm | None = None, run_id: str | None = None) -> Scope:
+        """Return what a verb may use; `run_id` names the run that it ends or resumes."""
         return Scope(
             services=self.services,
             settings=self.services.settings.for_run(self.context),
@@ -94,12 +97,8 @@ class Talk:
             emit=lambda _: None,
             is_reader=not self.writes,
             confirm=confirm,
+            run_id=run_id,
         )
-
-    def run_scope(self, state: Mapping[str, Any]) -> Scope:
-        """Return the scope of the run that the state's turn belongs to."""
-        turn = state.get("turn")
-        return replace(self.scope(), run_id=turn.get("run_id") if turn else None)
 
     @property
     def lock(self) -> WriterLock:
@@ -164,7 +163,7 @@ class Talk:
         # a host removes the message. A command is not repeated: it may have been carried out, and
         # nobody expects it to happen later.
         if command is not None:
-            yield from give_up_run(replace(self.scope(), run_id=run_id), DIED)
+            yield from give_up_run(self.scope(run_id=run_id), DIED)
         yield from revise(*self.address, now=self.scope().now(), journal=None)
         return None
 

@@ -42,14 +42,6 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cuts:
-    """The cuts at one place."""
-
-    shown: tuple[CutRef, ...] = ()
-    hidden: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
     """A turn with its checkpoints and cuts."""
 
@@ -57,19 +49,19 @@ class TurnRow:
     marks: tuple[str, ...]
     """Names of its checkpoints, ids of those without a name."""
 
-    cuts: Cuts
+    cuts: Sequence[CutRef]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """The rows of a tree, from the top."""
 
-    at_start: Cuts
+    at_start: Sequence[CutRef]
     left_out: str
     """The turns and cuts above the first row, in words; empty if all are shown."""
 
     rows: tuple[TurnRow, ...]
-    elsewhere: Cuts
+    elsewhere: Sequence[CutRef]
 
 
 def outline(timeline: Timeline) -> Outline:
@@ -91,7 +83,7 @@ def outline(timeline: Timeline) -> Outline:
             )
             for turn in shown
         ),
-        elsewhere=_bounded([cut for cut in timeline.cuts if cut["base"] not in placed]),
+        elsewhere=[cut for cut in timeline.cuts if cut["base"] not in placed],
     )
 
 
@@ -111,12 +103,8 @@ def _names(turn: TurnView) -> tuple[str | None, ...]:
     return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
 
 
-def _cuts_at(cuts: Sequence[CutRef], *bases: str | None) -> Cuts:
-    return _bounded([cut for cut in cuts if cut["base"] in bases])
-
-
-def _bounded(cuts: Sequence[CutRef]) -> Cuts:
-    return Cuts(shown=tuple(cuts[-SHOWN_CUTS:]), hidden=max(0, len(cuts) - SHOWN_CUTS))
+def _cuts_at(cuts: Sequence[CutRef], *bases: str | None) -> list[CutRef]:
+    return [cut for cut in cuts if cut["base"] in bases]
 
 
 def one_line(text: str, cells: int) -> str:
@@ -190,18 +178,24 @@ def cut_text(cut: CutRef, cells: int) -> str:
     return head + (f": {reason}" if reason else "")
 
 
+def older_text(cuts: Sequence[CutRef]) -> str:
+    """Return how many cuts at one place are not shown; empty if all are."""
+    older = len(cuts) - SHOWN_CUTS
+    return f"{counted(older, 'older cut')} not shown" if older > 0 else ""
+
+
 def tree_text(timeline: Timeline, *, color: bool = False) -> str:
     """Return the thread as a tree for a terminal, one line for each turn and each cut."""
     tree, pen = outline(timeline), _Pen(color=color)
     lines = [pen.write("strong", summary_of(timeline))]
     if not timeline.turns:
         lines.append("Nothing has been said yet.")
-    if timeline.turns or tree.at_start.shown:
+    if timeline.turns or tree.at_start:
         lines += ["○ start", *pen.cuts(tree.at_start, "│" if tree.rows else " ")]
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += _turn_lines(timeline, tree, pen)
-    if tree.elsewhere.shown:
+    if tree.elsewhere:
         lines += [pen.write("faint", ELSEWHERE), *pen.cuts(tree.elsewhere, " ")]
     lines += [pen.write("faint", forgotten_line(each)) for each in timeline.forgotten]
     return "\n".join(lines)
@@ -251,8 +245,8 @@ class _Pen:
         good = turn.score is not None and turn.score >= timeline.checkpoint_threshold
         return self.write("good", words) if good else words
 
-    def cuts(self, cuts: Cuts, trunk: str) -> Iterator[str]:
-        if cuts.hidden:
-            yield self.write("faint", f"{trunk}  ╌╌ {counted(cuts.hidden, 'older cut')} not shown")
-        for cut in cuts.shown:
+    def cuts(self, cuts: Sequence[CutRef], trunk: str) -> Iterator[str]:
+        if older := older_text(cuts):
+            yield self.write("faint", f"{trunk}  ╌╌ {older}")
+        for cut in cuts[-SHOWN_CUTS:]:
             yield f"{trunk}  " + self.write("faint", f"╌╌ × {cut_text(cut, 48)}")

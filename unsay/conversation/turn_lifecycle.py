@@ -42,7 +42,7 @@ class Stored:
 
 
 def open_turn(
-    talk: Talk, text: str | None, documents: Sequence[str] = (), turn_id: str | None = None
+    talk: Talk, text: str, documents: Sequence[str] = (), turn_id: str | None = None
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
@@ -54,33 +54,37 @@ def open_turn(
         EmptyMessageError: There is nothing to answer.
         MessageTooLongError: It is longer than allowed.
         ConflictError: A decision is due first, or the turn's id was used for other words.
-        NothingToUndoError: There is no turn to go on with.
     """
-    name = checked_id(turn_id, "turn", ", such as a UUID")
-    message = None if text is None else HumanMessage(text, id=name)
-    if message is not None:
-        check_message(message, talk.services.settings.max_message_chars)
-    if message is not None and turn_id is None and (yield from rests(talk)):
+    message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
+    check_message(message, talk.services.settings.max_message_chars)
+    if turn_id is None and (yield from rests(talk)):
         return (yield from _announced(talk, message, documents))
     snapshot = yield from talk.snapshot()
-    stored = None
-    if message is not None and turn_id is not None:
-        stored = yield from _stored_turn(talk, snapshot, message)
-    waits = goes_on_with(snapshot, text, stored)
-    if stored is not None and stored.reply is not None and not waits:
+    stored = None if turn_id is None else (yield from _stored_turn(talk, snapshot, message))
+    if (yield from _resume_stopped(talk, snapshot, text, stored)):
+        return None
+    if stored is not None and stored.reply is not None:
         return stored.reply
+    _refuse_undecided(snapshot)
+    return (yield from _announced(talk, message, documents))
+
+
+def _resume_stopped(
+    talk: Talk, snapshot: StateSnapshot, text: str | None, stored: Stored | None
+) -> Steps[bool]:
+    """Resume the run of the turn that goes on with a text, if there is one."""
+    waits = goes_on_with(snapshot, text, stored)
+    if waits and is_opened(snapshot.values):
+        yield from resume_run(talk.scope(run_id=snapshot.values["turn"].get("run_id")))
+    return waits
+
+
+def _refuse_undecided(snapshot: StateSnapshot) -> None:
     if snapshot.interrupts:
         raise ConflictError(
             "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
             '"approve", "reject", or {"decisions": [...]}'
         )
-    if waits:
-        if is_opened(snapshot.values):
-            yield from resume_run(talk.run_scope(snapshot.values))
-        return None
-    if message is None:
-        raise NothingToUndoError("There is no interrupted turn to go on with; say something")
-    return (yield from _announced(talk, message, documents))
 
 
 def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[dict[str, Any]]:
@@ -179,11 +183,13 @@ def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
     Raises:
         NothingToUndoError: No turn was stopped.
     """
-    if decision is None:
-        return (yield from run_turn(talk, (yield from open_turn(talk, None))))
-    if not (yield from talk.snapshot()).interrupts:
+    snapshot = yield from talk.snapshot()
+    if decision is None and not (yield from _resume_stopped(talk, snapshot, None, None)):
+        _refuse_undecided(snapshot)
+        raise NothingToUndoError("There is no interrupted turn to go on with; say something")
+    if decision is not None and not snapshot.interrupts:
         raise NothingToUndoError("No decision is due in this thread; say something")
-    return (yield from run_turn(talk, Command(resume=decision)))
+    return (yield from run_turn(talk, None if decision is None else Command(resume=decision)))
 
 
 def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:
