@@ -41,7 +41,8 @@ def commands_page() -> str:
 
 def _section(entry: CommandEntry) -> str:
     command = cli.commands[entry.name]
-    context = click.Context(command, info_name=f"unsay {entry.name}")
+    # Click keeps the help option of a command as the first context names it.
+    context = click.Context(command, info_name=f"unsay {entry.name}", **cli.context_settings)
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     shared = {"--db PATH", "--json"}
     records = [each.get_help_record(context) for each in command.params]

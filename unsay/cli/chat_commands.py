@@ -1,8 +1,8 @@
 """`unsay chat`, `say` and `retry`: a person speaks in a thread."""
 
 import sys
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,8 +16,6 @@ from unsay.cli.session import (
     Speaker,
     decision_of,
     event_object,
-    existing_thread,
-    location,
     readable,
     reply_event,
 )
@@ -32,7 +30,6 @@ from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import parse_command
 from unsay.storage.base import translated
-from unsay.storage.sqlite import open_database
 
 Reader = Callable[[str], str]
 """Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
@@ -40,17 +37,12 @@ Reader = Callable[[str], str]
 PROMPT = "> "
 
 
-def chat(
-    *, thread: str | None, model: str | None, judge_model: str | None, db: str | None, as_json: bool
-) -> None:
+def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
     """Talk until the input ends."""
-    cast = Cast.named(model=model, judge_model=judge_model)
-    with (
-        closing(open_database(location(db))) as database,
-        cast.speaker(database, thread) as speaker,
-    ):
-        with translated(database.path):
-            refuse_ended(drive(find_session(database.store, speaker.conversation.thread_id)))
+    with Cast.named(**models).speaker(db, thread, begins=True) as speaker:
+        with translated(speaker.database.path):
+            thread_id = speaker.conversation.thread_id
+            refuse_ended(drive(find_session(speaker.database.store, thread_id)))
         Chat(speaker, as_json=as_json).run()
 
 
@@ -172,62 +164,39 @@ def say(
     *,
     text: str | None,
     thread: str | None,
-    model: str | None,
-    judge_model: str | None,
     resume: bool,
     decide: str | None,
     turn_id: str | None,
     db: str | None,
     as_json: bool,
+    **models: str | None,
 ) -> None:
     """Say something, go on with a turn, or decide about one, and print the reply."""
     if (text is not None) + resume + (decide is not None) != 1:
         raise usage_error("Give one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):
         raise usage_error("--turn-id names what TEXT begins in a --thread: give both.")
-    cast = Cast.named(model=model, judge_model=judge_model)
+    cast = Cast.named(**models)
     words = None
     if text is not None:
         try:
             words = readable(sys.stdin.read() if text == "-" else text)
         except UnicodeDecodeError as error:
             raise InputError("Standard input is not UTF-8 text; convert it first") from error
-    with _speaker(cast, db, thread, begins=text is not None) as speaker:
+    with cast.speaker(db, thread, begins=text is not None) as speaker:
         if words is not None:
+            if thread is None:
+                note(f"thread {speaker.conversation.thread_id}")
             _show(speaker, words, lambda show: speaker.say(words, show, turn_id), as_json=as_json)
         else:
             due = None if decide is None else decision_of(decide)
             _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
 
 
-def retry(
-    *, thread: str | None, model: str | None, judge_model: str | None, db: str | None, as_json: bool
-) -> None:
+def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
     """Ask the last question again and print the reply."""
-    cast = Cast.named(model=model, judge_model=judge_model)
-    with _speaker(cast, db, thread, begins=False) as speaker:
+    with Cast.named(**models).speaker(db, thread, begins=False) as speaker:
         _show(speaker, None, speaker.retry, as_json=as_json)
-
-
-@contextmanager
-def _speaker(
-    cast: Cast, db: str | None, thread: str | None, *, begins: bool
-) -> Generator[Speaker, None, None]:
-    """Open a new thread for words that name none, else an old one."""
-    if not begins:
-        with (
-            existing_thread(db, thread) as opened,
-            cast.speaker(opened.database, opened.thread_id) as speaker,
-        ):
-            yield speaker
-        return
-    with (
-        closing(open_database(location(db))) as database,
-        cast.speaker(database, thread) as speaker,
-    ):
-        if thread is None:
-            note(f"thread {speaker.conversation.thread_id}")
-        yield speaker
 
 
 def _show(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -122,6 +122,7 @@ class Speaker:
     run ends only when its model has answered. A model's connections belong to that loop.
     """
 
+    database: Database
     conversation: Conversation
     twin: AsyncConversation
     runner: asyncio.Runner
@@ -171,29 +172,35 @@ class Cast:
     model: Runnable[Any, Any]
 
     @classmethod
-    def named(cls, *, model: str | None, judge_model: str | None) -> "Cast":
-        """Return the configured models, or those named.
+    def named(cls, **models: str | None) -> "Cast":
+        """Return the configured models, or those named by `model` and `judge_model`.
 
         Raises:
             ConfigurationError: A setting is impossible.
             MissingModelError: No model is configured; the message says what to set.
         """
-        named = {"model": model, "judge_model": judge_model}
-        settings = load_settings({k: v for k, v in named.items() if v is not None})
+        settings = load_settings({k: v for k, v in models.items() if v is not None})
         return cls(settings=settings, model=make_services(settings=settings).model)
 
     @contextmanager
-    def speaker(self, database: Database, thread: str | None) -> Generator[Speaker, None, None]:
-        """Open a thread to speak in; `None` begins a new one."""
-        conversation = Conversation.open(
-            database, thread=thread, model=self.model, settings=self.settings
-        )
-        twin = AsyncConversation.open(
-            database, thread=conversation.thread_id, model=self.model, settings=self.settings
-        )
-        with asyncio.Runner() as runner:
+    def speaker(
+        self, db: str | None, thread: str | None, *, begins: bool
+    ) -> Generator[Speaker, None, None]:
+        """Open a thread to speak in: a new one for `None` if it `begins`, else one that exists."""
+        with ExitStack() as stack:
+            if begins:
+                database = stack.enter_context(closing(open_database(location(db))))
+            else:
+                opened = stack.enter_context(existing_thread(db, thread))
+                database, thread = opened.database, opened.thread_id
+            models: dict[str, Any] = {"model": self.model, "settings": self.settings}
+            conversation = Conversation.open(database, thread=thread, **models)
             yield Speaker(
-                conversation=conversation, twin=twin, runner=runner, settings=self.settings
+                database=database,
+                conversation=conversation,
+                twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
+                runner=stack.enter_context(asyncio.Runner()),
+                settings=self.settings,
             )
 
 

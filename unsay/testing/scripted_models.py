@@ -71,7 +71,7 @@ class Scripted(BaseChatModel):
             AssertionError: A reply is left over; or a call found none, even if that error was
                 caught.
         """
-        used = {self._place(call) for call in self._calls}
+        used = {self._line(call).place for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
             raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
 
@@ -89,17 +89,15 @@ class Scripted(BaseChatModel):
         return "scripted"
 
     @abstractmethod
-    def _reply(self, messages: Sequence[BaseMessage]) -> Reply: ...
-
-    @abstractmethod
-    def _place(self, messages: Sequence[BaseMessage]) -> str | None: ...
+    def _line(self, messages: Sequence[BaseMessage]) -> Line:
+        """Return the reply with its place in the script, or with a place outside of it."""
 
     @abstractmethod
     def _places(self) -> list[str]: ...
 
     def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
         self._calls.append(messages)
-        reply, seconds = self._reply(messages), 0.0
+        reply, seconds = self._line(messages).reply, 0.0
         while isinstance(reply, Delay):
             seconds += reply.seconds
             reply = reply.reply
@@ -172,25 +170,15 @@ class ScriptedChat(Scripted):
             raise ConfigurationError("script= stands alone: move replies and default into it")
         return self
 
-    def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
-        line = self._line(messages)
-        if line is not None:
-            return line.reply
+    def _line(self, messages: Sequence[BaseMessage]) -> Line:
+        key = key_for(self.replies, question_of(messages))
+        if key is not None:
+            return line_for(key, self.replies[key], messages)
         others = self.default if self.script is None else self.script
         replies = others(messages) if callable(others) else others
         if replies is None:
             raise AssertionError(f"no reply is scripted to {question_of(messages)!r}")
-        return line_for(None, replies, messages).reply
-
-    def _line(self, messages: Sequence[BaseMessage]) -> Line | None:
-        key = key_for(self.replies, question_of(messages))
-        return None if key is None else line_for(key, self.replies[key], messages)
-
-    def _place(self, messages: Sequence[BaseMessage]) -> str | None:
-        if line := self._line(messages):
-            return line.place
-        self._reply(messages)
-        return None
+        return line_for(None, replies, messages)
 
     def _places(self) -> list[str]:
         scripted = [lines_of(*item) for item in self.replies.items()]
@@ -216,23 +204,16 @@ class ScriptedJudge(Scripted):
     default: SkipValidation[float | Reply] = 0.9
     """For every other answer."""
 
-    def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
-        key = self._key(messages)
-        score = self.default if key is None else self.scores[key]
-        if not isinstance(score, int | float):
-            return score
-        why = "scripted by default" if key is None else f"scripted for {key!r}"
-        return {"score": score, "reason": why}
-
-    def _place(self, messages: Sequence[BaseMessage]) -> str | None:
-        key = self._key(messages)
-        return None if key is None else repr(key)
-
-    def _key(self, messages: Sequence[BaseMessage]) -> str | None:
+    def _line(self, messages: Sequence[BaseMessage]) -> Line:
         question = question_of(messages)
         prompt = "\n".join(str(message.text) for message in messages)
         found = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
-        return key_for(self.scores, html.unescape(found[-1]))
+        key = key_for(self.scores, html.unescape(found[-1]))
+        reply = self.default if key is None else self.scores[key]
+        if isinstance(reply, int | float):
+            why = "scripted by default" if key is None else f"scripted for {key!r}"
+            reply = {"score": reply, "reason": why}
+        return Line(place=repr(key), reply=reply)
 
     def _places(self) -> list[str]:
         return [repr(key) for key in self.scores]
