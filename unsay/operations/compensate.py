@@ -42,16 +42,16 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def due(change: Change, services: Services) -> list[Compensation]:
-    """Find the calls that a change removes from the transcript, the newest first.
-
-    Calls of tools declared to have no consequences are left out; those that cannot be undone are
-    included, each with its obstacle.
-    """
+    """Find the calls that a change removes from the transcript, the newest first."""
     return due_of([*change.cut["messages"], *change.cut["drafts"]], services)
 
 
 def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Find the calls that these messages made, the newest first."""
+    """Find the calls that these messages made, the newest first.
+
+    Calls of tools declared to have no consequences are left out; those that cannot be undone are
+    included, each with its obstacle.
+    """
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):
@@ -74,7 +74,15 @@ def _compensation(
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     said = None if result is None else text_of(result)
-    name, shown = call["name"], reversal or Reversal()
+    name, shown, obstacle = call["name"], reversal or Reversal(), ""
+    if "picked" in mark_of(message):
+        obstacle = COPIED
+    elif reversal is None:
+        obstacle = NO_UNDO
+    elif result is None:
+        obstacle = NO_RESULT
+    elif result.status == "error":
+        obstacle = FAILED_CALL
     return Compensation(
         key=f"{call['id']}@{message.id}",
         tool_call_id=call["id"] or "",
@@ -84,19 +92,8 @@ def _compensation(
         result=said,
         description=shown.words(name, args, said),
         confirm=shown.confirm,
-        obstacle=_obstacle(message, reversal, result),
+        obstacle=obstacle,
     )
-
-
-def _obstacle(message: AIMessage, reversal: Reversal | None, result: ToolMessage | None) -> str:
-    """Why a call cannot be taken back; empty when it can."""
-    if "picked" in mark_of(message):
-        return COPIED
-    if reversal is None:
-        return NO_UNDO
-    if result is None:
-        return NO_RESULT
-    return FAILED_CALL if result.status == "error" else ""
 
 
 def stands(messages: Sequence[AnyMessage], services: Services) -> bool:
@@ -250,11 +247,7 @@ def _may_run(call: Compensation, entry: Entry | None, scope: Scope) -> bool:
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Ask a person about each call that must be confirmed.
-
-    Raises:
-        ConflictError: Nobody can be asked.
-    """
+    """Ask a person about each call that must be confirmed."""
     if not calls:
         return []
     if scope.confirm is not None:

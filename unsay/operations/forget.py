@@ -42,12 +42,7 @@ class Cause:
 def forget_messages(
     state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
 ) -> Operation:
-    """Return the step that forgets messages, with the tool calls and results that go with them.
-
-    Raises:
-        InputError: The question that waits is among them, or they are all instructions.
-        ConflictError: They are forgotten already, or too much is.
-    """
+    """Return the step that forgets messages, with the tool calls and results that go with them."""
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, names))]
     if waiting := [m.id for m in group if m.id in pending]:
@@ -65,12 +60,7 @@ def forget_messages(
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
-    """Return the step that forgets all messages of a topic until now.
-
-    Raises:
-        InputError: It has no message but the question that waits.
-        ConflictError: It is forgotten already, or too much is.
-    """
+    """Return the step that forgets all messages of a topic until now."""
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(f"Topic {topic['id']!r} is forgotten already; forgotten() lists it")
     said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
@@ -98,11 +88,7 @@ def make_entry(
 
 
 def forgetting(state: State, entry: Forgotten) -> Operation:
-    """Return the step that forgets an entry and removes the pins on it.
-
-    Raises:
-        ConflictError: Too much would be forgotten.
-    """
+    """Return the step that forgets an entry and removes the pins on it."""
     _within([*state.get("forgotten", []), entry])
     after = _gone(state, [entry])
     off = [each for each in state.get("pins", []) if each["message_id"] in after]
@@ -140,11 +126,7 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Carry out a step that forgets, or undo it; the state holds all messages that it names.
-
-    Raises:
-        ConflictError: Too much would be forgotten or pinned.
-    """
+    """Carry out a step that forgets, or undo it; the state holds all messages that it names."""
     made, gone = step.get("forgotten", []), step.get("remembered", [])
     if back:
         made, gone = gone, made

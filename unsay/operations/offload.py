@@ -204,9 +204,6 @@ def load_segments(
 
     In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is missing,
     or nothing of it is offloaded.
-
-    Raises:
-        DatabaseCorruptError: A segment is missing or was changed.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     missing_turns = turns - turns_left(state["messages"])
@@ -218,9 +215,6 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 
     A front end may send all of its messages with each question. A question alone counts as new
     unless its run is known.
-
-    Raises:
-        DatabaseCorruptError: A segment is missing or was changed.
     """
     entered = state["messages"][state.get("ledger", EMPTY)["length"] :]
     said = [message for message in entered if not is_document(message)]

@@ -222,12 +222,7 @@ class Find:
 
 
 def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
-    """Search the whole transcript; matches come in its order, and the event log records them.
-
-    Raises:
-        InputError: There are no words.
-        StorageError: The record cannot be read.
-    """
+    """Search the whole transcript; matches come in its order, and the event log records them."""
     if not words.strip():
         raise InputError("There are no words to look for: write some that it may have")
     calibration = state.get("calibration") or counter.uncalibrated()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -81,12 +81,16 @@ class RecallSource:
             for message in chain(*new, self.live)
         }
         edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
+        leaves = self.leaves.items()
+        counts = accumulate((len(leaf.messages) for _, leaf in leaves), initial=0)
         large = len(known.prints) > REACH + len(said)
         # Once the print of a message is gone, an edit of it would not be noticed.
         if edited or large:
             known.index.forget(edited)
         memory = Memory(
-            leaves=_within_reach(self.leaves),
+            leaves={
+                n: leaf for (n, leaf), newer in zip(leaves, counts, strict=False) if newer < REACH
+            },
             index=known.index.covering(said, unread=None if self.by_hand else FRESH),
             prints=prints if large else {**known.prints, **prints},
             vectors={name: each for name, each in known.vectors.items() if name not in edited},
@@ -106,12 +110,7 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read what a search may look through, by hand the whole transcript, however long that takes.
-
-    Raises:
-        DatabaseCorruptError: An older segment with a message that was asked for is missing or changed.
-    """
-    head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
+    """Read what a search may look through; by hand that is the whole transcript."""
     leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
     source = RecallSource(
         scope=scope,
@@ -148,11 +147,7 @@ def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
-    """The messages of the newest page that holds a call's result; empty where none does.
-
-    Raises:
-        DatabaseCorruptError: The page is missing or was changed.
-    """
+    """The messages of the newest page that holds a call's result; empty where none does."""
     known, head = _memory(scope).leaves, offloaded_of(state)
     while head is not None and scope.address is not None:
         name = head["page_id"]
@@ -245,18 +240,6 @@ def _call_ids(message: AnyMessage) -> list[str]:
     if isinstance(message, ToolMessage):
         return [message.tool_call_id]
     return [call.id for call in calls_of(message)]
-
-
-def _within_reach(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """The newest pages, as many as a turn looks through."""
-    kept: dict[str, Leaf] = {}
-    messages = 0
-    for name, leaf in leaves.items():
-        if messages >= REACH:
-            break
-        kept[name] = leaf
-        messages += len(leaf.messages)
-    return kept
 
 
 def _light(message: AnyMessage) -> AnyMessage:

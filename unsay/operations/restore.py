@@ -26,12 +26,7 @@ CUT = "cut-"
 
 
 def source_of(cuts: Sequence[Cut], what: str) -> Cut | None:
-    """Return the branch with this id, or the newest that holds the message with this id.
-
-    Raises:
-        UnknownBranchError: A branch is named, and there is none.
-        ConflictError: The beginning of several ids is given.
-    """
+    """Return the branch with this id, or the newest that holds the message with this id."""
     if what.startswith(CUT):
         return find_cut(cuts, what)
     return holder_of(cuts, what)
@@ -75,12 +70,7 @@ def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps
 
 
 def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
-    """Return the branch with this id, or the only one whose id begins with it.
-
-    Raises:
-        UnknownBranchError: There is none.
-        ConflictError: There are several.
-    """
+    """Return the branch with this id, or the only one whose id begins with it, or raise."""
     found = [cut for cut in cuts if cut["id"] == name] or [
         cut for cut in cuts if name != CUT and cut["id"].startswith(name)
     ]
@@ -94,7 +84,7 @@ def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
 
 
 def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Steps[Update]:
-    """What a cut took, at its base; what stands there now is cut."""
+    """Restore a whole branch at its base, in place of what follows the base now."""
     line = line_of(state)
     missing = [m.id for m in cut["messages"] if m.id not in line.positions()]
     if not missing:
@@ -109,13 +99,12 @@ def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Step
     cause = Label(kind="restore", reason=cut["id"], created_at=scope.now())
     change = replace_tail(line, base, [cut], label=cause)
     taken = [change.cut["id"]] if change.cut["messages"] else []
-    return (
-        yield from _kept(state, scope, change, Operation(kind="restore", base=base, cuts=taken))
-    )
+    step = Operation(kind="restore", base=base, cuts=taken)
+    return (yield from _kept(state, scope, change, step))
 
 
 def _insert(state: State, scope: Scope, cut: Cut, wanted: Sequence[str]) -> Steps[Update]:
-    """Some messages of a cut, with those they cannot be without; everything else stays."""
+    """Insert some messages of a branch, with their tool calls and results."""
     line, messages = line_of(state), cut["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = line.positions()
@@ -156,7 +145,7 @@ def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """The wanted messages with those they cannot be without, in the order of the wanted."""
+    """The wanted messages with their tool calls and results, in the order of `wanted`."""
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not there to be brought back")
@@ -177,12 +166,7 @@ def _topic(state: State, what: str) -> Topic | None:
 def pick(
     state: State, messages: Sequence[AnyMessage], message_ids: Sequence[str], source: str
 ) -> Update:
-    """Copy messages of another branch or thread, `source`, to the end of the transcript.
-
-    Raises:
-        UnknownBranchError: A message is not in the other branch.
-        InputError: They do not end in an answer.
-    """
+    """Copy messages of another branch or thread, `source`, to the end of the transcript."""
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids={message_ids!r} names no messages: give a list of ids")
     said = _ids(spoken(messages))
@@ -217,11 +201,7 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> Line:
-    """Return the branch up to a checkpoint or N turns back; by default all that was answered.
-
-    Raises:
-        UnsayError: As a rollback to that place.
-    """
+    """Return the branch up to a checkpoint or N turns back; by default all that was answered."""
     line, turn = line_of(state), state.get("turn")
     if at is not None or turns is not None:
         base = landing_of(line, at, turns)

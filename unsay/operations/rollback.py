@@ -34,11 +34,10 @@ from unsay.storage.pages import Chain, make_page
 from unsay.types import Cut, CutRef, Note, Offloaded, Operation, Undone, Unfolded
 
 OPERATIONS = 1_000
-"""Most steps in the state that can be undone, and most of those undone that can be redone; the
-older ones are put away as turns begin, see `put_away`."""
+"""Most steps in the state that can be undone, and most that can be redone; see `put_away`."""
 
 UNFOLDED = 4
-"""How many folded topics views show at most, the newest."""
+"""Most earlier topics that contexts include word for word, the newest."""
 
 
 def line_of(state: State) -> Line:
@@ -159,23 +158,14 @@ def go_back(
 def without_retries(
     state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """Restore the transcript as its turn began: with what rejected drafts had removed.
-
-    Raises:
-        ConflictError: What was removed is no longer kept.
-    """
+    """Restore the transcript as its turn began: with what rejected drafts had removed."""
     names = state["turn"]["draft_cuts"][::-1]
     cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
     return replace_tail(line_of(state), base, cuts, label=cause, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step: a turn is removed, what a rollback removed is restored.
-
-    Raises:
-        NothingToUndoError: No step is left.
-        ConflictError: What the step had removed is no longer kept.
-    """
+    """Undo the newest step: a turn is removed, what a rollback removed is restored."""
     operations = state.get("operations", [])
     step = last_operation(operations)
     left = redoable(state, pending)
@@ -192,12 +182,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Redo the step that was undone last; exactly what was there returns.
-
-    Raises:
-        NothingToRedoError: Nothing was undone since the last turn or rollback.
-        ConflictError: What the undo had removed is no longer kept.
-    """
+    """Redo the step that was undone last; exactly what was there returns."""
     step = last_undone(state, pending)
     cause = Label(kind="redo", reason=reason, created_at=scope.now())
     change, update = yield from _reversed(state, scope, step, cause, pending)
@@ -315,11 +300,7 @@ def put_away(state: State, scope: Scope) -> Steps[Update]:
 
 
 def brought_back(state: State, scope: Scope) -> Steps[Update]:
-    """The newest steps that were put away, where the state has none left.
-
-    Raises:
-        DatabaseCorruptError: They are missing or were changed.
-    """
+    """Load the newest steps that were moved to the store, if the state has none left."""
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.store is None or scope.thread_id is None:
         return Update()
