@@ -224,7 +224,8 @@ def _decided(
 ) -> list[Entry]:
     open_ = [each for each in calls if _may_run(each, known.get(each.key), scope)]
     asking = [each for each in open_ if each.confirm and not each.obstacle]
-    agreed = dict(zip((each.key for each in asking), _agreed(asking, state, scope), strict=True))
+    agreed = _agreed(asking, state, scope) if asking else []
+    declined = [call for call, yes in zip(asking, agreed, strict=True) if not yes]
     entries = []
     for each in calls:
         entry = Entry(compensation=each, status="pending")
@@ -232,7 +233,7 @@ def _decided(
             entry = known[each.key]
         elif each.obstacle:
             entry = entry.to("skipped", each.obstacle)
-        elif not agreed.get(each.key, True):
+        elif each in declined:
             entry = entry.to("skipped", "a person declined it")
         entries.append(entry)
     return entries
@@ -248,8 +249,6 @@ def _may_run(call: Compensation, entry: Entry | None, scope: Scope) -> bool:
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
     """Ask a person about each call that must be confirmed."""
-    if not calls:
-        return []
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:

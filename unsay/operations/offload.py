@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -33,6 +34,8 @@ from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import Head, pack_pages
 from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
 from unsay.types import Checkpoint, Segment, Topic, Unfolded
+
+_Entry = TypeVar("_Entry", Checkpoint, Topic)
 
 PAGES = 8
 """Most segments that one turn writes: a long transcript that enters at once takes several turns."""
@@ -275,18 +278,10 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     )
 
 
-def unmarked(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a checkpoint without the mark of an offloaded one."""
-    plain: Checkpoint = {**checkpoint}
-    plain.pop("sealed", None)
-    return plain
-
-
-def _loaded_topic(topic: Topic) -> Topic:
-    plain: Topic = {**topic}
-    plain.pop("sealed", None)
-    plain.pop("pages", None)
-    return plain
+def unmarked(entry: _Entry) -> _Entry:
+    """Return a checkpoint or a topic without what says that messages of it are offloaded."""
+    plain = {key: value for key, value in entry.items() if key not in ("sealed", "pages")}
+    return cast("_Entry", plain)
 
 
 def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
@@ -296,7 +291,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
         old = next((each for each in page.topics if each["id"] == topic["id"]), None)
         if old is None:
             continue
-        restored = _loaded_topic(restored)
+        restored = unmarked(restored)
         if "sealed" in old:
             restored["sealed"] = old["sealed"]
         if "pages" in old:
@@ -321,7 +316,7 @@ def drop_offloaded(state: State) -> Update:
     return Update(
         sealed=None,
         checkpoints=[each for each in checkpoints if not each.get("sealed")],
-        topics=[_loaded_topic(each) for each in topics],
+        topics=[unmarked(each) for each in topics],
         pins=move_pins(state.get("pins", []), None),
     )
 

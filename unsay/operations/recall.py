@@ -138,14 +138,12 @@ def looked_up(
     found = (yield from _matching(search, asked)) if question.strip() else Recalled()
     if not asked:
         return found
-    reasons = [Recollection(message_id=m.id or "", why="asked", words=(), score=0.0) for m in asked]
-    both = [*zip(asked, reasons, strict=True), *zip(found.messages, found.reasons, strict=True)]
+    reasons = [Recollection(message=m, why="asked", words=(), score=0.0) for m in asked]
     places = {name: place for place, name in enumerate(known)}
-    both.sort(key=lambda each: places.get(each[0].id or "", -1))
-    chosen = tuple(message for message, _ in both)
-    return Recalled(
-        messages=chosen, reasons=tuple(reason for _, reason in both), tokens=search.cost(chosen)
+    both = sorted(
+        [*reasons, *found.reasons], key=lambda each: places.get(each.message.id or "", -1)
     )
+    return Recalled(reasons=tuple(both), tokens=search.cost([each.message for each in both]))
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
@@ -236,8 +234,8 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
     )
     numbers = source.turn_numbers()
     finds = [
-        Find(message=each, turn=numbers.get(each.id or "", 0), reason=reason)
-        for each, reason in zip(found.messages, found.reasons, strict=True)
+        Find(message=each.message, turn=numbers.get(each.message.id or "", 0), reason=each)
+        for each in found.reasons
     ]
     best = set(ids_of(finds)[:MOST_FOUND])
     chosen = [each for each in finds if each.message.id in best]

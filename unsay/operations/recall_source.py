@@ -111,6 +111,7 @@ class RecallSource:
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
     """Read what a search may look through; by hand that is the whole transcript."""
+    head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
     source = RecallSource(
         scope=scope,

@@ -1,4 +1,4 @@
-"""Recall: choose earlier messages that have to do with the new question."""
+"""Recall: choose earlier messages that fit a question."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,24 +16,22 @@ from unsay.retrieval.ranking import Asked, asked, evident, ranked, rarity, worth
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
-"""It has words of the question or that go with them; it means something like it; it stands near
-such a message, or its speaker was asked about; it is one with a message that was recalled; a person
-asked for it, which only `nodes.recalling` says."""
+"""Why a message is recalled: it has words of the question or related ones; it means something
+similar; it is near such a message, or the question asks for its speaker; it belongs to a recalled
+tool call; a person asked for it."""
 
 FAR_NEARER = 2.0
-"""Where there is a bar or a gain, a message must lie so many deviations nearer than the mean."""
+"""With a bar or a gain, a message must be this many deviations nearer than the mean."""
 
 PATIENCE = 32
-"""After so many messages in a row that find no room, no more are tried."""
+"""How many steps in a row may be too large before no more are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
     """Why one message was recalled."""
 
-    message_id: str
-    """Of the record; what the message says where it has no id."""
-
+    message: AnyMessage
     why: Why
     words: tuple[str, ...]
     """The words of the question that led to it, as they were asked."""
@@ -41,18 +39,25 @@ class Recollection:
     score: float
     """The higher the better, comparable within one recall only."""
 
+    @property
+    def message_id(self) -> str:
+        """Id of the message, or without one its type and content."""
+        return key_of(self.message)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What a view shows again."""
-
-    messages: tuple[AnyMessage, ...] = ()
-    """In the record's order; tool calls with all of their results."""
+    """The messages that a context shows again, with reasons, and what quoting them costs."""
 
     reasons: tuple[Recollection, ...] = ()
-    """One for each message, in the same order."""
+    """In the transcript's order; tool calls with all of their results."""
 
     tokens: int = 0
+
+    @property
+    def messages(self) -> tuple[AnyMessage, ...]:
+        """The recalled messages."""
+        return tuple(each.message for each in self.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,7 @@ class Bars:
 
 
 FILLING = Bars()
-"""Whatever the budget holds."""
+"""As much as the budget holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +94,11 @@ class _Scored:
     """Nearness in meaning, in deviations from the mean; empty without vectors."""
 
     total: Mapping[int, float]
-    """By this they are chosen."""
-
     apart: Collection[int]
-    """Places of what is shown or hidden."""
+    """Places of messages that are shown or hidden, which cannot be recalled."""
 
     passing: Sequence[int]
-    """Those that have enough in common with the question, newest first."""
+    """Places of those that have enough in common with the question, newest first."""
 
 
 def recall(
@@ -111,15 +114,15 @@ def recall(
     bars: Bars = FILLING,
     about: TokenCounter | None = None,
 ) -> Recalled:
-    """Choose the messages that have most to do with a question, as many as the budget holds.
+    """Choose the messages that fit a question best, as many as the budget holds.
 
-    The context shows the messages `shown` anyway; those `hidden` are left out as if they had not
-    been said. Without `vectors` the words alone decide. `about` estimates the cost of single
-    steps, where counting each is slow; `None` counts them.
+    The context shows the messages in `shown` anyway; those in `hidden` do not count at all.
+    Without `vectors` the words alone decide. `about` estimates the cost of single steps if counting
+    is slow; `None` counts them.
 
     Returns:
-        Nothing where no message has a word that was asked for, or goes with one, no
-        speaker was named, and there are no vectors.
+        Nothing if no message has a word of the question or a related one, the question names no
+        speaker, and there are no vectors.
 
     Raises:
         InputError: The budget is impossible, or the index is another record's.
@@ -144,25 +147,18 @@ def recall(
     nearest = max(scored.near.values(), default=0.0)
     reasons: list[Recollection] = []
     for place in order:
-        words = {w for term, w in wanted.query.words.items() if index.has(place, term)}
+        found = {word for term, word in wanted.query.words.items() if index.has(place, term)}
         why: Why = "nearby"
         if place not in leading:
             why = "step"
-        elif words:
+        elif found:
             why = "words"
         elif scored.near.get(place, 0.0) >= nearest / 2 > 0:
             why = "meaning"
         score = scored.total.get(place, 0.0)
-        reasons.append(
-            Recollection(
-                message_id=index.entries[place].key,
-                why=why,
-                words=tuple(sorted(words)),
-                score=score,
-            )
-        )
-    messages = tuple(record[place] for place in order)
-    return Recalled(messages=messages, reasons=tuple(reasons), tokens=tokens)
+        words = tuple(sorted(found))
+        reasons.append(Recollection(message=record[place], why=why, words=words, score=score))
+    return Recalled(reasons=tuple(reasons), tokens=tokens)
 
 
 def _scored(
