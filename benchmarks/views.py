@@ -31,13 +31,13 @@ from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import Bars, recall
-from unsay.settings import ContextSettings
+from unsay.settings import Settings
 from unsay.types import Segment, Topic
 
-RECALL_TOKENS = ContextSettings.model_fields["recall_tokens"].default
-RECALL_SHARE = ContextSettings.model_fields["recall_share"].default
-RECALL_FLOOR = ContextSettings.model_fields["recall_floor"].default
-RECALL_GAIN = ContextSettings.model_fields["recall_gain"].default
+RECALL_TOKENS = Settings.model_fields["recall_tokens"].default
+RECALL_SHARE = Settings.model_fields["recall_share"].default
+RECALL_FLOOR = Settings.model_fields["recall_floor"].default
+RECALL_GAIN = Settings.model_fields["recall_gain"].default
 
 SYSTEM = "Answer briefly, and say so where you do not know."
 """What every request begins with."""

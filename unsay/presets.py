@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any
@@ -37,13 +36,12 @@ PRESETS: Mapping[str, Values] = MappingProxyType(
 """Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
 
 TYPO = 0.8
-"""Likeness from which a name counts as a misspelt setting. One letter lost, doubled, changed or
-swapped is above it for every setting; what an orchestrator makes of a service named unsay
-(`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) is below it. Own measurement."""
+"""Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
+that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Own measurement."""
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
-    """Return the name that was probably meant, its words in any order; `None` if none is near."""
+    """Return the most similar name, with its words in any order; `None` if none is similar."""
     wanted = str(name).lower()
     likeness, found = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
     return found if likeness >= least else None
@@ -55,47 +53,37 @@ def _likeness(one: str, other: str) -> float:
     return float(max(spelt, SequenceMatcher(None, one_sorted, other_sorted).ratio()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layers:
-    """The values of all sources, as they were given."""
+def merged(below: Values, given: Values) -> dict[str, Any]:
+    """Return the settings of a file and the environment, under the preset, under the given ones.
 
-    below: Values
-    """The file's, overridden by the environment's."""
-
-    given: Values
-    """The arguments', overridden by a run's."""
-
-    def merged(self) -> dict[str, Any]:
-        """Return the strongest value of each setting that any source names.
-
-        Raises:
-            ConfigurationError: There is no such preset.
-        """
-        named = {**self.below, **self.given}
-        name, own = named.get("preset"), named.get("presets")
-        # What is not a text or not a mapping is refused later, where pydantic validates it.
-        theirs = own if isinstance(own, Mapping) else {}
-        preset: dict[str, Any] = {}
-        if isinstance(name, str):
-            if name not in PRESETS and name not in theirs:
-                known = sorted({*PRESETS, *map(str, theirs)})
-                raise ConfigurationError(
-                    f"There is no preset {name!r}{hint(name, known)}: write one of "
-                    f"{', '.join(map(repr, known))}, or add it under `presets`"
-                )
-            values = theirs.get(name)
-            preset = {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
-        return {**self.below, **preset, **self.given}
+    Raises:
+        ConfigurationError: The preset does not exist.
+    """
+    named = {**below, **given}
+    name, own = named.get("preset"), named.get("presets")
+    # Pydantic refuses other types of both later.
+    theirs = own if isinstance(own, Mapping) else {}
+    if not isinstance(name, str):
+        return named
+    if name not in PRESETS and name not in theirs:
+        known = sorted({*PRESETS, *map(str, theirs)})
+        raise ConfigurationError(
+            f"There is no preset {name!r}{hint(name, known)}: write one of "
+            f"{', '.join(map(repr, known))}, or add it under `presets`"
+        )
+    values = theirs.get(name)
+    preset = {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
+    return {**below, **preset, **given}
 
 
 def hint(name: object, names: Iterable[str]) -> str:
-    """Return a question that names what was probably meant; empty if nothing is near."""
+    """Return a question that suggests the most similar name; empty if none is similar."""
     meant = nearest(name, names)
     return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
 def refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
-    """Return an error that names each fault, and for a wrong word the nearest of `names`."""
+    """Return an error that names each fault, and for an unknown setting the most similar name."""
     known = list(names)
     faults = "; ".join(_fault(each, known) for each in error.errors())
     return ConfigurationError(f"These settings cannot be used: {faults}")
@@ -113,12 +101,10 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Refuse an environment variable that is nearly the name of a setting.
-
-    What is not near any is ignored: others may put variables of their own under the prefix.
+    """Refuse a misspelt environment variable; others may use the prefix for their own.
 
     Raises:
-        ConfigurationError: A variable is nearly right.
+        ConfigurationError: A variable is nearly the name of a setting.
     """
     known = list(names)
     for variable in sorted(variables):

@@ -24,13 +24,12 @@ from pydantic_settings import (
 )
 
 from unsay.errors import ConfigurationError
-from unsay.presets import Layers, hint, refusal, refuse_misspelt
+from unsay.presets import hint, merged, refusal, refuse_misspelt
 from unsay.types import CheckpointReason
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
 BudgetMode = Literal["hard", "soft", "ask"]
 
@@ -38,13 +37,17 @@ BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
 
 
-class BudgetSettings(BaseSettings):
-    """Limits on what models cost, and on how many calls they get at a time.
+HOME = "home"
+"""`UNSAY_HOME`, where the command line keeps its database, is not a setting."""
 
-    The task budget starts again with each task; the agent budget counts each agent within a task.
-    For every budget `None` means no limit.
-    """
 
+class Settings(BaseSettings):
+    """All settings; immutable once read."""
+
+    model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
+
+    # Limits on what models cost; `None` is no limit. The task budget starts again with each task,
+    # and the agent budget counts each agent within a task.
     session_budget_tokens: Annotated[int, Field(ge=1)] | None = None
     task_budget_tokens: Annotated[int, Field(ge=1)] | None = None
     agent_budget_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -63,7 +66,7 @@ class BudgetSettings(BaseSettings):
     backpressure: tuple[tuple[Share, Annotated[int, Field(ge=0, le=600_000)]], ...] = BACKPRESSURE
     """By share of a budget, how many milliseconds a call waits; empty never waits."""
 
-    prices: dict[str, dict[PriceKind, Price]] = Field(default={})
+    prices: dict[str, dict[PriceKind, NotNegative]] = Field(default={})
     """Cost of a million tokens by model name: `input` and `output`; also `cache_read` and
     `cache_creation` where they differ from `input`."""
 
@@ -73,7 +76,7 @@ class BudgetSettings(BaseSettings):
     circuit_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     """Failures in a row after which a model gets no calls for `circuit_reset_seconds`."""
 
-    circuit_reset_seconds: Seconds = 60.0
+    circuit_reset_seconds: Positive = 60.0
     circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
     """Probes that must succeed before such a model gets all calls again."""
 
@@ -83,30 +86,10 @@ class BudgetSettings(BaseSettings):
     waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Longest queue; further calls are refused."""
 
-    call_wait_seconds: Seconds = 60.0
+    call_wait_seconds: Positive = 60.0
     """Time in the queue after which a call is refused."""
 
-    @field_validator("prices")
-    @classmethod
-    def _prices_whole(
-        cls, prices: dict[str, dict[PriceKind, float]]
-    ) -> dict[str, dict[PriceKind, float]]:
-        for model, kinds in prices.items():
-            if not {"input", "output"} <= kinds.keys():
-                raise ValueError(f"{model!r} has {sorted(kinds)}; give its input and its output")
-        return prices
-
-    @model_validator(mode="after")
-    def _costs_have_prices(self) -> Self:
-        costs = (self.session_budget_cost, self.task_budget_cost, self.agent_budget_cost)
-        if any(cost is not None for cost in costs) and not self.prices:
-            raise ValueError("a budget of cost needs prices; give those of the models")
-        return self
-
-
-class ContextSettings(BaseSettings):
-    """What the context of a model call holds and what it leaves out."""
-
+    # The context of a model call.
     strategy: Literal["three_stage", "summarizing", "sliding", "null"] = "three_stage"
     """What is left out within each topic: the middle, replaced by a summary; the oldest messages,
     replaced by a summary; the oldest messages; nothing."""
@@ -141,16 +124,7 @@ class ContextSettings(BaseSettings):
     """Whether the model may fetch tool results and compacted messages itself: `on` with every chat
     model, `auto` only where it has tools of the user's."""
 
-
-HOME = "home"
-"""`UNSAY_HOME`, where the command line keeps its database, is not a setting."""
-
-
-class Settings(ContextSettings, BudgetSettings):
-    """All settings; immutable once read."""
-
-    model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
-
+    # Models, judging, rollbacks and storage.
     model: str | None = None
     """Name of the answering model for `langchain-openai`; `None` when one is passed."""
 
@@ -197,13 +171,13 @@ class Settings(ContextSettings, BudgetSettings):
     system_prompt: str | None = None
     """First message of every context; `None` adds none of ours."""
 
-    judge_timeout_seconds: Seconds = 30.0
+    judge_timeout_seconds: Positive = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""
 
-    model_timeout_seconds: Seconds = 120.0
+    model_timeout_seconds: Positive = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
 
-    thread_wait_seconds: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 30.0
+    thread_wait_seconds: NotNegative = 30.0
     """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
 
     lease_seconds: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 20.0
@@ -243,18 +217,31 @@ class Settings(ContextSettings, BudgetSettings):
     presets: dict[str, dict[str, Any]] = Field(default={})
     """Settings by the name of a preset: new presets, or other values for built-in ones."""
 
-    _layers: Layers = PrivateAttr(default=Layers(below={}, given={}))
+    _below: dict[str, Any] = PrivateAttr(default={})
+    """Values of the file, overridden by the environment's."""
+
+    _given: dict[str, Any] = PrivateAttr(default={})
+    """Arguments, overridden by a run's."""
 
     def __init__(self, **given: Any) -> None:
         """Read the file and the environment, and put the preset and the arguments over them."""
         kind = type(self)
         file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
-        below = {**file(), **EnvSettingsSource(kind)()}
-        self._read(Layers(below=below, given=given))
+        self._read({**file(), **EnvSettingsSource(kind)()}, given)
 
-    def _read(self, layers: Layers) -> None:
-        super().__init__(**layers.merged())
-        self._layers = layers
+    def _read(self, below: dict[str, Any], given: dict[str, Any]) -> None:
+        super().__init__(**merged(below, given))
+        self._below, self._given = below, given
+
+    @field_validator("prices")
+    @classmethod
+    def _prices_whole(
+        cls, prices: dict[str, dict[PriceKind, float]]
+    ) -> dict[str, dict[PriceKind, float]]:
+        for model, kinds in prices.items():
+            if not {"input", "output"} <= kinds.keys():
+                raise ValueError(f"{model!r} has {sorted(kinds)}; give its input and its output")
+        return prices
 
     @field_validator("presets")
     @classmethod
@@ -268,7 +255,10 @@ class Settings(ContextSettings, BudgetSettings):
         return presets
 
     @model_validator(mode="after")
-    def _thresholds_in_order(self) -> Self:
+    def _fit_together(self) -> Self:
+        costs = (self.session_budget_cost, self.task_budget_cost, self.agent_budget_cost)
+        if any(cost is not None for cost in costs) and not self.prices:
+            raise ValueError("a budget of cost needs prices; give those of the models")
         if self.quality_threshold > self.checkpoint_threshold:
             raise ValueError(
                 f"quality_threshold {self.quality_threshold!r} lies over "
@@ -294,16 +284,14 @@ class Settings(ContextSettings, BudgetSettings):
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
             return self
-        below, arguments = self._layers.below, self._layers.given
-        layers = Layers(below=below, given={**arguments, **overrides})
-        return _made(lambda: _RunSettings(layers))
+        return _made(lambda: _RunSettings(self._below, {**self._given, **overrides}))
 
 
 class _RunSettings(Settings):
     """Settings of one run; reading the file again would block an event loop."""
 
-    def __init__(self, layers: Layers) -> None:
-        self._read(layers)
+    def __init__(self, below: dict[str, Any], given: dict[str, Any]) -> None:
+        self._read(below, given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

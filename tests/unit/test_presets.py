@@ -11,7 +11,8 @@ import pytest
 
 from tests.unit.test_settings import NEEDS, OTHER, OVERRIDES, toml, value_of, variable
 from unsay.errors import ConfigurationError
-from unsay.presets import PRESETS, Layers, refuse_misspelt
+from unsay.presets import PRESETS, refuse_misspelt
+from unsay.presets import merged as merge_layers
 from unsay.settings import HOME, Context, Settings, context_of, load_settings
 
 SOURCES = ("run", "argument", "preset", "environment", "file")
@@ -338,4 +339,4 @@ def test_layers_lie_over_each_other(
     below: Mapping[str, Any], given: Mapping[str, Any], merged: Mapping[str, Any]
 ) -> None:
     """The preset lies between what is given and what is below, whoever names it."""
-    assert merged == Layers(below=below, given=given).merged()
+    assert merged == merge_layers(below, given)
