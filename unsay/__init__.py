@@ -8,28 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unsay.context.reminders import Reminder
-    from unsay.conversation.conversation import (
-        AsyncConversation,
-        AsyncRegistry,
-        Conversation,
-        Registry,
-    )
-    from unsay.graph.builder import build_graph
-    from unsay.settings import Context, Settings
-    from unsay.tools import reversible
-
-__all__ = [
-    "AsyncConversation",
-    "AsyncRegistry",
-    "Context",
-    "Conversation",
-    "Registry",
-    "Reminder",
-    "Settings",
-    "build_graph",
-    "reversible",
-]
+    from unsay.context.reminders import Reminder as Reminder
+    from unsay.conversation.conversation import AsyncConversation as AsyncConversation
+    from unsay.conversation.conversation import AsyncRegistry as AsyncRegistry
+    from unsay.conversation.conversation import Conversation as Conversation
+    from unsay.conversation.conversation import Registry as Registry
+    from unsay.graph.builder import build_graph as build_graph
+    from unsay.settings import Context as Context
+    from unsay.settings import Settings as Settings
+    from unsay.tools import reversible as reversible
 
 _HOMES = {
     "AsyncConversation": "unsay.conversation.conversation",
@@ -42,6 +29,7 @@ _HOMES = {
     "build_graph": "unsay.graph.builder",
     "reversible": "unsay.tools",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The values that the packages exchange, all plain and frozen.
 
-What LangGraph checkpoints is the TypedDicts at the end: JSON values and
-messages only, because classes come back as dicts under strict msgpack.
+LangGraph checkpoints the TypedDicts: JSON values and messages only, because classes come back as
+dicts under strict msgpack.
 """
 
 from collections.abc import Sequence
@@ -58,73 +58,65 @@ Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One question and its answer, with just enough around them to judge."""
+    """A question and its answer, with `earlier` ones of the thread, oldest first, for a judge.
+
+    The question of an injected answer may be empty, and so may a model's answer. `truncated` is
+    what the provider said about its length limit.
+    """
 
     question: str
-    """Empty when an answer was injected without a question."""
-
     answer: str
-    """Empty when the model returned nothing."""
-
     earlier: tuple[tuple[str, str], ...] = ()
-    """A few earlier pairs of question and answer of the thread, oldest first."""
-
     truncated: bool = False
-    """Whether the provider said that the answer hit its length limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge said about one answer."""
+    """What a judge said about one answer.
+
+    A passed answer may become a checkpoint, a failed one may be rolled back, and an unscored one
+    changes nothing. The score is from 0 to 1, and `None` only for unscored. The reason is one
+    sentence; for unscored, what went wrong with the judge.
+    """
 
     outcome: Outcome
-    """Passed may become a checkpoint, failed may roll back, unscored changes nothing."""
-
     score: float | None
-    """From 0 to 1; `None` exactly when the outcome is unscored."""
-
     reason: str
-    """One sentence; for unscored, what went wrong with the judge."""
-
     source: Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreVerdict:
-    """The verdict of the local checks on an exchange, without a model."""
+    """The verdict of the local checks, with a score from 0 to 1.
+
+    If it is `decided`, no model need be asked. The reason describes the strongest of the `signals`,
+    which are names of rules such as `empty` or `loop`.
+    """
 
     score: float
-    """From 0 to 1, from surface features alone."""
-
     decided: bool
-    """Whether the case is obvious, so that no model need be asked."""
-
     reason: str
-    """The strongest signal, in one English sentence."""
-
     signals: tuple[str, ...] = ()
-    """Names of the rules that fired, for example `empty` or `loop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMemory:
-    """What a topic detector sees of one topic of a thread."""
+    """The newest questions and answers of a topic, oldest first, for a topic detector."""
 
     topic_id: str
     texts: tuple[str, ...]
-    """The newest few questions and answers of the topic, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicShift:
-    """The topic that a question belongs to: the current, a new or an earlier one."""
+    """The topic of a question: the current one, a new one, or the earlier `topic_id`.
+
+    The similarity to it, or of a `new` topic to the current one, is from 0 to 1.
+    """
 
     kind: ShiftKind
     similarity: float
-    """To that topic, or for a `new` one to the current topic; from 0 to 1."""
-
     topic_id: str | None = None
-    """The earlier topic for `back`; else `None`."""
 
 
 class TopicDetector(Protocol):
@@ -169,8 +161,7 @@ class Segment(TypedDict):
 class Topic(TypedDict):
     """A topic of the thread, with its summary once it was left.
 
-    `sealed` describes its offloaded messages; `pages` are the newest pages that hold them, as long
-    as the conversation can return to them.
+    `sealed` describes its offloaded messages, and `pages` are the newest pages with them.
     """
 
     id: str
@@ -184,8 +175,7 @@ class Topic(TypedDict):
 class Offloaded(TypedDict):
     """The oldest part of the transcript, moved from the state to pages in the store.
 
-    `last` is its last message; `messages` and `turns` count what it has; `instructions` are the
-    texts of its system messages.
+    `last` is the id of its last message; `instructions` are the texts of its system messages.
     """
 
     page_id: str
@@ -250,9 +240,8 @@ class Forgotten(TypedDict):
 class Operation(TypedDict):
     """One step that can be undone: the messages after `base` replaced the cuts.
 
-    An `insert` brought only `ids`; other messages after the base stay. An `unfold` includes `topic`
-    in the context again, and a `forget` replaced `remembered` by `forgotten` and removed the pins
-    `unpinned`; neither has a base in the transcript.
+    An `insert` brought only `ids`. An `unfold` includes `topic` in the context again, and a
+    `forget` replaced `remembered` by `forgotten` and removed the pins `unpinned`.
     """
 
     kind: OperationKind
