@@ -1,7 +1,6 @@
-"""The book of a session: what it, its tasks and their agents have spent.
+"""The usage account of a session: what it, its tasks and their agents have spent.
 
-A book is a plain JSON value: it lives in the graph's state or in the store. Every function
-gives a new one and changes nothing.
+A `Book` is a plain JSON value. Every function returns a new one.
 """
 
 from dataclasses import dataclass
@@ -14,17 +13,13 @@ Layer = Literal["session", "task", "agent"]
 
 LAYERS: tuple[Layer, ...] = ("session", "task", "agent")
 
-KEPT_TASKS = 32
-"""So many tasks of a session are remembered; one that is older starts anew when it returns."""
-
-KEPT_AGENTS = 32
-
-KEPT_KEYS = 64
-"""So many of the newest bookings are known again by their keys."""
+KEPT_TASKS = 32  # an older task has spent nothing when it returns
+KEPT_AGENTS = 32  # of each task
+KEPT_KEYS = 64  # of the newest bookings, so that none is booked twice
 
 
 class Account(TypedDict):
-    """What one layer has spent. `times` says how often its limit counts: a person may extend it."""
+    """What one layer has spent; its limit is multiplied by `times`, which a person may raise."""
 
     account_id: str
     tokens: int
@@ -39,7 +34,7 @@ class TaskAccount(Account):
 
 
 class Hold(TypedDict):
-    """What a call that is under way may come to; it counts as spent until the truth is known."""
+    """The most that a running call may use; it counts as spent until the call is settled."""
 
     key: str
     task_id: str
@@ -59,33 +54,30 @@ class Book(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """On whose account a call goes, within the session."""
+    """The accounts of a call, within the session: each agent of each task has its own."""
 
     task_id: str
-    """A new task has a new id: its budget starts anew."""
-
     agent_id: str = "agent"
-    """Each agent of a task has a budget of its own."""
 
 
 def new_book() -> Book:
-    """The book of a session that has spent nothing."""
+    """Return the account of a session that has spent nothing."""
     return Book(session=_account("session"), tasks=[], holds=[], keys=[])
 
 
 def knows(book: Book, key: str) -> bool:
-    """Whether a call is held or booked under this key."""
+    """Return whether a call is held or booked under this key."""
     return key in book["keys"] or any(hold["key"] == key for hold in book["holds"])
 
 
 def unpaid_key(book: Book, key: str) -> str:
-    """The key, or one beside it where a call was booked under the key already."""
+    """Return the key, or a numbered one if a call was booked under the key already."""
     others = (f"{key}~{number}" for number in count(2))
     return key if key not in book["keys"] else next(o for o in others if o not in book["keys"])
 
 
 def account_of(book: Book, layer: Layer, place: Place) -> Account:
-    """What a layer has spent, without what is held."""
+    """Return what a layer has spent, without holds."""
     if layer == "session":
         return book["session"]
     task = _task(book, place)
@@ -93,7 +85,7 @@ def account_of(book: Book, layer: Layer, place: Place) -> Account:
 
 
 def used_of(book: Book, layer: Layer, place: Place) -> Amount:
-    """What a layer has spent, with what calls that are under way may come to."""
+    """Return what a layer has spent, with the holds of running calls."""
     account, holds = account_of(book, layer, place), book["holds"]
     if layer != "session":
         holds = [hold for hold in holds if hold["task_id"] == place.task_id]
@@ -106,7 +98,7 @@ def used_of(book: Book, layer: Layer, place: Place) -> Amount:
 
 
 def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
-    """The book with a call under way, whether there is room for it or not."""
+    """Return the book with the hold of a call, whether it has room or not."""
     held = Hold(
         key=key,
         task_id=place.task_id,
@@ -118,22 +110,21 @@ def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
 
 
 def held(book: Book, key: str) -> Amount:
-    """What a call that is under way may come to; nothing where there is none."""
+    """Return the hold of a running call; nothing if there is none."""
     found = (each for each in book["holds"] if each["key"] == key)
     return next((Amount(tokens=each["tokens"], micros=each["micros"]) for each in found), Amount())
 
 
 def release(book: Book, key: str) -> Book:
-    """The book without the hold of a call that was not made; an unknown key changes nothing."""
+    """Return the book without the hold of a call that was not made, if it has one."""
     return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}
 
 
 def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
-    """The book with what a call did come to, in the place of what was held for it.
+    """Return the book with what a call used instead of its hold.
 
-    Money that is spent is booked, whatever the limits say: they bind the next call. The call need not
-    have been held; a held call is booked where it was held, whatever the place. A second booking
-    under its key changes nothing.
+    Spent money is booked beyond the limits too: they bind the next call. A held call is booked
+    where it was held, another one at `place`. A second booking under its key changes nothing.
     """
     if key in book["keys"]:
         return book
@@ -150,7 +141,7 @@ def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
 
 
 def with_times(book: Book, times: dict[Layer, int], place: Place) -> Book:
-    """The book in which the limits of some layers count that often."""
+    """Return the book with the limits of some layers multiplied by `times`."""
     session, tasks = book["session"].copy(), _tasks_with(book, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
     agent = task["agents"][-1]
@@ -185,7 +176,7 @@ def _grown(account: _A, amount: Amount) -> _A:
 
 
 def _tasks_with(book: Book, amount: Amount, place: Place) -> list[TaskAccount]:
-    """The tasks, the call's last and its agent last in it; the oldest that hold nothing go."""
+    """The tasks with the call's task and agent last; the oldest without holds are dropped."""
     task = _grown(_task(book, place), amount)
     agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount))
@@ -196,6 +187,6 @@ def _tasks_with(book: Book, amount: Amount, place: Place) -> list[TaskAccount]:
 
 
 def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:
-    """The newest accounts and those under which a call is held."""
+    """The newest accounts, and the older ones that hold a call."""
     edge = len(accounts) - most
     return [a for place, a in enumerate(accounts) if place >= edge or a["account_id"] in held]

@@ -1,6 +1,6 @@
-"""A circuit breaker: a model that fails again and again is left alone for a while.
+"""The circuit breaker: a model that fails several times in a row is not called for a while.
 
-A circuit is a value; every transition gives a new one. The clock is handed in.
+A circuit is a value; every transition returns a new one. Times are the caller's, in seconds.
 """
 
 from dataclasses import dataclass, replace
@@ -16,14 +16,9 @@ CircuitState = Literal["closed", "open", "half-open"]
 class CircuitPolicy:
     """When a circuit opens and how it closes."""
 
-    failures: int = 5
-    """How many failures in a row open it."""
-
-    reset_seconds: float = 60.0
-    """After so long an open circuit lets probes through."""
-
-    probes: int = 1
-    """How many calls a half-open circuit lets through; when so many answered, it closes."""
+    failures: int = 5  # in a row, until it opens
+    reset_seconds: float = 60.0  # after which an open circuit becomes half-open
+    probes: int = 1  # calls that a half-open circuit lets through; it closes once all answered
 
     def __post_init__(self) -> None:
         for name in ("failures", "probes"):
@@ -40,56 +35,39 @@ class CircuitPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """What is known of one model's failures; new ones are closed."""
+    """The failures of one model; a new circuit is closed."""
 
     policy: CircuitPolicy
-    failures: int = 0
-    """In a row, while it is closed."""
-
-    opened_at: float | None = None
-    """When it opened, by the caller's clock; `None` while it is closed."""
-
-    probed_at: float | None = None
-    """When its latest probe went out; `None` before the first."""
-
-    probes: int = 0
-    """How many were let through since it opened."""
-
-    answers: int = 0
-    """How many of them answered."""
-
-    period: int = 0
-    """Counts the changes of state: news of a call from an earlier period is stale."""
+    failures: int = 0  # in a row, while it is closed
+    opened_at: float | None = None  # `None` while it is closed
+    probed_at: float | None = None  # time of the latest probe, `None` before the first
+    probes: int = 0  # let through since it opened
+    answers: int = 0  # to these probes
+    period: int = 0  # counts the changes of state: news of a call from an earlier one is stale
 
     def state(self, now: float) -> CircuitState:
-        """`closed`, `open`, or `half-open` once it has been open for long enough."""
+        """Return `closed`, `open`, or `half-open` after `reset_seconds`."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"
 
     def admit(self, now: float) -> "Admission":
-        """Whether a call may be made, and the circuit with the call in it.
-
-        A probe of which nothing is heard for as long as the circuit was open gives up its place:
-        its caller is gone.
-        """
+        """Return whether a call may be made, and the circuit with that call."""
         state = self.state(now)
         if state == "closed":
-            return Admission(circuit=self, admitted=True, period=self.period)
+            return Admission(circuit=self, admitted=True)
         circuit = self
+        # The caller of a probe that did not report for `reset_seconds` is gone: free its place.
         lost = self.probed_at is not None and now - self.probed_at >= self.policy.reset_seconds
         if lost and self.probes > self.answers:
             circuit = replace(self, probes=self.answers, period=self.period + 1)
         if state == "open" or circuit.probes >= self.policy.probes:
-            return Admission(circuit=circuit, admitted=False, period=circuit.period)
+            return Admission(circuit=circuit, admitted=False)
         probing = replace(circuit, probes=circuit.probes + 1, probed_at=now)
-        return Admission(circuit=probing, admitted=True, period=circuit.period)
+        return Admission(circuit=probing, admitted=True)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
-        """The circuit after an answer: closed, or closer to it.
-
-        `period` is that of the call's admission; `None` is the present one.
-        """
+        """Return the circuit after an answer; `period` is that of the call's admission."""
         if self._is_stale(period) or self.state(now) == "open":
             return self
         if self.opened_at is None:
@@ -99,11 +77,7 @@ class Circuit:
         return replace(self, answers=self.answers + 1)
 
     def failed(self, now: float, *, period: int | None = None) -> "Circuit":
-        """The circuit after a failure: open, or closer to it.
-
-        A failure while it is open is late news of a call from before; it does not stay open
-        the longer for it.
-        """
+        """Return the circuit after a failure; one that is open does not stay open for longer."""
         state = self.state(now)
         if self._is_stale(period) or state == "open":
             return self
@@ -112,7 +86,7 @@ class Circuit:
         return Circuit(policy=self.policy, opened_at=now, period=self.period + 1)
 
     def withdrawn(self, *, period: int | None = None) -> "Circuit":
-        """The circuit after a call that was broken off: a probe's place is free again."""
+        """Return the circuit after a call was cancelled: a probe's place is free again."""
         if self._is_stale(period) or self.probes <= self.answers:
             return self
         return replace(self, probes=self.probes - 1)
@@ -123,9 +97,12 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What a circuit says to a call that wants to be made."""
+    """Whether a call may be made, and the circuit with it."""
 
     circuit: Circuit
     admitted: bool
-    period: int
-    """Goes with the news of how the call went."""
+
+    @property
+    def period(self) -> int:
+        """The period to report the call's outcome with."""
+        return self.circuit.period

@@ -1,7 +1,7 @@
-"""What a session, a task and an agent may spend, and whether a call has room.
+"""Budgets of a session, a task and an agent, and whether a call has room in them.
 
-Checking and booking are one step, so that of two calls that come at the same time the second
-finds what the first has taken; `unsay.llm.usage_account` makes that step atomic.
+Checking and holding are one step, so that of two concurrent calls the second finds what the first
+has taken; `unsay.llm.usage_account` makes that step atomic.
 
 Source:
     Zhang 2026, chapter 7.5 (three layers, three modes, a warning at 80 %).
@@ -35,10 +35,10 @@ Outcome = Literal["granted", "ask", "refused"]
 PRIORITIES: Mapping[str, float] = MappingProxyType(
     {"critical": 2.0, "high": 1.5, "normal": 1.0, "low": 0.5}
 )
-"""By how much an agent's priority widens its budget. Source: Shannon, budget manager."""
+"""Factors of an agent's budget by its priority. Source: Shannon, budget manager."""
 
 _UNITS: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
-"""By unit, how its settings end."""
+"""By unit, the end of its settings' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,7 @@ class Limit:
     """The most that one layer may spend; `None` is no limit."""
 
     tokens: int | None = None
-    micros: int | None = None
-    """Cost in millionths of the prices' currency."""
+    micros: int | None = None  # cost in millionths of the prices' currency
 
     def __post_init__(self) -> None:
         for name, value in (("tokens", self.tokens), ("micros", self.micros)):
@@ -59,16 +58,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the three layers may spend, and what happens when one has spent it."""
+    """The limits of the three layers, and what happens to a call that exceeds one."""
 
     session: Limit = Limit()
     task: Limit = Limit()
     agent: Limit = Limit()
-    mode: BudgetMode = "ask"
-    """`hard` refuses a call that goes over, `ask` wants a person's word first, `soft` warns."""
-
-    warning: float = 0.8
-    """From this share on, that share included, a call is granted with a warning."""
+    mode: BudgetMode = "ask"  # `hard` refuses the call, `ask` asks a person, `soft` warns
+    warning: float = 0.8  # share from which on a call is granted with a warning
 
     @property
     def is_set(self) -> bool:
@@ -76,31 +72,29 @@ class Limits:
         return any(self.of(layer) != Limit() for layer in LAYERS)
 
     def of(self, layer: Layer) -> Limit:
-        """The limit of one layer."""
-        return {"session": self.session, "task": self.task, "agent": self.agent}[layer]
+        """Return the limit of one layer."""
+        limit: Limit = getattr(self, layer)
+        return limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """Where one limit of one layer stands once a call is made."""
+    """One limit of one layer, and how much of it is used with a call."""
 
     layer: Layer
     unit: Unit
-    used: int
-    """Before the call, with what other calls hold."""
-
+    used: int  # before the call, with the holds of other calls
     asked: int
-    limit: int
-    """With a person's extensions."""
+    limit: int  # with a person's extensions
 
     @property
     def share(self) -> float:
-        """From 0; over 1 the limit is exceeded."""
+        """From 0; above 1 the limit is exceeded."""
         return (self.used + self.asked) / self.limit
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the call goes over; exactly to the limit is within it."""
+        """Whether the call exceeds the limit; reaching it is allowed."""
         return self.used + self.asked > self.limit
 
     def __str__(self) -> str:
@@ -115,57 +109,43 @@ class Check:
     """Whether a call has room in every layer."""
 
     outcome: Outcome
-    gauges: tuple[Gauge, ...] = ()
-    """Each limit that is set, session before task before agent."""
-
-    warnings: tuple[Gauge, ...] = ()
-    """Those at or over the share of warning."""
+    gauges: tuple[Gauge, ...] = ()  # one for each limit, session before task before agent
+    warnings: tuple[Gauge, ...] = ()  # those at or above the share of warning
 
     @property
     def usage(self) -> float:
-        """The highest share, which backpressure goes by; 0 without limits."""
+        """The highest share, which determines the backpressure; 0 without limits."""
         return max((gauge.share for gauge in self.gauges), default=0.0)
 
     @property
     def exceeded(self) -> tuple[Gauge, ...]:
-        """The limits that the call would go over."""
+        """The limits that the call would exceed."""
         return tuple(gauge for gauge in self.gauges if gauge.is_exceeded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A check, and the book with the call in it if it was granted."""
+    """A check, and the book with the call's hold if it was granted."""
 
     book: Book
-    """As it was where the call was not granted, or is in it already."""
-
     check: Check
-    known: bool = False
-    """Whether the key was in the book already: nothing was booked a second time."""
+    known: bool = False  # the key was in the book already, which is unchanged
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The limits that the settings name; costs in millionths, rounded down."""
+    """Return the limits of the settings; costs in millionths, rounded down."""
 
     def limit(layer: Layer) -> Limit:
         cost = getattr(settings, f"{layer}_budget_cost")
         tokens = getattr(settings, f"{layer}_budget_tokens")
         return Limit(tokens=tokens, micros=None if cost is None else int(cost * MICROS + 1e-6))
 
-    return Limits(
-        session=limit("session"),
-        task=limit("task"),
-        agent=limit("agent"),
-        mode=settings.budget_mode,
-        warning=settings.budget_warning,
-    )
+    layers = {layer: limit(layer) for layer in LAYERS}
+    return Limits(**layers, mode=settings.budget_mode, warning=settings.budget_warning)
 
 
 def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
-    """Whether a call has room; nothing is booked.
-
-    `amount` is the most that the call may come to: its prompt and the longest reply.
-    """
+    """Return whether a call has room; `amount` is its prompt and the longest reply."""
     gauges = tuple(
         Gauge(
             layer=layer,
@@ -188,10 +168,9 @@ def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
 
 
 def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Place) -> Reservation:
-    """Check a call and, if it is granted, hold what it may come to: one step.
+    """Check a call and, if it is granted, hold its amount.
 
-    A hard limit holds as far as no call comes to more than `amount`. A call with the same key, made
-    again after a crash, is held once.
+    A call that is repeated with the same key after a crash is held once.
     """
     if knows(book, key):
         found = check(release(book, key), limits, held(book, key), place=place)
@@ -203,10 +182,10 @@ def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Plac
 
 
 def extend(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Book:
-    """The book after a person's yes: each exceeded limit counts as often as the call needs.
+    """Return the book after a person's approval: exceeded limits are multiplied until the call fits.
 
-    A task's and an agent's extension end with the task. The call itself is not booked: it is
-    reserved again, and then has room.
+    The call itself is not held: it is reserved again. A task's and an agent's extension end with
+    the task.
     """
     times: dict[Layer, int] = {}
     for gauge in check(book, limits, amount, place=place).exceeded:
@@ -217,10 +196,10 @@ def extend(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Book:
 
 
 def demand(found: Check) -> None:
-    """Let a call through that is not refused.
+    """Raise an error if a call is refused.
 
     Raises:
-        BudgetExceededError: It is; the message names each limit, and what may be done.
+        BudgetExceededError: The message names each limit and what can be done.
     """
     if found.outcome != "refused":
         return
@@ -233,23 +212,22 @@ def demand(found: Check) -> None:
 
 
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
-    """An agent's budget by its priority; one that the table lacks counts as normal."""
+    """Return an agent's budget by its priority; an unknown priority is normal."""
     return int(tokens * table.get(priority, 1.0))
 
 
 Pressure = Literal["low", "medium", "high", "critical"]
-Step = tuple[float, int]
-"""From this share of a budget on, a call waits this many milliseconds."""
+Step = tuple[float, int]  # from this share of a budget on, a call waits this many milliseconds
 
 _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high"), (0.5, "medium"))
 """Source: Shannon, budget manager, calculatePressureLevel."""
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """How many milliseconds a call waits: the longest of the steps at or under the usage, else 0."""
+    """Return how many milliseconds a call waits: the longest of the steps that are reached."""
     return max((delay for share, delay in steps if usage >= share), default=0)
 
 
 def pressure(usage: float) -> Pressure:
-    """How close a budget is to its end, in one word."""
+    """Return how close a budget is to its end."""
     return next((word for share, word in _LEVELS if usage >= share), "low")

@@ -1,4 +1,4 @@
-"""The queue before the models as a value: every step gives a new one, and nothing waits here."""
+"""The queue of calls to the models as a value: every step returns a new one."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,15 +10,12 @@ Reception = Literal["inside", "waiting", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The calls that stand before a model, by their tickets."""
+    """Calls that run or wait, by their tickets."""
 
     places: int
-    most_waiting: int | None
-    """How many may wait; 0 refuses those who do not get in at once, `None` refuses nobody."""
-
+    most_waiting: int | None  # `None` sets no limit
     inside: frozenset[int] = frozenset()
-    waiting: tuple[int, ...] = ()
-    """Who waits, the next one first."""
+    waiting: tuple[int, ...] = ()  # the next one first
 
     def __post_init__(self) -> None:
         for name, least in (("places", 1), ("most_waiting", 0)):
@@ -32,7 +29,7 @@ class Line:
                 )
 
     def joined(self, ticket: int) -> "Line":
-        """The line with one more caller, behind those who wait; the same line where it is refused."""
+        """Return the line with one more call; the same line if it is refused."""
         if len(self.inside) < self.places:
             return replace(self, inside=self.inside | {ticket})
         if self.most_waiting is None or len(self.waiting) < self.most_waiting:
@@ -40,14 +37,14 @@ class Line:
         return self
 
     def left(self, ticket: int) -> "Line":
-        """The line without one, who was in or gave up waiting; who waits longest moves up."""
+        """Return the line without a call that ended or gave up; those that wait longest move up."""
         inside = self.inside - {ticket}
         waiting = tuple(each for each in self.waiting if each != ticket)
         free = max(0, self.places - len(inside))
         return replace(self, inside=inside | set(waiting[:free]), waiting=waiting[free:])
 
     def reception(self, ticket: int) -> Reception:
-        """How a ticket stands: one that was refused is in no line."""
+        """Return the state of a ticket; a refused one is not in the line."""
         if ticket in self.inside:
             return "inside"
         return "waiting" if ticket in self.waiting else "refused"

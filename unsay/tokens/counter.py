@@ -1,8 +1,8 @@
-"""Count the tokens of what a model is sent.
+"""Count the tokens of a prompt.
 
-The model's own report comes first: of a context that begins like the last reported one, only what
-was added is counted, by an encoder where one is given, else by an estimate. Both are corrected by
-how far the model's earlier reports were from them.
+If a prompt begins with the last one whose cost the model reported, only the added messages are
+counted: by an encoder if there is one, else by an estimate. The model's earlier reports correct
+both.
 """
 
 import json
@@ -23,53 +23,41 @@ from unsay.types import Provider
 Encoder = Callable[[str], int]  # the number of tokens of a text, by the model's own vocabulary
 Tool = BaseTool | Mapping[str, Any]  # a tool, or its schema in any provider's form
 
+# Tokens of a message, of a reply's beginning, of a tool call and of a tool, besides their text.
+# Source: OpenAI's cookbook on counting tokens (3 and the role, 3, for gpt-4o 7); calls: own estimate.
 MESSAGE_TOKENS = 4
-"""Of a message, besides its words. Source: OpenAI's cookbook on counting tokens, 3 and the role."""
-
 REPLY_TOKENS = 3
-"""With which the reply begins. Source: OpenAI's cookbook on counting tokens."""
-
 CALL_TOKENS = 8
-"""Of a tool call, besides its name and arguments. Source: own estimate."""
-
 TOOL_TOKENS = 7
-"""Of a tool, besides its schema. Source: OpenAI's cookbook on counting tokens, for gpt-4o."""
 
 PRIOR_TOKENS = 100
-"""The count is believed as if this many tokens had been reported as counted. Source: own measurement."""
+"""Tokens that count as reported exactly as estimated, before any report. Source: own measurement."""
 
 MEMORY_TOKENS = 8_000
-"""How much evidence is kept, so that a correction follows a conversation that changes its language.
+"""Tokens of reports that are remembered, so that the correction follows a change of language.
 Source: own measurement."""
 
 _WHOLE_SHARE = 0.25
-"""How much the report of a whole prompt teaches, beside one of what was added to the last: it may
-hold what nobody counted, such as a provider's own instructions for tools. Source: own choice."""
+"""Weight of a report of a whole prompt: it may include what is not counted, such as a provider's
+own instructions for tools. Source: own choice."""
 
-_PLAUSIBLE = (0.2, 5.0)  # a report that is a smaller or larger share of the count teaches nothing
-
-_LONGEST_KNOWN = 10_000
-"""Characters of the longest text whose estimate is cached: a context is counted many times."""
+_PLAUSIBLE = (0.2, 5.0)  # a report that is a smaller or larger share of the count is ignored
+_LONGEST_KNOWN = 10_000  # characters of a text whose estimate is cached
 
 _WORDS = ("text", "thinking", "reasoning", "refusal")  # keys whose text a model reads
+_HOLDERS = ("content", "reasoning_content", "summary", "source")  # keys of words or other blocks
 
-_HOLDERS = ("content", "reasoning_content", "summary", "source")
-"""Keys under which a block holds words, or other blocks."""
-
+# Types of blocks: those that repeat a message's tool calls, those of which only plain text is read,
+# and those that hold a picture, a recording or a file.
 _CALLS = frozenset({"tool_use", "tool_call", "function_call", "tool_call_chunk"})
-"""Blocks that repeat a message's tool calls."""
-
 _HIDDEN = frozenset({"redacted_thinking", "reasoning", "thinking"})
-"""Blocks of which only open words are read."""
-
 _MEDIA = frozenset(
     {"image", "image_url", "input_image", "file", "input_file", "document", "media"}
 ) | {"audio", "input_audio", "video", "video_url"}
-"""Blocks that hold a picture, a recording or a file."""
 
 
 def words_of(message: BaseMessage) -> Iterator[str]:
-    """Yield all texts of a message that a model reads: said, thought, called, returned."""
+    """Yield all texts of a message that a model reads, tool calls included."""
     if message.name:
         yield message.name
     for block in _blocks(message.content):
@@ -121,7 +109,7 @@ def _words(block: Any) -> Iterator[str]:
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the blocks of a message that hold no words, those inside results included."""
+    """Yield the blocks of a message without words, those inside tool results included."""
     for block in _blocks(content):
         if isinstance(block, Mapping) and _is_media(block):
             yield block
@@ -130,8 +118,8 @@ def _media(content: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_media(block: Mapping[str, Any]) -> bool:
-    """Whether a block holds no words; a document may hold nothing else."""
     source = block.get("source")
+    # A document may contain plain text only, which is read as words.
     written = isinstance(source, Mapping) and source.get("type") in ("text", "content")
     named = block.get("type") in _MEDIA or ("type" not in block and not _MEDIA.isdisjoint(block))
     return named and not written and block.get("source_type") != "text"
@@ -150,10 +138,7 @@ class Anchor(TypedDict):
 
 
 class Calibration(TypedDict):
-    """How far reports were from counts.
-
-    `counted` and `reported` are sums in which the newest prompts weigh most.
-    """
+    """Sums of counted and reported tokens in which the newest prompts have the most weight."""
 
     counted: float
     reported: float
@@ -161,34 +146,25 @@ class Calibration(TypedDict):
 
 
 def uncalibrated() -> Calibration:
-    """Return what is known before the first report."""
+    """Return the calibration before the first report."""
     return Calibration(counted=0.0, reported=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What a prompt costs, before any correction."""
+    """The tokens of a prompt before correction."""
 
-    fixed: int
-    """Of framing and pictures, by published rules."""
-
-    words: float
-    """Of all texts; the model's reports correct it."""
+    fixed: int  # of framing and pictures, by published rules
+    words: float  # of all texts; the model's reports correct it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Counts the tokens of what a model is sent, and learns from what it reports."""
+    """Count the tokens of prompts, and learn from what the model reports."""
 
-    encode: Encoder | None = None
-    """Counts a text exactly; `None` where the model's vocabulary is not at hand."""
-
+    encode: Encoder | None = None  # `None` estimates by the vocabulary
     vocabulary: Vocabulary = "o200k"
-    """Estimated where `encode` is `None`."""
-
-    provider: Provider = "openai"
-    """Whose rules for pictures and files hold."""
-
+    provider: Provider = "openai"  # whose rules for pictures and files apply
     calibration: Calibration = field(default_factory=uncalibrated)
 
     @property
@@ -202,21 +178,17 @@ class TokenCounter:
         return max(1, round(self._words(text) * self.ratio)) if text else 0
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of a prompt.
-
-        Costs are not additive: a sequence has framing of its own, and may begin with a prompt
-        whose cost was reported.
-        """
+        """Return the tokens of a prompt; costs of its parts do not add up."""
         anchor = self._anchor(messages, tools)
         if anchor:
             return anchor["tokens"] + self._added(messages[anchor["messages"] :])
         return self._added(messages, tools) + REPLY_TOKENS if messages or tools else 0
 
     def project(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of the next prompt, where nothing was left out since the last answer.
+        """Return the tokens of the next prompt if nothing was left out since the last answer.
 
-        The last answer's own report says what all up to it cost, system prompt and tools included;
-        only what follows is counted.
+        The usage that the last answer reports includes everything before it; only the messages
+        after it are counted.
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
@@ -231,10 +203,7 @@ class TokenCounter:
         usage: Mapping[str, Any] | None,
         tools: Sequence[Tool] = (),
     ) -> "TokenCounter":
-        """Return a counter that has learned what a prompt cost.
-
-        An answer's `usage_metadata` teaches nothing where it is `None` or reports no prompt.
-        """
+        """Return a counter that has learned from an answer's `usage_metadata`, if it has any."""
         reported = (usage or {}).get("input_tokens")
         if not isinstance(reported, int) or reported <= 0:
             return self
@@ -250,7 +219,7 @@ class TokenCounter:
         return replace(self, calibration={**learned, "anchor": here})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
-        """The last reported prompt, where these messages continue it."""
+        """The last reported prompt if these messages continue it."""
         anchor = self.calibration.get("anchor")
         if anchor is None or not 0 < anchor["messages"] <= len(messages):
             return None
@@ -285,7 +254,7 @@ def _known(text: str, vocabulary: Vocabulary) -> float:
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:
-    """What is known after one more report; an implausible one teaches nothing."""
+    """The calibration after one more report; an implausible one is ignored."""
     if not _PLAUSIBLE[0] * counted <= reported <= _PLAUSIBLE[1] * counted:
         return known
     new = min(counted * share, MEMORY_TOKENS)

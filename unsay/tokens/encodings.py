@@ -1,4 +1,4 @@
-"""The vocabularies of models, where they are on this disk already; nothing is ever downloaded."""
+"""The vocabularies of models, if they are on this disk already; nothing is ever downloaded."""
 
 import os
 import re
@@ -25,14 +25,14 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
 """Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
 
 Source:
-    tiktoken's `openai_public.py`; the name is made of the file's address, as in its `load.py`.
+    tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`.
 """
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
-    """Return what counts texts by a vocabulary; `None` where its file is missing or broken.
+    """Return the encoder of a vocabulary; `None` if its file is missing or broken.
 
-    It takes half a second of processor time: call it once, and not on an event loop.
+    This takes half a second of processor time: call it once, and not on an event loop.
     """
     known = _KNOWN.get(vocabulary)
     if known is None or not _is_whole(known[1], known[2]):
@@ -46,11 +46,8 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
 
 
 def _is_whole(file: str, digest: str) -> bool:
-    """Whether tiktoken would use the cached file; it would download a broken one again.
-
-    Source:
-        tiktoken's `load.py`: where it caches, and that an empty name of the folder is no cache.
-    """
+    # Tiktoken downloads a broken file again, and caches nothing under an empty name of the folder.
+    # Source: tiktoken's `load.py`.
     usual = str(Path(gettempdir(), "data-gym-cache"))
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual))
     path = Path(folder, file)
@@ -68,17 +65,17 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     "deepseek": "deepseek",
     "qwen": "deepseek",
 }
-"""By what a model's name begins with, or has after a `/`, `.` or `:`; the first that fits.
+"""By the beginning of a model's name, or of its part after a `/`, `.` or `:`; the first match counts.
 
 Source:
-    tiktoken's `model.py` for OpenAI's. Anthropic has published no vocabulary since its second
-    generation's; Llama's grew out of `cl100k`; of Qwen's only the kind is alike. What the models
-    report corrects all of them.
+    tiktoken's `model.py` for OpenAI. Anthropic has published no vocabulary since its second
+    generation; Llama's grew out of `cl100k`; Qwen's is only of the same kind. Reports of the models
+    correct all of them.
 """
 
 
 def vocabulary_of(model: str | None) -> Vocabulary:
-    """Return the vocabulary of a model; the newest of OpenAI's for an unknown one.
+    """Return the vocabulary of a model; OpenAI's newest for an unknown one.
 
     >>> vocabulary_of("openai/gpt-4-turbo"), vocabulary_of("gpt-5-mini"), vocabulary_of(None)
     ('cl100k', 'o200k', 'o200k')

@@ -1,16 +1,15 @@
-"""Estimate how many tokens a text has, where no vocabulary is at hand.
+"""Estimate how many tokens a text has, without a vocabulary.
 
-A tokenizer cuts a text into tokens; the few characters around a place decide almost wholly whether
-it cuts there. So each place has a chance of a cut, and the chances add up to the tokens. The
-characters before a place select its chance: first every character becomes one of sixteen kinds,
-twice, once for its effect on those after it and once for the effect of those before. Then two
-neighbours become one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and so on:
-after four steps, sixteen characters are a number from 0 to 255, which selects the chance.
+A tokenizer cuts a text into tokens, and the few characters around a place decide almost always
+whether it cuts there. So each place has a probability of a cut, and their sum is the number of
+tokens. The characters before a place select its probability: each character gets one of sixteen
+kinds for its effect on those after it, and one for the effect of those before it. Two neighbours
+become one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and so on. After four
+steps sixteen characters are a number from 0 to 255, which selects the probability.
 
-All of it is done for a whole text at once, with `bytes.translate` and by shifting the text as one
-long number, since a loop over characters would take a hundred times as long. Characters outside
-ASCII are estimated in a text of their own, with the spaces and signs between them, because there
-are too many of them for one byte each.
+A whole text is computed at once, with `bytes.translate` and by shifting the text as one long
+number, because a loop over characters takes a hundred times as long. Characters outside ASCII are
+too many for one byte each: a second text contains them and the spaces and signs between them.
 """
 
 import json
@@ -25,17 +24,15 @@ from zlib import decompress
 
 Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 
-REACH = (1, 2, 4, 8)  # how far apart stand what each step joins, in characters
-WIDE = 1 << 16  # code points that have a kind of their own; those above, such as emoji, share one
-
-CHUNK = 1 << 16
-"""Characters that are looked at together, so that they stay in the processor's cache."""
+REACH = (1, 2, 4, 8)  # distance of what each step joins, in characters
+WIDE = 1 << 16  # code points with a kind of their own; those above, such as emoji, share one
+CHUNK = 1 << 16  # characters that are computed together, so that they fit the processor's cache
 
 LONG_SHARE = 0.45
-"""Tokens of a character in a word of 64 and more, at least. Source: own measurement, 0.37 to 0.6 for
+"""Least tokens of a character in a word of 64 or more. Source: own measurement, 0.37 to 0.6 for
 keys and sequences."""
 
-FEW_LETTERS = 3  # a long word of no more different letters than these has at least `FEW_SHARE`
+FEW_LETTERS = 3  # a long word with at most this many different letters has `FEW_SHARE` instead
 FEW_SHARE = 0.25  # Source: Zhang 2026, chapter 7, a token for four characters
 
 _LETTERS = bytes(code for code in range(128) if chr(code).isalnum())
@@ -50,8 +47,8 @@ _LOW = bytes(code & 0x0F for code in range(256))
 class Packed(TypedDict):
     """What `benchmarks/fit_tokens.py` learned of one vocabulary.
 
-    The scales say what one token is in the weights of the characters outside ASCII and of the
-    others; `tables` holds kinds, steps and weights, compressed, in base 85.
+    The scales are the weight of one token outside ASCII and in ASCII; `tables` contains kinds,
+    steps and weights, compressed, in base 85.
     """
 
     wide_scale: float
@@ -66,52 +63,42 @@ PACKED: Mapping[Vocabulary, Packed] = json.loads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Tables that join what stands some characters apart."""
+    """Tables that join numbers `reach` characters apart into one."""
 
     reach: int
-
-    before: bytes
-    """For each number, the kind that it is for what comes later, in the high four bits."""
-
-    after: bytes
-    """For each number, the kind that it is for what came earlier, in the low four bits."""
+    before: bytes  # for each number, its kind for later characters, in the high four bits
+    after: bytes  # for each number, its kind for earlier characters, in the low four bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chances:
-    """Chances of a cut, by the kinds of the characters around."""
+    """Probabilities of a cut, by the kinds of the characters around."""
 
-    steps: tuple[Step, ...]
-    """From the nearest neighbours to the farthest."""
-
-    weights: bytes
-    """For each number that the last step gives, its chance."""
-
-    scale: float
-    """What one token is in `weights`."""
+    steps: tuple[Step, ...]  # from the nearest neighbours to the farthest
+    weights: bytes  # for each result of the last step
+    scale: float  # the weight of one token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What was learned of one vocabulary."""
+    """The tables of one vocabulary.
+
+    `kinds` maps each code point below `WIDE` to a character that encodes both its kinds; those
+    above become `?`, whose code is reserved for them. `wide` is for cuts before characters outside
+    ASCII, `ascii` for all others.
+    """
 
     kinds: str
-    """For each code point under `WIDE`, a character that holds both its kinds. Those above become
-    `?`, whose code is kept for their kinds."""
-
     wide: Chances
-    """Of cuts before characters outside ASCII."""
-
     ascii: Chances
-    """Of all other cuts."""
 
 
 def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
     """Return about how many tokens a text has.
 
     Source:
-        Fitted by `benchmarks/fit_tokens.py` to that tokenizer's own cuts; how well it does on
-        texts that it was not fitted to is printed by `benchmarks/tokens.py`.
+        Fitted by `benchmarks/fit_tokens.py` to the tokenizer's own cuts; `benchmarks/tokens.py`
+        prints the error on other texts.
     """
     fitted = _fitted(vocabulary)
     text = narrowed(text)
@@ -120,14 +107,14 @@ def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
 
 
 def narrowed(text: str) -> str:
-    """Return the text with short runs of spaces, since any run of them is one token."""
+    """Return the text with long runs of spaces shortened, because a run is one token."""
     while "        " in text:
         text = text.replace("        ", "    ")
     return text
 
 
 def _chunk(text: str, fitted: Fitted) -> float:
-    """The tokens of a part of a text that begins a line; never more than it has bytes."""
+    """The tokens of a part of a text, at most one for each byte."""
     line = f"\n{text}"
     narrow = line.replace("?", "!").encode("ascii", "replace")
     weighed = _weighed(narrow, fitted.ascii)
@@ -151,7 +138,7 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    """What long words without a break are counted too low: one letter over and over is no word."""
+    """The tokens that long words without a break, such as keys, lack in `weighed`."""
     letters = narrow.translate(_UNBROKEN)
     if _LONG not in letters:
         return 0.0

@@ -9,27 +9,17 @@ from typing import Any
 
 from unsay.types import Provider
 
-PAGE_TOKENS = 2_250
-"""A page of a PDF. Source: Anthropic's PDF support, 1,500 to 3,000 tokens a page."""
-
-PAGE_BYTES = 50_000
-"""Of a page of a PDF whose pages cannot be counted. Source: own estimate."""
-
-SECOND_TOKENS = {"audio": 32, "video": 300}
-"""Source: Gemini's token guide (audio 32, video about 300 a second)."""
-
-SECOND_BYTES = {"audio": 16_000, "video": 250_000}
-"""128 kbit of sound, 2 Mbit of film; used where a recording's length is not known."""
-
+PAGE_TOKENS = 2_250  # Source: Anthropic's PDF support, 1,500 to 3,000 tokens a page
+PAGE_BYTES = 50_000  # of a PDF whose pages cannot be counted. Source: own estimate
+SECOND_TOKENS = {"audio": 32, "video": 300}  # Source: Gemini's token guide
+SECOND_BYTES = {"audio": 16_000, "video": 250_000}  # 128 kbit of sound, 2 Mbit of film
 UNKNOWN_SECONDS = 30  # assumed length of a recording whose data is not given
 _HEAD = 64 * 1024  # bytes of a picture that are searched for its size
 _LOOKED_THROUGH = 2**20  # bytes of a file that are searched for its pages
 
 _DATA_URL = re.compile(r"^data:[^,]{0,200},", re.IGNORECASE)
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
-_CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})
-"""Keys under which blocks carry a file's bytes as text."""
-
+_CARRIERS = frozenset({"data", "base64", "file_data", "bytes"})  # keys of base64 text
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's start
 
 
@@ -59,9 +49,9 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
 
 
 def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) -> int:
-    """Return the tokens of a picture.
+    """Return the tokens of a picture; an unknown size, as behind a link, counts as 1,024 squared.
 
-    Without a size, as behind a link, one of 1,024 squared is assumed. `low` is OpenAI's low detail.
+    `low` is OpenAI's low detail.
 
     Source:
         OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
@@ -86,7 +76,7 @@ def _tiles(size: Size, side: int) -> int:
 
 
 def size_of(head: bytes) -> Size | None:
-    """Return a picture's size from its first bytes; `None` where they do not say.
+    """Return a picture's size from its first bytes; `None` if they do not contain it.
 
     Source:
         The formats' own: PNG's IHDR, GIF's screen, JPEG's start of frame, WebP's VP8, VP8L, VP8X.
@@ -128,7 +118,7 @@ def _webp(head: bytes) -> tuple[int, int]:
 
 
 def _payloads(value: Any) -> Iterator[str | bytes]:
-    """What a block carries at any depth, as bytes or as base64 text."""
+    """The data in a block, at any depth, as bytes or as base64 text."""
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, Mapping):
@@ -140,7 +130,7 @@ def _payloads(value: Any) -> Iterator[str | bytes]:
 
 
 def _decoded(payload: str | bytes, limit: int) -> bytes:
-    """The first bytes of a payload; none where it is no base64."""
+    """The first bytes of a payload; none if it is not base64."""
     if isinstance(payload, bytes):
         return payload[:limit]
     first = payload[: limit // 3 * 4]

@@ -1,4 +1,4 @@
-"""What a call used, by kinds of token, and what that costs."""
+"""The tokens of a call by kind, and their price."""
 
 import re
 from collections.abc import Mapping
@@ -8,35 +8,27 @@ from typing import Any, TypedDict
 
 from unsay.errors import ConfigurationError, InputError
 
-MICROS = 1_000_000
-"""Parts of the prices' currency in which costs are booked: whole numbers add up exactly."""
+MICROS = 1_000_000  # costs are whole millionths of the prices' currency, which add up exactly
 
 _VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|@\w+)$")
-"""What providers put behind a model's name. Source: OpenAI, Anthropic and Vertex AI model lists."""
+"""Suffixes of model names: dates and versions. Source: OpenAI, Anthropic and Vertex AI model lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one call; each is counted in one kind only."""
 
-    input: int = 0
-    """Of the prompt, without the cached ones."""
-
-    output: int = 0
-    """Of the reply, thinking included."""
-
-    cache_read: int = 0
-    """Of the prompt, from the provider's cache."""
-
-    cache_creation: int = 0
-    """Of the prompt, written to the provider's cache."""
+    input: int = 0  # of the prompt, without the cached ones
+    output: int = 0  # of the reply, thinking included
+    cache_read: int = 0  # of the prompt, from the provider's cache
+    cache_creation: int = 0  # of the prompt, written to the provider's cache
 
     def __post_init__(self) -> None:
         _check_counts(self, "input", "output", "cache_read", "cache_creation")
 
     @property
     def tokens(self) -> int:
-        """All of them: cached tokens count towards a budget like others.
+        """The sum: cached tokens count towards a budget like others.
 
         Source: Shannon, budget manager (the quota counts the cache's kinds).
         """
@@ -45,31 +37,27 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What a million tokens of one model cost, in any one currency."""
+    """Prices of a million tokens of one model; for cached ones `None` is the price of `input`."""
 
     input: float
     output: float
     cache_read: float | None = None
-    """Of the prompt from the cache; `None` is the prompt's price."""
-
     cache_creation: float | None = None
-    """Of the prompt written to the cache; `None` is the prompt's price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """What a call takes from a budget."""
+    """What a call takes from a budget; `micros` is 0 if no price is known."""
 
     tokens: int = 0
     micros: int = 0
-    """Cost in millionths of the prices' currency; 0 where no price is known."""
 
     def __post_init__(self) -> None:
         _check_counts(self, "tokens", "micros")
 
 
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
-    """Return what a message's `usage_metadata` says, by kinds of token.
+    """Return the tokens of a message's `usage_metadata` by kind.
 
     LangChain's `input_tokens` include the cached ones.
 
@@ -98,12 +86,12 @@ def usage_of(metadata: Mapping[str, object] | None) -> Usage:
 
 
 def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
-    """Return what a call takes from the budgets; its cost is rounded up to a whole millionth."""
+    """Return what a call takes from budgets; its cost is rounded up to a whole millionth."""
     if prices is None:
         return Amount(tokens=usage.tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
     written = prices.input if prices.cache_creation is None else prices.cache_creation
-    # A price of a million tokens is that of one token in millionths.
+    # The price of a million tokens is the price of one token in millionths.
     micros = (
         usage.input * prices.input
         + usage.output * prices.output
@@ -116,12 +104,12 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """Return the prices of a model, with or without a date or version behind its name.
+    """Return the prices of a model, with or without the date or version in its name.
 
-    The price is `needed` where there is a cost budget, which an unknown price would make void.
+    A cost budget makes the price `needed`; otherwise an unknown price is `None`.
 
     Raises:
-        ConfigurationError: A needed price is missing; one that is not needed is `None`.
+        ConfigurationError: A needed price is missing.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
@@ -149,7 +137,7 @@ def _check_counts(holder: object, *names: str) -> None:
 
 
 class Tally(TypedDict):
-    """What the calls of one purpose used: tokens, and the cost in millionths of a currency."""
+    """Tokens and cost of the calls of one purpose."""
 
     input: int
     output: int
