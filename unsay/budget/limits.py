@@ -3,8 +3,7 @@
 Checking and holding are one step, so that of two concurrent calls the second finds what the first
 has taken; `unsay.llm.usage_account` makes that step atomic.
 
-Source:
-    Zhang 2026, chapter 7.5 (three layers, three modes, a warning at 80 %).
+Source: Zhang 2026, chapter 7.5 (three layers, three modes, a warning at 80 %).
 """
 
 from collections.abc import Mapping, Sequence

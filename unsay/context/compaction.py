@@ -133,16 +133,9 @@ def with_span(
     summary: str | None,
     rolling: bool,
 ) -> Fold:
-    """Return the fold that also leaves out the messages at the `chosen` indices.
+    """Return the fold that also leaves out the messages at the `chosen` indices, which are shown.
 
-    Args:
-        messages: The transcript.
-        fold: The fold before.
-        chosen: At least one, all of them shown.
-        pins: Ids of pinned messages.
-        why: The rule's name.
-        summary: Replaces the messages.
-        rolling: Whether the summary also replaces all earlier spans.
+    A `rolling` summary replaces all earlier spans as well.
 
     Raises:
         InputError: Too many messages between the chosen ones would stay.

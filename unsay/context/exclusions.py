@@ -136,26 +136,10 @@ def untold(
     """
     if not fold or not (forgotten or cleared):
         return fold
-    made = _untold(messages, fold, forgotten, cleared)
-    if "topics" in fold:
-        grouped = by_topic(messages, segments)
-        made["topics"] = {
-            name: _untold(grouped.get(name, []), each, forgotten, cleared)
-            for name, each in fold["topics"].items()
-        }
-    return made
-
-
-def _untold(
-    messages: Sequence[AnyMessage],
-    fold: Fold,
-    forgotten: Collection[str],
-    cleared: Collection[str],
-) -> Fold:
     ids = [message.id or "" for message in messages]
     made: Fold = fold.copy()
     if "spans" in fold:
-        found = (_span(ids, each, forgotten, cleared) for each in fold["spans"])
+        found = (_untold_span(ids, each, forgotten, cleared) for each in fold["spans"])
         made["spans"] = [each for each in found if each is not None]
 
     def last_left(name: str) -> str:
@@ -166,10 +150,16 @@ def _untold(
         made["cleared"] = last_left(fold["cleared"])
     if fold.get("truncated") in forgotten:
         made["truncated"] = last_left(fold["truncated"])
+    if "topics" in fold:
+        grouped = by_topic(messages, segments)
+        made["topics"] = {
+            name: untold(grouped.get(name, []), (), each, forgotten=forgotten, cleared=cleared)
+            for name, each in fold["topics"].items()
+        }
     return made
 
 
-def _span(
+def _untold_span(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
     if span["through"] not in ids:

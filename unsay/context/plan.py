@@ -25,8 +25,7 @@ Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
 WINDOW_TOKENS = 200_000
 """Assumed window of a model whose window is not known.
 
-Source:
-    strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.
+Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.
 """
 
 
@@ -70,49 +69,24 @@ class Plan:
 class Situation:
     """All that a strategy may know when it plans one context."""
 
-    messages: Sequence[AnyMessage]
-    """The transcript, oldest first, and the messages of the current draft."""
-
+    messages: Sequence[AnyMessage]  # the transcript, oldest first, and the current draft
     count: TokenCounter
     texts: Texts = field(repr=False)
     fold: Fold = field(default_factory=Fold)
-    topic_id: str | None = None
-    """The topic whose part of the fold is used; `None` if all topics share one fold."""
-
-    window_tokens: int | None = None
-    """Most tokens of a request and its answer; `None` if unknown."""
-
-    overhead_tokens: int = 0
-    """Tokens of a request beside the messages: system prompt, tools."""
-
+    topic_id: str | None = None  # whose part of the fold is used; `None` if all topics share it
+    window_tokens: int | None = None  # for a request and its answer; `None` if unknown
+    overhead_tokens: int = 0  # of a request beside the messages: system prompt, tools
     pins: frozenset[str] = frozenset()
-    pending: frozenset[str] = frozenset()
-    """Ids of the running question; if empty, the newest unanswered one is taken."""
-
-    ask: Ask | None = None
-    """`None` summarizes without a model."""
-
-    has_summarizer: bool = True
-    """Whether the graph has a summarizer; if not, only a strategy's own model is asked."""
-
-    call: int | None = None
-    """Number of the next model call of the turn, from 1; `None` at the turn's end."""
-
-    overflows: int = 0
-    """How often this call was too long for the model."""
-
-    minutes: float | None = None
-    """Time by the caller's clock; `None` without one."""
-
+    pending: frozenset[str] = frozenset()  # the running question; if empty, the newest unanswered
+    ask: Ask | None = None  # `None` summarizes without a model
+    has_summarizer: bool = True  # of the graph; without it only a strategy's own model is asked
+    call: int | None = None  # number of the next call of the turn, from 1; `None` at its end
+    overflows: int = 0  # how often this call was too long for the model
+    minutes: float | None = None  # time by the caller's clock; `None` without one
     segments: Sequence[Segment] = ()
-    unfolded: Sequence[Unfolded] = ()
-    """Topics that are shown beside the current one."""
-
-    earlier: frozenset[str] = frozenset()
-    """Ids of offloaded messages that were loaded for the topics that are shown."""
-
-    elsewhere: tuple[str, ...] = ()
-    """Ids of messages that are left out because they belong to other topics."""
+    unfolded: Sequence[Unfolded] = ()  # topics that are shown beside the current one
+    earlier: frozenset[str] = frozenset()  # offloaded messages, loaded for the topics shown
+    elsewhere: tuple[str, ...] = ()  # messages that are left out because of their topic
 
     def __post_init__(self) -> None:
         nameless = next((i for i, m in enumerate(self.messages) if not m.id), None)

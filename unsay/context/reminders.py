@@ -103,9 +103,6 @@ def due(
     """Return the reminders that the next context shows, in their order.
 
     A `turn` at or before the last showing means a rollback: the spacing begins again.
-
-    Raises:
-        ConfigurationError: Two of them have the same id.
     """
     return tuple(
         each

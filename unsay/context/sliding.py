@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Plan, Situation
-from unsay.context.strategy import PerTurn, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.tool_results import large, stale
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.annotations import is_question
@@ -50,31 +50,24 @@ WHY = "window"  # the rule's name in omissions and manifests
 SMALLEST_TRIM = 2
 """Number of messages that an overflow removes at least.
 
-Source:
-    strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
+Source: strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlidingWindow:
+class SlidingWindow(Strategy):
     """Show the newest messages, without a summary of the others.
 
     The window begins with a question. If it contains none, the newest question is shown before it
     and counts as one of its messages.
 
-    Source:
-        strands-agents, `SlidingWindowConversationManager`.
+    Source: strands-agents, `SlidingWindowConversationManager`.
     """
 
-    window_size: int = 40
-    """Number of messages, besides pins and instructions; 0 shows only these."""
-
-    truncate_results: bool = True
-    """Whether an overflow first shortens tool results."""
-
+    window_size: int = 40  # messages, besides pins and instructions; 0 shows only these
+    truncate_results: bool = True  # an overflow first shortens tool results
     per_turn: PerTurn = False
-    pin_first: int = 0
-    """Number of first messages that are never left out."""
+    pin_first: int = 0  # first messages that are never left out
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)

@@ -4,7 +4,7 @@ A strategy is pure: it makes a plan from a situation. If it needs a summary from
 generator that yields the call. Messages that must stay are kept whatever it leaves out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,8 +16,7 @@ from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 MAX_RETRIES = 3
 """How often one call is repeated with a smaller context.
 
-Source:
-    strands-agents harness-sdk, `_context_manager` (overflow retry cap).
+Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap).
 """
 
 PerTurn = bool | int
@@ -64,8 +63,7 @@ def check_per_turn(per_turn: PerTurn) -> None:
     Raises:
         ConfigurationError: It is neither a boolean nor a number from 1.
 
-    Source:
-        strands-agents sdk-python 1232230d, `per_turn`.
+    Source: strands-agents sdk-python 1232230d, `per_turn`.
     """
     if not isinstance(per_turn, int) or (not isinstance(per_turn, bool) and per_turn < 1):
         raise ConfigurationError(
@@ -120,24 +118,21 @@ def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
     # A summarizer's own failure says more than that the context is too long.
     models = (p for p in plan.problems if isinstance(p, ModelError))
     stuck = next((p for p in models if not isinstance(p, ContextOverflowError)), None)
+    reasons = "; ".join(
+        str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
+        for each in plan.problems
+    )
     raise stuck or ContextOverflowError(
         f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
-        f"and {type(strategy).__name__!r} cannot make it smaller: {_said(plan.problems)}. Unpin "
-        "something, ask for less at once, use a model with a larger window, or start a new topic."
+        f"and {type(strategy).__name__!r} cannot make it smaller: "
+        f"{reasons or 'all that is left must stay'}. Unpin something, ask for less at once, use a "
+        "model with a larger window, or start a new topic."
     )
 
 
 def is_smaller(after: Situation, before: Situation) -> bool:
     """Return whether a plan gained something: fewer tokens, or fewer messages."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
-
-
-def _said(problems: Sequence[Exception]) -> str:
-    words = "; ".join(
-        str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
-        for each in problems
-    )
-    return words or "all that is left must stay"
 
 
 def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> Steps[Plan]:
@@ -184,7 +179,6 @@ def ask_with(
     Raises:
         ContextOverflowError: The context was too long every time, or could not be made smaller.
         SummarizationError: It could not be made smaller, because there was no summary.
-        Exception: Any other error of the call.
     """
     plan = yield from planned(strategy, now)
     for overflows in range(1, retries + 2):
@@ -213,8 +207,7 @@ def ask_with(
 class Null(Strategy):
     """Show everything; the caller handles an overflow.
 
-    Source:
-        strands-agents, `NullConversationManager`.
+    Source: strands-agents, `NullConversationManager`.
     """
 
     per_turn: PerTurn = False
@@ -231,8 +224,7 @@ class Composed(Strategy):
     Each plans from the context that the one before left. One that fails changes nothing and does
     not stop the next.
 
-    Source:
-        strands-agents harness-sdk, `ContextManager`.
+    Source: strands-agents harness-sdk, `ContextManager`.
     """
 
     strategies: tuple[Strategy, ...]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Plan, Situation
-from unsay.context.strategy import PerTurn, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_summarized
 from unsay.context.three_stage import Proactive, clamped
 from unsay.effects import Steps
@@ -18,35 +18,21 @@ from unsay.messages.boundaries import safe_cut, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summarizing:
+class Summarizing(Strategy):
     """Summarize the oldest share of the context when the window fills up.
 
-    Source:
-        strands-agents, `SummarizingConversationManager`.
+    Source: strands-agents, `SummarizingConversationManager`.
     """
 
-    summary_ratio: float = 0.3
-    """Share that one summary replaces; values outside 0.1 to 0.8 are brought in."""
-
-    preserve_recent_messages: int = 10
-    """Number of newest messages that are never summarized."""
-
-    summarizer: Any = None
-    """The model that summarizes; `None` is the graph's. Excludes `system_prompt`."""
-
-    system_prompt: str | None = None
-    """Instructions for the summarizer; `None` uses those of the prompts."""
-
+    summary_ratio: float = 0.3  # of the context; values outside 0.1 to 0.8 are brought in
+    preserve_recent_messages: int = 10  # newest messages that are never summarized
+    summarizer: Any = None  # a model; `None` is the graph's. Excludes `system_prompt`
+    system_prompt: str | None = None  # for the summarizer; `None` uses that of the prompts
     summary_tokens: int = SUMMARY_TOKENS
-    measure: Literal["messages", "tokens"] = "messages"
-    """Whether `summary_ratio` is a share of the messages or of their tokens."""
-
-    proactive: Proactive | None = field(default_factory=Proactive)
-    """`None` waits for an overflow."""
-
+    measure: Literal["messages", "tokens"] = "messages"  # what `summary_ratio` is a share of
+    proactive: Proactive | None = field(default_factory=Proactive)  # `None` waits for an overflow
     per_turn: PerTurn = True
-    pin_first: int = 0
-    """Number of first messages that are never left out."""
+    pin_first: int = 0  # first messages that are never left out
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
@@ -139,25 +125,16 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByTurns:
+class ByTurns(Strategy):
     """Summarize all but the newest turns once there are too many turns or tokens.
 
-    Source:
-        goa-ai 97ae50f, runtime/agent/runtime/history.go (`Compress`).
+    Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (`Compress`).
     """
 
-    compress_at_turns: int | None = None
-    """Begin at this number of turns; `None` does not count them."""
-
-    compress_at_tokens: int | None = None
-    """Begin above this size of a request; `None` does not count tokens."""
-
-    keep_turns: int | None = None
-    """Number of newest turns that stay; less than `compress_at_turns`."""
-
-    keep_tokens: int | None = None
-    """Most tokens of the turns that stay beside the newest one."""
-
+    compress_at_turns: int | None = None  # begin at this number of turns
+    compress_at_tokens: int | None = None  # begin above this size of a request
+    keep_turns: int | None = None  # newest turns that stay; less than `compress_at_turns`
+    keep_tokens: int | None = None  # most tokens of the turns that stay beside the newest one
     summary_tokens: int = SUMMARY_TOKENS
     summarizer: Any = None
     per_turn: PerTurn = True
@@ -190,8 +167,15 @@ class ByTurns:
         many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
         if not many and not (self.compress_at_tokens and now.tokens > self.compress_at_tokens):
             return now.keep()
-        if stuck := self._stuck(now, said):
-            return now.keep(stuck)
+        newest = said[turns(said)[-1].start :] if said else []
+        fixed = [each for each in now.messages if each.type == "system"]
+        least = now.overhead_tokens + now.count([*fixed, *newest])
+        if self.compress_at_tokens and least > self.compress_at_tokens:
+            problem = ContextOverflowError(
+                f"The newest turn with what every request costs has {least} tokens, and "
+                f"compression begins over {self.compress_at_tokens}: raise compress_at_tokens"
+            )
+            return now.keep(problem)
         return (yield from self.reduce(now))
 
     def reduce(self, now: Situation) -> Steps[Plan]:
@@ -200,17 +184,6 @@ class ByTurns:
         older = said[: self._kept_from(now, said)]
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
         return (yield from fold_summarized(now, older, how, why="turns"))
-
-    def _stuck(self, now: Situation, said: Sequence[AnyMessage]) -> ContextOverflowError | None:
-        newest = said[turns(said)[-1].start :] if said else []
-        fixed = [each for each in now.messages if each.type == "system"]
-        least = now.overhead_tokens + now.count([*fixed, *newest])
-        if not self.compress_at_tokens or least <= self.compress_at_tokens:
-            return None
-        return ContextOverflowError(
-            f"The newest turn with what every request costs has {least} tokens, and compression "
-            f"begins over {self.compress_at_tokens}: raise compress_at_tokens"
-        )
 
     def _kept_from(self, now: Situation, said: Sequence[AnyMessage]) -> int:
         """The index where the turns begin that stay; the newest one always does."""

@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.compaction import Fold, summary_message
 from unsay.context.plan import WINDOW_TOKENS, Plan, Situation
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
-from unsay.context.strategy import PerTurn, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_locally, fold_summarized
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
@@ -25,8 +25,7 @@ LOG = logging.getLogger(__name__)
 class Proactive:
     """Share of the window, over 0 and up to 1, from which on messages are summarized.
 
-    Source:
-        strands-agents 1.62.0, `proactive_compression` (0.7, inclusive).
+    Source: strands-agents 1.62.0, `proactive_compression` (0.7, inclusive).
     """
 
     threshold: float = 0.7
@@ -54,8 +53,7 @@ class Proactive:
 class Ratios:
     """Shares of a budget at which compression begins and ends, brought into their limits.
 
-    Source:
-        Kocoro-lab/Shannon 0190a84, `getCompressionRatios` (0.75, 0.375, and the limits).
+    Source: Kocoro-lab/Shannon 0190a84, `getCompressionRatios` (0.75, 0.375, and the limits).
     """
 
     trigger: float = 0.75
@@ -78,8 +76,7 @@ class Ratios:
 class Rate:
     """Least new messages and minutes between two compactions.
 
-    Source:
-        Kocoro-lab/Shannon 0190a84, `ShouldCompressContext` (20 messages and 30 minutes).
+    Source: Kocoro-lab/Shannon 0190a84, `ShouldCompressContext` (20 messages and 30 minutes).
     """
 
     min_new_messages: int = 20
@@ -129,7 +126,7 @@ GAIN = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeStage:
+class ThreeStage(Strategy):
     """Keep the first and the newest messages, and replace the middle with a summary.
 
     The strategy acts when a request reaches `trigger_ratio` of the window, and leaves out the
@@ -140,8 +137,7 @@ class ThreeStage:
     Values outside their limits are brought in: `trigger_ratio` from 0.1 to 0.95, `target_ratio`
     from 0.1 to 0.9, `primers` and `recents` from 0 to 1000.
 
-    Source:
-        Zhang 2026, chapters 7.3 and 7.4; Kocoro-lab/Shannon 0190a84.
+    Source: Zhang 2026, chapters 7.3 and 7.4; Kocoro-lab/Shannon 0190a84.
     """
 
     primers: int = 3
@@ -149,12 +145,8 @@ class ThreeStage:
     trigger_ratio: float = 0.75
     target_ratio: float = 0.375
     summary_tokens: int = SUMMARY_TOKENS
-    summarizer: Any = None
-    """The model that summarizes; `None` is the graph's."""
-
-    rate: Rate | None = None
-    """`None` sets no limit: a compaction lasts until the window fills again."""
-
+    summarizer: Any = None  # a model; `None` is the graph's
+    rate: Rate | None = None  # `None` sets no limit: a compaction lasts until the window is full
     per_turn: PerTurn = True
     ratios: Ratios = field(init=False)
 
