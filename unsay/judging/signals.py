@@ -17,7 +17,6 @@ from unsay.judging.vocabulary import (
     FIRST_WIDTH,
     JAPANESE,
     is_casual,
-    leaves_fence_open,
     normal,
     overlap,
     sentences,
@@ -125,6 +124,7 @@ _INVENTS = re.compile(
     r"|\bhaiku|\briddle|翻訳|訳して|英語|日本語|英文|和訳|英訳|フランス語|中国語|韓国語|ドイツ語|スペイン語|コード|詩|物語|小説"
     r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
 )
+_FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
 # A block of code answers in names of its own, and shares few words with a question.
 _CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
 _REFERS = re.compile(
@@ -280,7 +280,7 @@ def _truncation(exchange: Exchange) -> Signal | None:
     enough = CUT_WIDTH if exchange.earlier else FIRST_WIDTH
     if exchange.truncated:
         reason = "The provider cut the answer off at its length limit."
-    elif leaves_fence_open(exchange.answer):
+    elif len(_FENCE.findall(exchange.answer)) % 2:
         reason = "The answer's last code block is never closed."
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
         reason = "The answer stops in the middle of a sentence."

@@ -168,32 +168,20 @@ BIAS = -2.7  # log-odds of a change when every feature is 0; from the same regre
 class LexicalDetector:
     """A topic detector that reads words, in English and Japanese, and asks no model.
 
-    In doubt the answer is `same`: a false `new` leaves a topic out that is still needed.
+    In doubt the answer is `same`: a false `new` leaves a topic out that is still needed. Shares,
+    probabilities and factors are from 0 to 1.
     """
 
-    threshold: float = 0.45
-    """Probability of a change, from 0 to 1, from which a question leaves its topic."""
+    threshold: float = 0.45  # probability of a change from which a question leaves its topic
+    evidence: float = 0.75  # weight of new words, about 1 each, that a new topic needs
+    unannounced_evidence: float = 1.5  # the same for a question that announces and requests nothing
+    decay: float = 0.8  # factor on the weight of a text for each exchange after it
 
-    evidence: float = 0.75
-    """Weight of new words, about 1 each, below which a question cannot open a topic."""
-
-    unannounced_evidence: float = 1.5
-    """The same for a question that neither requests something nor announces a change."""
-
-    decay: float = 0.8
-    """Factor on the weight of a text for each exchange after it, from 0 to 1."""
-
+    # Share of the question that a topic to go back to needs, and its lead over the current topic.
     back_overlap: float = 0.12
-    """Share of the question, from 0 to 1, that an earlier topic must have in common with it."""
-
     back_margin: float = 0.1
-    """By how much that share must exceed the current topic's, from 0 to 1."""
-
-    back_weight: float = 2.0
-    """What an earlier topic's excess of 1 adds to the log-odds of a change."""
-
-    back_fade: float = 0.9
-    """Factor on the share of an earlier topic for each one left after it, from 0 to 1."""
+    back_weight: float = 2.0  # what an excess of 1 adds to the log-odds of a change
+    back_fade: float = 0.9  # factor on the share of a topic for each one left after it
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]

@@ -132,13 +132,7 @@ def vocabulary(text: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
     """Return the words and runs of a text in order, without the ubiquitous ones."""
-    found = []
-    for match in _TOKENS.finditer(normal(text)):
-        token = match.group()
-        if match.lastgroup == "word":
-            found.append(_word(token))
-        elif token not in STOP_RUNS and token.strip("ー"):
-            found.append(_run(token, katakana=match.lastgroup == "katakana"))
+    found = (_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text)))
     return tuple(unit for unit in found if unit is not None)
 
 
@@ -150,21 +144,21 @@ def normal(text: str) -> str:
 
 
 @lru_cache(maxsize=8_192)
-def _word(token: str) -> Unit | None:
-    """Make a unit of a word between spaces; `q2` and `uk` tell half of what a word tells."""
-    word = token.removesuffix("'s").replace("'", "")
-    if len(word) < _SHORTEST_WORD or word in STOP_WORDS or stem(word) in _STOP_STEMS:
+def _unit(token: str, kind: str | None) -> Unit | None:
+    """Make a unit of a word or a run; `None` for one that any conversation uses."""
+    if kind == "word":
+        word = token.removesuffix("'s").replace("'", "")
+        if len(word) < _SHORTEST_WORD or word in STOP_WORDS or stem(word) in _STOP_STEMS:
+            return None
+        weak = len(word) == _SHORTEST_WORD or word[1:].isdigit()  # such as `uk` and `q2`
+        return Unit(whole=stem(word), parts=(), weight=0.5 if weak else 1.0)
+    if token in STOP_RUNS or not token.strip("ー"):
         return None
-    weak = len(word) == _SHORTEST_WORD or word[1:].isdigit()
-    return Unit(whole=stem(word), parts=(), weight=0.5 if weak else 1.0)
-
-
-def _run(run: str, *, katakana: bool) -> Unit:
-    """Make a unit of a run; katakana needs about twice the characters for one word."""
-    grams = (run[i : i + size] for size in (2, 3) for i in range(len(run) - size + 1))
-    parts = tuple(dict.fromkeys(gram for gram in grams if gram != run))
-    size = len(run) / (4 if katakana else 2)
-    return Unit(whole=run, parts=parts, weight=min(max(size, 0.5) ** 0.5, 2.0))
+    grams = (token[i : i + size] for size in (2, 3) for i in range(len(token) - size + 1))
+    parts = tuple(dict.fromkeys(gram for gram in grams if gram != token))
+    # Katakana needs about twice the characters for one word.
+    words = len(token) / (4 if kind == "katakana" else 2)
+    return Unit(whole=token, parts=parts, weight=min(max(words, 0.5) ** 0.5, 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +207,6 @@ def _meets(unit: Unit, known: frozenset[str]) -> bool:
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 FENCED = re.compile(r"^[ ]{0,3}```.*?(?:^[ ]{0,3}```|\Z)", re.MULTILINE | re.DOTALL)
-_FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])|\n+")
 _TERMINAL = re.compile(
     r"(?:[.!?。！？…;；～〜♪☆★)）\]】」』”\"'’`>|}*_~#=$\-―—0-9０-９%％°℃/]|(?:です|ます|ました|ません|でした|ください|でしょう)|[^\w\s,、，（(「『\[{+&:：])\Z"
@@ -244,7 +237,7 @@ LINES_ENDED = 0.7  # share of lines of its kind that must end for the last one t
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, without empty ones."""
-    return [part for part in _SENTENCE_ENDS.split(text) if part and part.strip()]
+    return [part for part in _SENTENCE_ENDS.split(text) if part.strip()]
 
 
 def width(text: str) -> int:
@@ -263,11 +256,6 @@ def is_casual(exchange: Exchange) -> bool:
 def _ends(line: str) -> bool:
     tail = line[-_TAIL:]
     return _TERMINAL.search(tail) is not None or _LOOSE_END.search(tail) is not None
-
-
-def leaves_fence_open(answer: str) -> bool:
-    """Whether an answer's last code block is never closed."""
-    return len(_FENCE.findall(answer)) % 2 == 1
 
 
 def stops_short(answer: str, *, enough: int = CUT_WIDTH) -> bool:

@@ -4,6 +4,7 @@ It is kept in `response_metadata["unsay"]`, which no provider is sent.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -31,16 +32,7 @@ def with_mark(message: M, **noted: Any) -> M:
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of an answer that carries its verdict."""
-    return with_mark(
-        message,
-        outcome=verdict.outcome,
-        score=verdict.score,
-        reason=verdict.reason,
-        source=verdict.source,
-        turn=turn,
-        topic=topic,
-        **more,
-    )
+    return with_mark(message, **asdict(verdict), turn=turn, topic=topic, **more)
 
 
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:

@@ -13,10 +13,6 @@ from wcwidth import width
 
 from unsay.types import Language
 
-_KANA = re.compile(r"[\u3040-\u30ff\uff66-\uff9f]")
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
-
 
 def text_of(message: BaseMessage) -> str:
     """Return the words of a message, without its images, files, thinking or tool calls."""
@@ -40,9 +36,10 @@ def language_of(text: str) -> Language:
     >>> language_of("Pythonのデコレータとは?"), language_of("What is a decorator?")
     ('ja', 'en')
     """
-    if _KANA.search(text):
+    kana, han, latin = r"[\u3040-\u30ff\uff66-\uff9f]", r"[\u4e00-\u9fff]", r"[A-Za-z\u00c0-\u024f]"
+    if re.search(kana, text):
         return "ja"
-    return "ja" if len(_HAN.findall(text)) > len(_LATIN.findall(text)) else "en"
+    return "ja" if len(re.findall(han, text)) > len(re.findall(latin, text)) else "en"
 
 
 def preview(text: str, limit: int = 60) -> str:
@@ -282,17 +279,11 @@ def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
         )
     summary = (str(each.get("text", "")) for each in block.get("summary") or ())
     text = str(block["reasoning"] or "") if "reasoning" in block else "\n\n".join(summary)
-    return Thinking(text=text, signature=_reasoning_proof(block), form="reasoning")
-
-
-def _reasoning_proof(block: Mapping[str, Any]) -> str | None:
-    """A `reasoning` block's proof: a signature, or what OpenAI encrypted or stored under an id.
-
-    Source:
-        OpenAI answers 400 where a function call comes back "without its required 'reasoning'
-        item: 'rs_...'".
-    """
+    # The proof is a signature, or what OpenAI encrypted or stored under an id. Source: OpenAI answers
+    # 400 where a function call comes back "without its required 'reasoning' item: 'rs_...'".
     extras = block.get("extras") or {}
     proof = extras.get("signature") or block.get("encrypted_content")
-    kept = str(block.get("id") or "")
-    return proof or extras.get("encrypted_content") or (kept if kept.startswith("rs_") else None)
+    proof = proof or extras.get("encrypted_content")
+    if not proof and str(block.get("id") or "").startswith("rs_"):
+        proof = str(block["id"])
+    return Thinking(text=text, signature=proof, form="reasoning")

@@ -153,8 +153,8 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
     A later step of the same turn may go on without; earlier turns are free.
     """
     begun: bool | None = None
-    for index in range(_newest_turn(messages), len(messages)):
-        message = messages[index]
+    start = _newest_turn(messages)
+    for index, message in enumerate(messages[start:], start):
         if not isinstance(message, AIMessage):
             continue
         begins = thinks(message, next(blocks_of(message), {}), dialect)
@@ -201,18 +201,18 @@ def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
     One that used the provider's own tools may think again after each of them.
     """
-    blocks = list(blocks_of(message))
-    kinds = [str(block.get("type")) for block in blocks]
-    server_tools = any(k.startswith("server_tool") or k.endswith("_tool_result") for k in kinds)
-    if not isinstance(message, AIMessage) or server_tools:
+    blocks = list(blocks_of(message)) if isinstance(message, AIMessage) else []
+    kinds = [block.get("type") for block in blocks]
+    names = [str(kind) for kind in kinds]
+    if any(name.startswith("server_tool") or name.endswith("_tool_result") for name in names):
         return
     ranks = [
-        0 if thinks(message, block, dialect) else 2 if block.get("type") in CALL_TYPES else 1
-        for block in blocks
+        0 if thinks(message, block, dialect) else 2 if kind in CALL_TYPES else 1
+        for block, kind in zip(blocks, kinds, strict=True)
     ]
     if ranks != sorted(ranks):
         yield (
-            f"The blocks stand in the order {[block.get('type') for block in blocks]!r}: "
+            f"The blocks stand in the order {kinds!r}: "
             "thinking comes first, then text, then tool calls."
         )
 
@@ -244,10 +244,9 @@ def signatures_decode(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     for block in blocks_of(message):
         extras = block.get("extras")
         inner = extras.get("signature") if isinstance(extras, Mapping) else None
+        signature = block.get("thought_signature") or block.get("signature") or inner
         try:
-            base64.b64decode(
-                block.get("thought_signature") or block.get("signature") or inner or ""
-            )
+            base64.b64decode(signature or "")
         except (ValueError, TypeError):
             yield (
                 f"A block of type {block.get('type')!r} has a signature that is no "
@@ -309,8 +308,8 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
     """Where the newest turn begins; words that the user adds to results go on with their turn."""
     start = len(messages)
-    for index in range(len(messages) - 1, -1, -1):
-        role = role_of(messages[index])
+    for index, message in reversed(list(enumerate(messages))):
+        role = role_of(message)
         if role == "human":
             start = index
         elif start == index + 1 and role != "tool":
@@ -322,10 +321,8 @@ def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
     """The places of an assistant's thinking among the blocks that reach the provider."""
     if not isinstance(message, AIMessage):
         return []
-    arriving = (
-        thought
-        for block in blocks_of(message)
-        if (thought := thinks(message, block, dialect))
-        or not is_dropped(message, str(block.get("type")), dialect)
-    )
-    return [at for at, thought in enumerate(arriving) if thought]
+    thoughts = ((block, thinks(message, block, dialect)) for block in blocks_of(message))
+    arriving = [
+        it for block, it in thoughts if it or not is_dropped(message, _kind(block), dialect)
+    ]
+    return [index for index, thought in enumerate(arriving) if thought]
