@@ -1,10 +1,9 @@
 """Compaction: summaries of topics, which contexts show in place of their messages; titles of threads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
 
 from unsay.context.exclusions import forgotten_ids, remembered
 from unsay.context.summaries import local_summary
@@ -24,8 +23,7 @@ SUMMARY_CHARS = 1_500
 """Longest summary of one topic, in characters."""
 
 LOCAL_CHARS = 400
-"""Longest summary that is made without a model: a list of questions says less for its length, and it
-is part of the state in every turn."""
+"""Longest summary that is made without a model: it is part of the state in every turn."""
 
 MATERIAL_CHARS = 24_000
 """How many characters of a topic a summarizer reads, the newest."""
@@ -71,51 +69,54 @@ def summary_of(
     if not messages:
         return None
     texts = scope.texts(messages)
-    local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
-    try:
-        summarizer = yield scope.resolve("summarizer")
-        if summarizer is None:
-            return local
+
+    def request() -> list[AnyMessage]:
         said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
         said = said if earlier is None else f"{earlier}\n{said}"
         material = Fence.around(said).mark("conversation", said)
-        request: list[AnyMessage] = [
-            SystemMessage(texts.summary_system),
-            HumanMessage(texts.summary_request.format(material=material)),
-        ]
-        key = messages[-1].id or ""
-        written = yield from ask_for_text(scope, summarizer, request, purpose="summary", key=key)
-    except Exception as error:  # noqa: BLE001 - a summarizer is anyone's code; folding needs none
-        scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
-        return local
+        words = texts.summary_request.format(material=material)
+        return [SystemMessage(texts.summary_system), HumanMessage(words)]
+
+    written = yield from _written(scope, "summary", request, key=messages[-1].id or "")
+    local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
     return written.strip()[:SUMMARY_CHARS] or local
 
 
-def ask_for_text(
+def _written(
     scope: Scope,
-    model: Runnable[Any, Any],
-    request: list[AnyMessage],
-    *,
     purpose: Literal["summary", "title"],
+    request: Callable[[], list[AnyMessage]],
+    *,
     key: str,
 ) -> Steps[str]:
-    """Ask a model beside the answer for a text, with the judge's time limit."""
-    reply = yield from ask_model(
-        ModelRequest(
-            scope=scope,
-            model=model,
-            value=request,
-            purpose=purpose,
-            key=key,
-            aside=True,
-            timeout_seconds=scope.settings.judge_timeout_seconds,
+    """Ask the model for summaries or titles for a text, with the judge's time limit.
+
+    The text is empty if there is no such model or it fails.
+    """
+    try:
+        model = yield scope.resolve("summarizer" if purpose == "summary" else "titler")
+        if model is None:
+            return ""
+        reply = yield from ask_model(
+            ModelRequest(
+                scope=scope,
+                model=model,
+                value=request(),
+                purpose=purpose,
+                key=key,
+                aside=True,
+                timeout_seconds=scope.settings.judge_timeout_seconds,
+            )
         )
-    )
-    return reply if isinstance(reply, str) else text_of(reply)
+        return reply if isinstance(reply, str) else text_of(reply)
+    except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and a text is optional
+        if purpose == "summary":
+            scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+        return ""
 
 
 def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
-    """A title by the title model, else the words of the first question that is not forgotten."""
+    """Return a title by the title model, else the words of the first question not forgotten."""
     said = state.get("messages", [])
     gone = forgotten_ids(said, state.get("segments", []), state.get("forgotten", []))
     first = next((m for m in said if is_question(m) and m.id not in gone), None)
@@ -127,12 +128,5 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         SystemMessage(scope.texts([HumanMessage(words)]).title_system),
         HumanMessage(Fence.around(words).mark("conversation", words[:2_000])),
     ]
-    try:
-        titler = yield scope.resolve("titler")
-        if titler is None:
-            return plain
-        key = first.id or ""
-        written: str = yield from ask_for_text(scope, titler, request, purpose="title", key=key)
-    except Exception:  # noqa: BLE001 - a title model may fail in any way; the words will do
-        return plain
+    written = yield from _written(scope, "title", lambda: request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

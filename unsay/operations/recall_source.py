@@ -22,18 +22,15 @@ from unsay.storage.segments import older_part, read_back, read_page
 from unsay.types import Forgotten, Offloaded, Segment
 
 FRESH = 1_600
-"""About so many messages one turn reads and indexes, eight full pages; the turns after it go on.
-
-Source: own measurement, 0.1 s.
-"""
+"""About how many messages one turn reads and indexes at most; later turns go on. Source: own
+measurement, 0.1 s."""
 
 PAGES = 64
 """Most pages that one turn reads, however small they are."""
 
 REACH = 2_000
-"""How many of the newest messages a turn searches, rounded up to whole segments, so that its cost stays
-flat; a search by order reads older ones too. Source: own measurement, about 12 ms at 2,000 and 20 at
-10,000."""
+"""How many of the newest messages a turn searches, rounded up to whole segments; a search by order has
+no limit. Source: own measurement, about 12 ms at 2,000 and 20 at 10,000."""
 
 SMALL = 200
 """A field of a content block that is longer is an image's or a file's data."""
@@ -41,30 +38,27 @@ SMALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSource:
-    """The transcript as far as one search may read it, without the pending question."""
+    """The transcript as far as one search may read it, without the pending question.
+
+    Attributes:
+        live: The messages of the state.
+        head: The newest offloaded segment; `None` if the state holds the whole transcript.
+        leaves: The offloaded segments by their ids, newest first, without images and files.
+        hidden: Ids of the messages that a person wants left out.
+        asked_for: Ids of the messages that a person asked for.
+        deep: Those of them that only older segments have, oldest first.
+        by_hand: Whether a person or the model searches; then all segments are read.
+    """
 
     scope: Scope
     texts: Texts
     live: Sequence[AnyMessage]
-    """The messages of the state."""
-
     head: Offloaded | None
-    """The newest offloaded segment; `None` where the state holds the whole transcript."""
-
     leaves: Mapping[str, Leaf]
-    """The offloaded segments by their ids, newest first, without images and files."""
-
     hidden: frozenset[str]
-    """Ids of the messages that a person wants left out."""
-
     asked_for: Sequence[str] = ()
-    """Ids of the messages that a person asked for."""
-
     deep: Sequence[AnyMessage] = ()
-    """Those of them that only older segments have, oldest first."""
-
     by_hand: bool = False
-    """Whether a person or the model searches: then all segments are read."""
 
     @property
     def messages(self) -> list[AnyMessage]:
@@ -227,7 +221,7 @@ def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
 
 
 def _told(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What was spoken, but for what recall itself has told and for the calls that asked for it."""
+    """What was spoken, without the results of the recall tool and the calls that asked for them."""
     said = spoken(messages)
     again = {m.tool_call_id for m in said if isinstance(m, ToolMessage) and is_quoting(m)}
     if not again:

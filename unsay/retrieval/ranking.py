@@ -1,8 +1,7 @@
-"""How much each message has to do with a question.
+"""How well each message fits a question.
 
-Words first: BM25, spread over neighbours, because an answer often stands next to
-the words that were asked for. Then who spoke, how much a message says, and, where
-vectors are given, what it means.
+Words count first: BM25, spread over neighbours, because an answer is often next to the words of the
+question. Then it counts who spoke and how much a message says.
 """
 
 import re
@@ -20,53 +19,50 @@ SATURATION = 1.2
 """BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3."""
 
 LENGTH_SHARE = 0.6
-"""BM25's b: how far a long message must have a term more often. Source: own measurement."""
+"""BM25's b: how much more often a long message must have a term. Source: own measurement."""
 
 KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
-"""What a message gets of the scores of the two before it, of its own, and of the two after it.
+"""Shares of the scores of the two messages before, the message itself, and the two after it.
 
-Source: own measurement; half of the one before and a quarter of the one after is the
-usual rule, and with two people speaking in turn the one before last is the same speaker.
+Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
+person speaks.
 """
 
 SURROUNDINGS = 8
-"""So many messages to either side are the surroundings, whose mean score a message gets as well."""
+"""How many messages on either side are the surroundings, whose mean score is added."""
 
 SPEAKER_SHARE = 0.35
-"""What a message gets for its speaker, as a share of what a word is worth that one message has."""
+"""Score for the right speaker, as a share of the worth of a word that only one message has."""
 
 SUBSTANCE_SHARE = 0.17
-"""What a message of mean substance gets for it, as such a share; greetings get next to nothing."""
+"""Score of a message of mean substance, as such a share; greetings get next to nothing."""
 
 KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
-"""What stands for a speaker who has no name."""
+"""Types of messages, which index entries have for a speaker without a name."""
 
 NEAR = len(KERNEL) // 2
-"""So many messages to either side of one that has a word are its turn."""
+"""How many messages on either side of one with a word count as its turn."""
 
 COMMON_SHARE = 0.25
-"""Words of the question that more of the messages have are passed over where it has a rarer one.
-
-Source: own measurement; they tell next to nothing and cost most.
-"""
+"""Words of the question in a larger share of the messages are skipped if it has a rarer one: they
+cost most. Source: own measurement."""
 
 MOST_READ = 5_000
-"""So many entries of an index one question reads at most, the rarest words first: what a turn costs
-does not grow with a pasted file, nor with a long talk of few words."""
+"""Most postings that one question reads, the rarest words first, so that a turn's cost is bounded."""
 
 STRONGEST = 256
-"""So many messages at most are held to have enough words of the question, the best."""
+"""Most messages that count as having enough words of the question, the best."""
 
 SPARSE = 4
-"""Up to this part of the messages each is looked at by itself, for more of them all are at once."""
+"""At most one in this many messages is scored by itself; for more, all are scored at once."""
 
 _CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
-"""Of a term without spaces: Han, katakana or hangul throughout; hiragana tells of grammar."""
+"""A term without spaces and without hiragana, which is mostly grammar."""
 
 _ROUNDING = 1e-9
 
 _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
-"""Single characters that tell as little as an English stop word."""
+"""Single characters that say as little as an English stop word."""
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
 _SECOND_PERSON = re.compile(
@@ -87,14 +83,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Scores of indexed messages, by their places; they are chosen by the `total`."""
+    """Scores of indexed messages, by their places; they are chosen by the `total`.
+
+    `own` has the scores of messages by their own words, if any; `words` adds the neighbours.
+    """
 
     own: Mapping[int, float]
-    """Of a message's own words; those that have none are missing."""
-
     words: Mapping[int, float]
-    """Of the words of each ranked message and its neighbours."""
-
     total: Mapping[int, float]
 
 
