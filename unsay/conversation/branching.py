@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -106,15 +107,6 @@ class Diff:
         return f"common: {self.common} messages\n{self.a}\n{self.b}"
 
 
-def compare(a: tuple[str, Line], b: tuple[str, Line]) -> Diff:
-    """Compare two branches, each given with its name."""
-    first, second = (spoken(line.messages) for _, line in (a, b))
-    pairs = zip(first, second, strict=False)
-    unlike = (i for i, (one, other) in enumerate(pairs) if key_of(one) != key_of(other))
-    shorter = min(len(first), len(second))
-    return Diff(common=next(unlike, shorter), a=_side(*a, b[1]), b=_side(*b, a[1]))
-
-
 def _side(name: str, line: Line, other: Line) -> Side:
     there = {key_of(message) for message in spoken(other.messages)}
     said = spoken(line.messages)
@@ -163,8 +155,7 @@ def fork(
 
 def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
     listed = yield from find_session(*other.address)
-    there = yield from other.snapshot()
-    if listed is not None or there.values:
+    if listed is not None or (yield from other.snapshot()).values:
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
@@ -260,9 +251,10 @@ def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
         UnknownBranchError: One of them is none of these.
         AmbiguousCheckpointError: Several checkpoints match.
     """
-    first = yield from _line(talk, a)
-    second = yield from _line(talk, b)
-    return compare((a, first), (b, second))
+    first, second = (yield from _line(talk, a)), (yield from _line(talk, b))
+    pairs = zip(spoken(first.messages), spoken(second.messages), strict=False)
+    same = takewhile(lambda pair: key_of(pair[0]) == key_of(pair[1]), pairs)
+    return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
 
 
 def _line(talk: Talk, name: str) -> Steps[Line]:

@@ -1,7 +1,5 @@
 """Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
 
-from langchain_core.messages import AnyMessage
-
 from unsay.conversation.results import Moved, Preview, Reply
 from unsay.conversation.thread import Confirm, Talk
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
@@ -120,20 +118,19 @@ def preview(talk: Talk, to: str | None = None, *, turns: int | None = None) -> S
     state = yield from talk.whole()
     line = line_of(state)
     base = landing_of(line, to, turns)
-    cause = Label(kind="person", reason="preview", created_at="")
-    change = replace_tail(line, base, label=cause)
-    cut = change.cut
-    gone: list[AnyMessage] = cut["messages"]
-    said = spoken(gone)
+    label = Label(kind="person", reason="preview", created_at="")
+    change = replace_tail(line, base, label=label)
+    removed = change.cut["messages"]
+    said = spoken(removed)
     return Preview(
         at=place_name(state, base, talk.scope().texts(state["messages"])).strip(),
-        turns=len(answered_turns(gone)),
+        turns=len(answered_turns(removed)),
         questions=tuple(text_of(m) for m in said if is_question(m)),
-        message_ids=tuple(m.id or "" for m in gone),
-        checkpoints=tuple(cut["checkpoints"]),
+        message_ids=tuple(m.id or "" for m in removed),
+        checkpoints=tuple(change.cut["checkpoints"]),
         tool_calls=tuple(call.name for m in said for call in calls_of(m)),
         compensations=tuple(due(change, talk.services)),
-        tokens=tokens_of(gone),
+        tokens=tokens_of(removed),
     )
 
 

@@ -83,6 +83,16 @@ def _picture(timeline: Timeline) -> ET.Element:
     return _framed(timeline, [_scores(timeline), _tree(timeline)])
 
 
+def _put(
+    parent: ET.Element, tag: str, words: str | None = None, **attributes: object
+) -> ET.Element:
+    """Add an element; underscores in the names of attributes become hyphens."""
+    named = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
+    element = ET.SubElement(parent, tag, named)
+    element.text = words
+    return element
+
+
 @dataclass(slots=True, kw_only=True)
 class _Panel:
     """One drawing, from its own left upper corner."""
@@ -91,13 +101,10 @@ class _Panel:
     group: ET.Element = field(default_factory=lambda: ET.Element("g"))
 
     def put(self, tag: str, **attributes: object) -> ET.Element:
-        named = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
-        return ET.SubElement(self.group, tag, named)
+        return _put(self.group, tag, None, **attributes)
 
     def text(self, x: float, y: float, words: str, color: str = _INK, **more: object) -> ET.Element:
-        element = self.put("text", x=x, y=y, fill=color, **more)
-        element.text = words
-        return element
+        return _put(self.group, "text", words, x=x, y=y, fill=color, **more)
 
     def rule(self, y: float, color: str, dashes: str = "none") -> None:
         self.put("line", x1=_LEFT, y1=y, x2=_RIGHT, y2=y, stroke=color, stroke_dasharray=dashes)
@@ -127,7 +134,7 @@ class _Panel:
         mark = self.dot(x, y, "failed" if failed(turn) else kind)
         head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
         said = (head, question_of(turn, 80), one_line(turn.reason, 160))
-        ET.SubElement(mark, "title").text = ". ".join(filter(None, said))
+        _put(mark, "title", ". ".join(filter(None, said)))
 
 
 def _result(turn: TurnView) -> str:
@@ -149,16 +156,17 @@ def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
             "style": "max-width:100%;height:auto",
         },
     )
-    ET.SubElement(svg, "title").text = summary_of(timeline)
+    _put(svg, "title", summary_of(timeline))
     scores = [turn.score for turn in timeline.turns if turn.score is not None]
     span = f"Scores from {min(scores):.2f} to {max(scores):.2f}" if scores else "No scores"
     bad = counted(sum(map(failed, timeline.turns)), "failed turn")
-    ET.SubElement(svg, "desc").text = (
+    _put(
+        svg,
+        "desc",
         f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
-        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on."
+        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on.",
     )
-    paper = {"width": "100%", "height": "100%", "rx": "6", "fill": _PAPER, "stroke": _RULE}
-    ET.SubElement(svg, "rect", paper)
+    _put(svg, "rect", width="100%", height="100%", rx=6, fill=_PAPER, stroke=_RULE)
     top = 0.0
     for panel in panels:
         panel.group.set("transform", f"translate(0 {top})")
@@ -274,7 +282,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     fitting = room * room // max(room, _breadth(question_of(row.view, room)))
     line = panel.text(_TEXT, y + 4, question_of(row.view, fitting))
     for words, fill in tails:
-        ET.SubElement(line, "tspan", {"dx": "9", "fill": fill}).text = words
+        _put(line, "tspan", words, dx=9, fill=fill)
 
 
 def _breadth(words: str) -> int:
@@ -299,18 +307,17 @@ def _branches(panel: _Panel, y: int, cuts: Sequence[CutRef], *, rooted: bool = T
 
 def _table(timeline: Timeline) -> ET.Element:
     details = ET.Element("details")
-    ET.SubElement(details, "summary").text = "The turns as a table"
-    table = ET.SubElement(details, "table")
-    ET.SubElement(table, "caption").text = summary_of(timeline)
-    tree = outline(timeline)
-    head = ET.SubElement(ET.SubElement(table, "thead"), "tr")
+    _put(details, "summary", "The turns as a table")
+    table = _put(details, "table")
+    _put(table, "caption", summary_of(timeline))
+    head = _put(_put(table, "thead"), "tr")
     for name in ("Turn", "Score", "Result", "Topic", "Question", "Checkpoint"):
-        ET.SubElement(head, "th", {"scope": "col"}).text = name
-    body = ET.SubElement(table, "tbody")
-    for row in tree.rows:
-        turn, line = row.view, ET.SubElement(body, "tr")
-        ET.SubElement(line, "th", {"scope": "row"}).text = str(turn.number)
+        _put(head, "th", name, scope="col")
+    body = _put(table, "tbody")
+    for row in outline(timeline).rows:
+        turn, line = row.view, _put(body, "tr")
+        _put(line, "th", str(turn.number), scope="row")
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
         for words in (score_text(turn.score), _result(turn), topic, asked, ", ".join(row.marks)):
-            ET.SubElement(line, "td").text = words
+            _put(line, "td", words)
     return details
