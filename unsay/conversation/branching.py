@@ -54,7 +54,7 @@ class Branch:
     """ISO 8601, UTC: when it was left, or begun; empty for the current branch."""
 
     turns: int
-    """Answered questions of its own; for a thread, those after the fork."""
+    """Answered questions that only it has; for a thread, those after the fork."""
 
     messages: int
     tokens: Tokens

@@ -178,7 +178,7 @@ _END: Any = object()
 
 
 async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of a source that a task of its own reads.
+    """Yield the items of a source that a separate task reads.
 
     Closing an async generator of LangGraph waits for the running step, and a slow model or judge
     can hold that up for long. Cancelling the task that reads it stops the step at once.

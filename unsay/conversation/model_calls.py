@@ -45,7 +45,7 @@ class TurnCall:
     """Where the returned message is now: `live`, a cut's id, or `pending`."""
 
     kind: str
-    """Who or what took it back, as in `Branch`; `live` if nobody did."""
+    """Who or what took it back, as in `Branch`; else `live`."""
 
     score: float | None
     """From 0 to 1; `None` for unscored, and for a step that called tools."""

@@ -1,4 +1,4 @@
-"""Going back and forth in a conversation: marks, rollbacks, undo and redo, another attempt."""
+"""Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
 
 from unsay.conversation.results import Moved, Preview, Reply
 from unsay.conversation.thread import Confirm, Talk
@@ -177,7 +177,7 @@ def redo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
 def retry(talk: Talk) -> Steps[Reply]:
     """Answer the last question again; `undo` restores the old answer.
 
-    A turn that an error or a crash stopped goes on instead.
+    A turn that an error or a crash stopped is resumed instead.
 
     Raises:
         NothingToUndoError: Nothing was asked.

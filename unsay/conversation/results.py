@@ -39,7 +39,7 @@ class Reply:
     """The end of a turn."""
 
     kind: Literal["answer", "notice", "decision"]
-    """The model's answer, a notice of ours, or a decision that a person must take."""
+    """The model's answer, a notice of unsay, or a decision that a person must take."""
 
     text: str
     """For a decision, the best draft."""
@@ -156,7 +156,7 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
         is_draft = {"answer", "score"} <= set(best)
     except (KeyError, IndexError, TypeError):
         is_draft = False
-    if not is_draft:  # a tool or an agent asks for a decision of its own
+    if not is_draft:  # a tool or an agent asks for its own decision
         asked = request if isinstance(request, Mapping) else {"value": request}
         return Reply(kind="decision", text="", message_id=None, request=asked, turn_id=turn_id)
     return Reply(

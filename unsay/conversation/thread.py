@@ -78,7 +78,7 @@ class Talk:
 
     @property
     def address(self) -> tuple[BaseStore, str]:
-        """The store and the thread's id, the first arguments of whatever reads the store."""
+        """The store and the thread's id, the first arguments of functions over the store."""
         return self.store, self.thread_id
 
     @property
@@ -161,7 +161,7 @@ class Talk:
             return {"messages": list(journal), "turn": turn}
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
-        # nobody expects it to happen later.
+        # the user does not expect it to run later.
         if command is not None:
             yield from give_up_run(self.scope(run_id=run_id), DIED)
         yield from revise(*self.address, now=self.scope().now(), journal=None)

@@ -1,4 +1,4 @@
-"""How good a thread's summaries are: a sample of them, judged on request."""
+"""The quality of a thread's summaries: a sample of them, judged on request."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -18,40 +18,39 @@ from unsay.state import State
 from unsay.types import Verdict
 
 SAMPLE = 5
-"""How many summaries are judged where nobody says."""
+"""How many summaries are judged by default."""
 
 TOPIC = "topic"
-"""The rule by which a topic that was left is summarized; others are named by their strategies."""
+"""The rule that summarizes a topic that was left; strategies name the other rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One summary, and what it stands for."""
+    """One summary, with the messages that it replaces."""
 
     text: str
     why: str
     """The rule that left the messages out, such as `middle` or `topic`."""
 
     topic_id: str | None
-    """Of the topic that it tells of; `None` where a fold knows no topics."""
+    """`None` for a compaction across topics."""
 
     messages: tuple[AnyMessage, ...]
-    """Those that it stands for, oldest first; at least one."""
+    """At least one, oldest first."""
 
     @property
     def key(self) -> str:
-        """The same for the same words about the same messages."""
+        """A digest of the rule, the text and the ids of the messages."""
         ids = "\x00".join([self.why, self.text, *(each.id or "" for each in self.messages)])
         return hashlib.sha256(ids.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSummary:
-    """A summary and its verdict."""
+    """A summary and its verdict, which is unscored if the judge failed or no model judges."""
 
     summary: Summary
     verdict: Verdict
-    """Unscored where the judge failed, or where no model judges."""
 
 
 def judge_summaries(
@@ -64,8 +63,8 @@ def judge_summaries(
 
     Args:
         talk: The thread.
-        sample: How many are judged at most; `None` judges all.
-        seed: Chooses the sample; the same seed chooses the same of the same summaries.
+        sample: How many to judge at most; `None` judges all.
+        seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
 
     Raises:
         UnknownThreadError: The thread is empty.
@@ -110,7 +109,7 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
 
 
 def _of_fold(messages: Sequence[AnyMessage], fold: Fold, topic_id: str | None) -> Iterator[Summary]:
-    """The summaries of a fold's spans, each of what no span before it left out."""
+    """The summaries of a fold's spans, each with the messages that no earlier span left out."""
     before: set[int] = set()
     for span in standing(messages, fold):
         own = sorted(hidden(messages, Fold(spans=[span])) - before)

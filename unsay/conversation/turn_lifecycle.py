@@ -46,8 +46,7 @@ def open_turn(
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
-    The input is `None` to go on with a turn that stopped: its message was sent before and never
-    answered.
+    The input is `None` to resume a turn that stopped before its message was answered.
 
     Raises:
         InvalidNameError: The turn's id cannot be one.
@@ -72,7 +71,7 @@ def open_turn(
 def _resume_stopped(
     talk: Talk, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
-    """Resume the run of the turn that goes on with a text, if there is one."""
+    """Resume the run of a stopped turn, if the message is its message; return whether it is."""
     waits = goes_on_with(snapshot, text, stored)
     if waits and is_opened(snapshot.values):
         yield from resume_run(talk.scope(run_id=snapshot.values["turn"].get("run_id")))
@@ -125,7 +124,7 @@ def is_opened(state: Mapping[str, Any]) -> bool:
 
 
 def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
-    """Return whether a stopped turn goes on: the same turn is sent, or without an id its words."""
+    """Return whether a message resumes a stopped turn: it has its id, or without one its words."""
     if not snapshot.next or snapshot.interrupts:
         return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
@@ -269,7 +268,7 @@ def _find(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | 
 
 def _find_offloaded(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
     head, run_id = offloaded_of(state), run_named_after(talk.thread_id, turn_id)
-    # Reading the segments is expensive, and a turn without a run is in none of them.
+    # Reading segments is expensive, and none has a turn without a run.
     if head is None or (yield from find_run(*talk.address, run_id)) is None:
         return None
     pages = yield from read_back(*talk.address, head, {turn_id})
