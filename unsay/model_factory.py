@@ -32,23 +32,19 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
         MissingModelError: A name was given, but no key or address for it.
         ConfigurationError: It is none of the accepted kinds.
     """
-    if isinstance(model, str):
-        return _named_model(model, settings)
     if isinstance(model, Runnable):
         return model
     if callable(model):
         return RunnableLambda(model)
-    raise ConfigurationError(
-        f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
-        "or a Runnable that takes and gives messages"
-    )
-
-
-def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
+    if not isinstance(model, str):
+        raise ConfigurationError(
+            f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
+            "or a Runnable that takes and gives messages"
+        )
     key, base = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
     if not key and not base:
         raise MissingModelError(
-            f"There is no key for model {name!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
+            f"There is no key for model {model!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
             "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
         )
     chat_openai, client = import_module("langchain_openai").ChatOpenAI, {}
@@ -58,7 +54,7 @@ def _named_model(name: str, settings: Settings) -> Runnable[Any, Any]:
         limits = import_module("httpx").Limits(max_keepalive_connections=0)
         client["http_async_client"] = import_module("openai").DefaultAsyncHttpxClient(limits=limits)
     made: Runnable[Any, Any] = chat_openai(
-        model=name,
+        model=model,
         timeout=settings.model_timeout_seconds,
         stream_usage=True,
         **({} if key else {"api_key": "not-needed"}),

@@ -24,7 +24,7 @@ from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import Happening
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
-from unsay.history.run import run_id_of
+from unsay.history.run import run_named_after
 from unsay.judging.verdict import REPLY_SCHEMA
 from unsay.messages.content import newest_language
 from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
@@ -203,8 +203,10 @@ class Services:
 class Scope:
     """The services, thread and run of one step: of a node, or of an operation outside of a run.
 
-    `settings` are those of the run. `labels` are the host's and are stored with the run and its
-    events. `task_id` is the current topic, whose budget pays for calls.
+    `settings` are those of the run, and `labels` the host's, which are stored with its events.
+    `run_id` is `None` outside of a run, and `named` says that the host chose it. A node (`in_graph`)
+    may interrupt the run and ask a person; a reader does not hold the thread's lock and writes
+    nothing. `task_id` is the current topic, whose budget pays for calls.
     """
 
     services: Services
@@ -216,36 +218,30 @@ class Scope:
     thread_id: str | None
     emit: Callable[[dict[str, Any]], None]
     run_id: str | None = None
-    """`None` for an operation outside of a run."""
-
     named: bool = False
-    """Whether the host gave the run its id."""
-
     labels: Mapping[str, str] = field(default_factory=dict)
     parent_run_id: str | None = None
     journal: Journal = field(default_factory=Journal)
     in_graph: bool = False
-    """Whether a node runs, which may interrupt the run and ask a person."""
-
     is_reader: bool = False
-    """Whether the thread's lock is not held, so that nothing may be written."""
-
     task_id: str = "task"
     confirm: Callable[[Compensation], bool] | None = None
-    """Confirms calls to undo, outside of a run; `None` refuses those that need it."""
+    """Confirms calls to undo outside of a run; `None` refuses them."""
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """The scope of the current run.
+        """Return the scope of the current run.
 
         Raises:
-            ConfigurationError: The run's context overrides a setting impossibly.
-            InputError: A label of the run cannot be kept.
+            ConfigurationError: The run's context overrides a setting with an impossible value.
+            InputError: A label of the run cannot be stored.
         """
         runtime = get_runtime(Context)
         context = context_of(runtime.context) or Context()
         thread_id = config.get("configurable", {}).get("thread_id")
-        info = runtime.execution_info
+        info, run_id = runtime.execution_info, None
+        if info is not None:  # without an id of the host, one that a repeated step gets again
+            run_id = str(info.run_id or run_named_after(info.thread_id, info.checkpoint_id))
         return cls(
             services=services,
             settings=services.settings.for_run(context),
@@ -253,7 +249,7 @@ class Scope:
             store=runtime.store if thread_id else None,
             thread_id=None if thread_id is None else str(thread_id),
             emit=runtime.stream_writer,
-            run_id=run_id_of(info),
+            run_id=run_id,
             named=bool(info and info.run_id),
             labels=check_labels(context.labels),
             parent_run_id=context.parent_run_id or PARENT_RUN.get(),

@@ -44,13 +44,12 @@ SNAPSHOT_FLOOR = 32
 
 
 def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
-    """Apply writes to a transcript, in order.
+    """Apply writes to a transcript, in order, without changing it.
 
     A message with a known id replaces the old one in its place, a `RemoveMessage` removes one (all,
-    with `REMOVE_ALL_MESSAGES`; an unknown id changes nothing), anything else is appended. Messages
-    without an id get one that depends only on their place and content, so that replaying the same
-    writes in other batches gives the same transcript:
-    `merge(merge(r, xs), ys) == merge(r, xs + ys)`. Neither argument is changed.
+    with `REMOVE_ALL_MESSAGES`; an unknown id changes nothing), anything else is appended. An id that
+    is missing is made of place and content, so that batches do not matter:
+    `merge(merge(r, xs), ys) == merge(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
     if all(isinstance(item, BaseMessage) and item.id for item in record):
@@ -94,10 +93,10 @@ def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
 
 
 class RecordChannel(DeltaChannel[list[AnyMessage]]):
-    """The transcript's channel: stores additions, and a whole copy ever more rarely.
+    """The transcript's channel: stores additions, and snapshots ever more rarely.
 
-    A snapshot is due after as many updates as a quarter of the transcript's length, so that the
-    bytes of all snapshots together grow in proportion to the transcript.
+    One follows after a quarter as many updates as there are messages, so that the size of all
+    snapshots together is proportional to the transcript.
     """
 
     __slots__ = ("_floor",)
@@ -109,7 +108,7 @@ class RecordChannel(DeltaChannel[list[AnyMessage]]):
 
     @property
     def snapshot_frequency(self) -> int:
-        """Updates between two snapshots at the transcript's present length."""
+        """Updates between two snapshots at the current length of the transcript."""
         value = getattr(self, "value", None)
         return max(self._floor, len(value) // 4) if isinstance(value, list) else self._floor
 
@@ -146,7 +145,7 @@ class Move(TypedDict):
 
 
 class NoticeDue(TypedDict):
-    """Words of our own that are due, and the messages they answer."""
+    """A notice that is due, and the messages that it answers."""
 
     text: str
     answers: list[str]
@@ -164,7 +163,7 @@ class LedgerHead(Head):
 
 
 class Working(TypedDict, total=False):
-    """Everything in the state but the record, in all variants of the schema."""
+    """Everything in the state but the messages, in all variants of the schema."""
 
     current_topic: str
     quality_score: float | None

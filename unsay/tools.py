@@ -1,8 +1,4 @@
-"""Tools with consequences: `@reversible` attaches to a tool the function that undoes its calls.
-
-A rollback removes messages from the transcript. What a tool did in the world stays, unless the tool
-says how to undo it.
-"""
+"""Tools with consequences: `@reversible` attaches to a tool the function that undoes its calls."""
 
 import asyncio
 import inspect
@@ -20,7 +16,7 @@ from unsay.errors import ConfigurationError
 T = TypeVar("T")
 
 KEY = "__unsay_reversal__"
-"""Attribute of a tool, or of the function that it is made of, that holds its reversal."""
+"""Attribute of a tool, or of its function, that holds its reversal."""
 
 OURS = {"unsay": "memory"}  # the metadata of our own tools
 
@@ -168,10 +164,9 @@ def _check(function: Callable[..., Any], target: Any) -> None:
 
 
 def _parameters(target: Any) -> set[str] | None:
-    """The names that a call can fill; `None` for a tool that takes any."""
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
     wanted = inspect.signature(target).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in wanted):
-        return None
+        return None  # a call can fill any name
     return {*(each.name for each in wanted), *WHOLE}

@@ -17,9 +17,10 @@ from unsay.effects import drive
 from unsay.errors import UnknownThreadError
 from unsay.history import threads as sessions
 from unsay.history.threads import ThreadEntry
+from unsay.history.token_usage import PURPOSES
 from unsay.messages.content import language_of
 from unsay.operations.commands import checkpoints_text
-from unsay.operations.usage_report import PURPOSES, Totals, brief_text, totals_text
+from unsay.operations.usage_report import Totals, brief_text, totals_text
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
 

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langgraph.runtime import ExecutionInfo
-
 from unsay.errors import InputError, RunConflictError
 from unsay.messages.content import preview
 from unsay.storage.pagination import check_word
@@ -175,15 +173,6 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
 
 def _choices(words: Collection[str]) -> str:
     return f"use {' or '.join(map(repr, sorted(words)))}" if words else "open another run"
-
-
-def run_id_of(info: ExecutionInfo | None) -> str | None:
-    """Return the host's id of the run, else one that is the same when a step runs again."""
-    if info is None:
-        return None
-    if info.run_id:
-        return str(info.run_id)
-    return run_named_after(info.thread_id, info.checkpoint_id)
 
 
 def run_named_after(thread_id: str | None, origin: str | None) -> str:

@@ -59,12 +59,15 @@ class Spent:
     @property
     def total(self) -> Tokens:
         """Sum of all parts."""
-        return self.live + self.abandoned + self.judging + self.summaries + self.titles
+        return sum((getattr(self, each) for each in PURPOSES), Tokens())
 
     def __str__(self) -> str:
-        named = ("live", "abandoned", "judging", "summaries", "titles")
-        shown = (each for each in named if each in named[:2] or getattr(self, each).total)
+        shown = (each for each in PURPOSES if each in PURPOSES[:2] or getattr(self, each).total)
         return "; ".join(f"{each}: {getattr(self, each)}" for each in shown)
+
+
+PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
+"""The fields of `Spent` that count tokens, in the order of a report."""
 
 
 def tokens_of(

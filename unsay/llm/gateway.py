@@ -25,7 +25,6 @@ class FairSemaphore:
     """Admits a number of callers at once, and the others in the order of their arrival."""
 
     def __init__(self, line: Line, *, wait_seconds: float) -> None:
-        """Begin with an empty queue, in which a caller waits `wait_seconds` at most."""
         self.line = line
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
@@ -161,10 +160,12 @@ class Gate:
                 news = "succeeded"
                 return result
             except Exception as error:
-                news = _news_of(error)
-                if news != "failed":
+                explained = explain(error)
+                if not isinstance(explained, ModelUnavailableError):
+                    # A model that refuses a request can be reached.
+                    news = "succeeded" if isinstance(explained, ModelError) else "withdrawn"
                     raise
-                failure = error
+                news, failure = "failed", error
             finally:
                 # Also for a call that was cancelled: its probe's place is free again.
                 self._tell(model, admission.period, news)
@@ -185,10 +186,3 @@ class Gate:
             else:
                 circuit = circuit.succeeded(now, period=period)
             self._circuits[model] = circuit
-
-
-def _news_of(error: Exception) -> News:
-    explained = explain(error)
-    if isinstance(explained, ModelUnavailableError):
-        return "failed"
-    return "succeeded" if isinstance(explained, ModelError) else "withdrawn"

@@ -60,10 +60,9 @@ class Grant:
 
 
 class ThreadAccount:
-    """The usage account of one thread."""
+    """The usage account of one thread; without a store this object holds it."""
 
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
-        """Open an account without reading it; without a store this object holds it."""
         self._store = store
         self._thread_id = thread_id
         self._unstored = new_book()
@@ -124,7 +123,6 @@ class Accounts:
     """The usage accounts of one graph's threads."""
 
     def __init__(self, settings: Settings) -> None:
-        """Begin with none; a change waits for others as long as a call waits in the queue."""
         self._wait_seconds = settings.call_wait_seconds
         self._mutex = Lock()
         self._open: WeakValueDictionary[tuple[int, str], ThreadAccount] = WeakValueDictionary()

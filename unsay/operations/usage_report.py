@@ -12,7 +12,7 @@ from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError
 from unsay.history.branch import CUT_REFS
-from unsay.history.token_usage import Spent, Tokens, key_of, tokens_in, tokens_of
+from unsay.history.token_usage import PURPOSES, Spent, Tokens, key_of, tokens_in, tokens_of
 from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
@@ -97,9 +97,6 @@ def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     place = Place(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
     return check(kept, limits, Amount(), place=place).gauges
 
-
-PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
-"""The fields of `Spent`, in the order of the report."""
 
 ROUND_FROM = 9.95
 """Percent from which on a share is shown without a digit behind the point: two are enough."""
