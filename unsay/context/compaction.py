@@ -4,7 +4,7 @@ A fold is plain JSON in the graph's state and refers to messages by id. While it
 context is the one before it plus the new messages, so that the provider's cache stays valid.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -90,13 +90,23 @@ def hidden(
     messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
 ) -> set[int]:
     """Return the indices of the messages that are left out; pins and instructions never are."""
+    return {index for _, out in hidden_by_span(messages, fold, pins) for index in out}
+
+
+def hidden_by_span(
+    messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
+) -> Iterator[tuple[Span, list[int]]]:
+    """Yield each span with the indices that it leaves out and no earlier span does."""
+    spans = standing(messages, fold)
     places = {message.id: index for index, message in enumerate(messages)}
-    out: set[int] = set()
-    for span in standing(messages, fold):
+    done = with_partners(messages, pins) if spans else set()
+    for span in spans:
         kept = set(span["kept"])
         inside = range(places.get(span["first"], 0), places[span["through"]] + 1)
-        out.update(i for i in inside if messages[i].id not in kept and messages[i].type != "system")
-    return out - with_partners(messages, pins) if out else out
+        found = (i for i in inside if messages[i].id not in kept and messages[i].type != "system")
+        out = [index for index in found if index not in done]
+        done.update(out)
+        yield span, out
 
 
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:

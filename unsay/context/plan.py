@@ -7,7 +7,15 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, hidden, render, standing, with_partners, with_span
+from unsay.context.compaction import (
+    Fold,
+    hidden,
+    hidden_by_span,
+    render,
+    standing,
+    with_partners,
+    with_span,
+)
 from unsay.context.tool_results import shortened
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError
@@ -176,12 +184,9 @@ class Situation:
     @property
     def left_out(self) -> tuple[Omission, ...]:
         """What is not shown, or not whole, by rule."""
-        spans = standing(self.messages, self.own_fold)
         found: list[Omission] = []
-        for index, span in enumerate(spans):
-            earlier = hidden(self.messages, Fold(spans=spans[:index]))
-            out = hidden(self.messages, Fold(spans=[span]), self.pins) - earlier
-            ids = tuple(self.messages[place].id or "" for place in sorted(out))
+        for span, out in hidden_by_span(self.messages, self.own_fold, self.pins):
+            ids = tuple(self.messages[index].id or "" for index in out)
             found.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
         for how in ("cleared", "truncated"):
             ids = tuple(each.id or "" for each in self.view if shortened(each) == how)

@@ -173,8 +173,8 @@ def ask_with(
 ) -> Steps[Answered]:
     """Plan a context and ask the model; if it is too long, reduce it and ask again.
 
-    If `has_extras` says that more was sent than the plan's messages, `send` is called again without
-    a smaller plan first, and leaves out the extras.
+    If `has_extras` says that more was sent than the plan's messages, the same plan is sent again
+    first: once `overflows` is set, `send` leaves out the extras.
 
     Raises:
         ContextOverflowError: The context was too long every time, or could not be made smaller.

@@ -66,10 +66,9 @@ def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]
     """Return the topics; if there are too many, the most recent ones."""
     if len(topics) <= TOPICS:
         return list(topics)
-    visited = dict.fromkeys(each["topic_id"] for each in reversed(segments))
-    order = [*visited, *(each["id"] for each in reversed(topics) if each["id"] not in visited)]
-    there = {each["id"] for each in topics}
-    kept = [name for name in order if name in there][:TOPICS_KEPT]
+    there = [each["id"] for each in reversed(topics)]
+    visited = [each["topic_id"] for each in reversed(segments) if each["topic_id"] in there]
+    kept = list(dict.fromkeys([*visited, *there]))[:TOPICS_KEPT]
     return [each for each in topics if each["id"] in kept]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, hidden, standing
+from unsay.context.compaction import Fold, hidden_by_span
 from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, told_topics, untold
 from unsay.context.topics import by_topic
 from unsay.conversation.thread import Talk
@@ -110,10 +110,7 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
 
 def _of_fold(messages: Sequence[AnyMessage], fold: Fold, topic_id: str | None) -> Iterator[Summary]:
     """The summaries of a fold's spans, each with the messages that no earlier span left out."""
-    before: set[int] = set()
-    for span in standing(messages, fold):
-        own = sorted(hidden(messages, Fold(spans=[span])) - before)
-        before.update(own)
+    for span, own in hidden_by_span(messages, fold):
         if span["summary"] and own:
             yield Summary(
                 text=span["summary"],
