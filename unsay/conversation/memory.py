@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from unsay.context.compaction import with_partners
 from unsay.context.topics import by_topic, current_topic_id
@@ -65,12 +65,13 @@ def pin(
         ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
     """
     state, scope = (yield from talk.known()), talk.scope()
-    turns = "" if turn is None else str(turn)
+    page = None
     if message_id is None:
-        state = yield from talk.reached(state, (), visibility.turns_needed(state, turns))
-    update = yield from visibility.pin(
-        state, scope, message_id, turns=turns, pending=_pending(state)
-    )
+        state, said = yield from _turns(talk, state, turn)
+        names = [message.id or "" for message in said]
+    else:
+        names, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
+    update = visibility.pin(state, scope, names, page)
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
 
@@ -94,10 +95,11 @@ def unpin(
         InputError: There is no such turn.
     """
     state, scope = (yield from talk.known()), talk.scope()
-    turns = "" if turn is None else str(turn)
+    names = [message_id or ""]
     if message_id is None:
-        state = yield from talk.reached(state, (), visibility.turns_needed(state, turns))
-    update = visibility.unpin(state, scope, message_id, turns=turns, pending=_pending(state))
+        state, said = yield from _turns(talk, state, turn)
+        names = [message.id or "" for message in said]
+    update = visibility.unpin(state, scope, names)
     yield from talk.write(state, scope, update)
     return tuple(update["pins"])
 
@@ -146,9 +148,8 @@ def forget(
     state, scope = (yield from talk.settled()), talk.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        needed = visibility.turns_needed(state, str(turns))
-        state = yield from talk.reached(state, (), needed)
-        step = visibility.forget_turns(state, str(turns), _pending(state), cause)
+        state, said = yield from _turns(talk, state, turns)
+        step = visibility.forget_turns(state, said, _pending(state), cause)
     else:
         ends = {what} if through is None else {what, through}
         state = yield from talk.reached(state, ends)
@@ -234,6 +235,15 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
     words = text_of(result)
     telling = (each for each in questions if vocabulary(each))
     return max((relevance(each, words).score for each in telling), default=None)
+
+
+def _turns(
+    talk: Talk, state: State, turns: str | int | None
+) -> Steps[tuple[State, list[AnyMessage]]]:
+    """The state with some turns loaded, and their messages; `None` is the newest turn."""
+    argument = "" if turns is None else str(turns)
+    state = yield from talk.reached(state, (), visibility.turns_needed(state, argument))
+    return state, visibility.turns_named(state, argument, _pending(state))
 
 
 def _pending(state: State) -> list[str]:

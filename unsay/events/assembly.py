@@ -34,7 +34,6 @@ class Step:
     """The event's data; for a plain event all its fields."""
 
     name: str
-    """For errors."""
 
     def text(self) -> str:
         """Return the words of a part; those of a tool result are its content."""
@@ -171,7 +170,6 @@ def _result_message(step: Step, tool: str) -> ToolMessage:
 
 
 def _content(data: Mapping[str, Any]) -> Any:
-    """A result's content: words, content blocks, or JSON of anything else."""
     content = data.get("content", "")
     if data.get("omitted"):
         known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}

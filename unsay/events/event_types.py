@@ -51,8 +51,6 @@ class Stamp:
     run_id: str | None = None
     turn_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Words to find the events by."""
-
     after: int = 0
     """How many events the log holds already: the same thing on another page is another event."""
 

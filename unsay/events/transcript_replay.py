@@ -342,7 +342,6 @@ class _Record:
         return {key: self.places[key] for key in reversed(tail)}
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
-        """Drop and return the checkpoints whose message is no longer there."""
         gone = [
             each
             for each in self.checkpoints.values()

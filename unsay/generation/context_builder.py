@@ -65,7 +65,6 @@ def plans_at_end(strategy: Strategy) -> bool:
 
 
 def _window_of(model: Runnable[Any, Any] | None) -> int | None:
-    """The window as the model's own profile tells it; `None` where it has none."""
     profile = None if model is None else getattr(inner_of(model), "profile", None)
     tokens = (profile or {}).get("max_input_tokens")
     return tokens if isinstance(tokens, int) and tokens > 0 else None
@@ -114,8 +113,6 @@ class Sight:
     """Everything that is the same for all model calls of one attempt; never stored."""
 
     state: State
-    """With the question in the transcript."""
-
     scope: Scope
     model: Runnable[Any, Any] | None
     """Has its tools bound; `None` plans without asking."""
@@ -127,8 +124,6 @@ class Sight:
     """The first messages of a context: none, or the system message."""
 
     told: Told
-    """The summaries of topics that are not shown."""
-
     earlier: Mapping[str, int]
     """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
 
@@ -142,8 +137,6 @@ class Sight:
 
     hints: Hints
     reminders: Sequence[Reminder]
-    """Those that are due."""
-
     witness: Witness
     counter: TokenCounter
     """Of the chat model, before its first report."""
@@ -154,7 +147,6 @@ class Sight:
     texts: Texts
 
     can_read_results: bool
-    """Whether the model has the tool that reads the rest of a truncated result."""
 
     def situation(self, done: Sequence[AnyMessage], carried: Carried) -> Situation:
         """What a strategy plans the next context from, after the attempt's steps so far."""

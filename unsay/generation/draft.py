@@ -106,7 +106,6 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
 
 
 def _room(after: Situation, settings: Settings) -> int:
-    """What recalled messages may cost together."""
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
     return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
 

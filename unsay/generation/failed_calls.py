@@ -15,7 +15,6 @@ from unsay.state import State
 from unsay.types import Turn, Verdict
 
 REASON_CHARS = 2_000
-"""How much of a model's error is kept."""
 
 UNKEPT = frozenset(
     {
@@ -58,7 +57,6 @@ class Witness(BaseCallbackHandler):
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that are JSON values and no secrets."""
     return {key: value for key, value in params.items() if key not in UNKEPT and _is_json(value)}
 
 

@@ -40,7 +40,6 @@ _REFUSALS = (400, 404, 422)
 """Status codes of a server that cannot answer in a structure; plain words may do."""
 
 EARLIER_PAIRS = 3
-"""How many earlier exchanges a judge is shown."""
 
 READ_AT_ONCE = 32
 """Messages in which those are looked for first."""
@@ -69,7 +68,6 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
 
 
 def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
-    """Whether an answer ends where its author did not end it."""
     # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
     # client; only its reason to finish is missing.
     if "status" in metadata:
@@ -126,7 +124,6 @@ def judge_summary(
 
 
 def _texts(words: str, settings: Settings) -> Texts:
-    """The catalogue in the language of these words, unless another is set."""
     return Texts(language_of(words) if settings.language == "auto" else settings.language)
 
 

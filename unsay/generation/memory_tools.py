@@ -60,7 +60,6 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
 def _read(
     tool_call_id: str, runtime: ToolRuntime, start: int = 0, length: int = READ_CHARS
 ) -> Steps[str]:
-    """A part of a result, and where the rest is."""
     sight: Sight = runtime.config["configurable"][ATTEMPT_KEY]
     found = yield from _result(sight, runtime.state["messages"], tool_call_id)
     text = result_text(found, sight.texts)

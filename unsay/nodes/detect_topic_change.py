@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, told_topics
 from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
-from unsay.history.branch import Line
+from unsay.history.branch import Line, replace_tail
 from unsay.judging.topic_detector import label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import compact
+from unsay.operations.restore import COMPARED
 from unsay.operations.rollback import line_of, note
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -26,22 +27,14 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     if scope.settings.topics == "off":
         return Update()
     line = line_of(state)
-    kept = _kept(line, move["to"], turn["pending"]) if move else line
+    kept = line
+    if move:  # as the transcript will be after the rollback that is due
+        kept = replace_tail(line, move["to"], label=COMPARED, keep=turn["pending"]).line
     question = next(m for m in line.messages if m.id == turn["question_id"])
     shift = _shift(kept, turn["pending"], text_of(question), state, scope)
     if shift is None or shift.kind != "same":
         return (yield from _change(state, scope, kept, shift, text_of(question)))
     return Update()
-
-
-def _kept(line: Line, base: str | None, pending: Sequence[str]) -> Line:
-    """The transcript as it will be after the rollback that is due."""
-    stays = {m.id for m in line.messages[: line.index_of(base) + 1]} | set(pending)
-    return Line(
-        messages=tuple(m for m in line.messages if m.id in stays),
-        before=line.before,
-        segments=tuple(each for each in line.segments if each["start"] in stays),
-    )
 
 
 def _shift(

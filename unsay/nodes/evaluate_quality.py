@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from typing import cast
 
 from langchain_core.messages import AnyMessage
 
@@ -72,15 +73,9 @@ def _without_removed(state: State) -> Update:
         else {**each, "summary": None, "summarized_through": None}
         for each in state.get("topics", [])
     ]
-    update = Update()
     segments = standing(state["messages"], state.get("segments", []))
-    if segments != state.get("segments", []):
-        update["segments"] = segments
-    if checkpoints != state.get("checkpoints", []):
-        update["checkpoints"] = checkpoints
-    if topics != state.get("topics", []):
-        update["topics"] = topics
-    return update
+    found = Update(segments=segments, checkpoints=checkpoints, topics=topics)
+    return cast("Update", {k: v for k, v in found.items() if v != state.get(k, [])})
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:

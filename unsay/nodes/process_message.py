@@ -49,7 +49,6 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
-    """Draft an answer and have it judged."""
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from left_of(rejected, scope)
@@ -98,7 +97,6 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
 
 
 def _hints(state: State, scope: Scope, left: Report) -> Hints:
-    """What this attempt is told beside the conversation."""
     turn, stays = state["turn"], report_text(left, scope.texts(state["messages"]))
     reasons = [each["reason"] for each in turn["rejections"]]
     return Hints(

@@ -182,6 +182,5 @@ def _end_unanswered(state: State, scope: Scope, move: Move) -> Steps[Update]:
 
 
 def _turns_after(state: State, update: Update) -> int:
-    """How many answered turns the transcript has after an update."""
     messages = merge_messages(state["messages"], [update["messages"]])
     return turns_left(messages, offloaded_of(state))

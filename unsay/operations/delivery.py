@@ -139,6 +139,14 @@ def _checkpoints_due(
 ) -> Steps[list[Checkpoint]]:
     """The checkpoints that a turn makes, oldest first, at most one at a place."""
     turn, wanted = state["turn"], scope.settings.checkpoint_on
+    turns, topic = turn["number"], state.get("current_topic", "")
+
+    def mark(name: str, turns: int, score: float | None, reason: CheckpointReason) -> Checkpoint:
+        at = scope.now()
+        return make_checkpoint(
+            message_id=name, turn=turns, score=score, topic=topic, reason=reason, created_at=at
+        )
+
     due = []
     before: CheckpointReason | None = None
     if "error" in wanted and (yield from _failed(state, scope, draft)):
@@ -146,11 +154,10 @@ def _checkpoints_due(
     elif turn["new_topic"] and "task_start" in wanted:
         before = "task_start"
     if before is not None and turn["base"]:
-        due.append(_checkpoint(state, scope, turn["base"], turn["number"] - 1, None, before))
+        due.append(mark(turn["base"], turns - 1, None, before))
     behind = next((each for each in _behind(state, scope, draft, verdict) if each in wanted), None)
     if behind is not None and verdict.outcome != "failed":
-        name = draft[-1].id or ""
-        due.append(_checkpoint(state, scope, name, turn["number"], verdict.score, behind))
+        due.append(mark(draft[-1].id or "", turns, verdict.score, behind))
     return due
 
 
@@ -184,26 +191,6 @@ def _behind(
         yield "score"
 
 
-def _checkpoint(
-    state: State,
-    scope: Scope,
-    message_id: str,
-    turn: int,
-    score: float | None,
-    reason: CheckpointReason,
-    name: str | None = None,
-) -> Checkpoint:
-    return make_checkpoint(
-        message_id=message_id,
-        turn=turn,
-        score=score,
-        topic=state.get("current_topic", ""),
-        reason=reason,
-        created_at=scope.now(),
-        name=name,
-    )
-
-
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
@@ -219,8 +206,14 @@ def checkpoint_by_order(
         said.pop()
     if not said:
         raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    turn, score = turns_left(said, offloaded_of(state)), mark_of(said[-1]).get("score")
-    checked = None if name is None else check_name(name)
-    mark = _checkpoint(state, scope, said[-1].id or "", turn, score, "order", checked)
+    mark = make_checkpoint(
+        message_id=said[-1].id or "",
+        turn=turns_left(said, offloaded_of(state)),
+        score=mark_of(said[-1]).get("score"),
+        topic=state.get("current_topic", ""),
+        reason="order",
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
     add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
     return mark

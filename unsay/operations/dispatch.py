@@ -38,8 +38,6 @@ class Orders:
     """A rollback, an undo, a redo, or another attempt: the node `rollback` makes it."""
 
     notice: str | None = None
-    """Words that answer the person without a model."""
-
     checkpoints: list[Checkpoint] = field(default_factory=list)
     update: Update = field(default_factory=Update)
     """What changes at once: pins, what is forgotten, what the next context includes."""
@@ -70,7 +68,7 @@ def read_orders(
                 texts=texts,
             )
             if verb in _MOVES:
-                return Orders(move=_MOVES[verb](order))
+                return Orders(move=_move(order, verb))
             if verb in _TEXTS:
                 return Orders(notice=_TEXTS[verb](order))
             return (yield from _CHANGES[verb](order))
@@ -87,25 +85,18 @@ def read_orders(
     return Orders()
 
 
-def _undo(order: _Order) -> Move:
-    last_operation(order.state.get("operations", []))
-    return Move(kind="undo", to=None, reason="/undo")
-
-
-def _redo(order: _Order) -> Move:
-    last_undone(order.state, order.pending)
-    return Move(kind="redo", to=None, reason="/redo")
-
-
-def _rollback(order: _Order) -> Move:
-    base = landing_of_order(line_of(order.state), order.argument, order.pending)
-    return Move(kind="person", to=base, reason=f"/rollback {order.argument}".strip())
-
-
-def _retry(order: _Order) -> Move:
-    limit = order.scope.settings.max_message_chars
-    again = retried(order.state, order.pending, limit)
-    return Move(kind="retry", to=again, reason="/retry")
+def _move(order: _Order, verb: str) -> Move:
+    """Find where a rollback goes, and refuse a move that has nothing to do."""
+    state, kind, to = order.state, _MOVES[verb], None
+    if kind == "undo":
+        last_operation(state.get("operations", []))
+    elif kind == "redo":
+        last_undone(state, order.pending)
+    elif kind == "retry":
+        to = retried(state, order.pending, order.scope.settings.max_message_chars)
+    else:
+        to = landing_of_order(line_of(state), order.argument, order.pending)
+    return Move(kind=kind, to=to, reason=f"/{verb} {order.argument}".strip())
 
 
 def _timeline(order: _Order) -> str:
@@ -124,14 +115,14 @@ def _checkpoint(order: _Order) -> Steps[Orders]:
 
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
-    state, turns, pending = order.state, order.argument, order.pending
+    yield from ()
+    said = visibility.turns_named(order.state, order.argument, order.pending)
+    names = [message.id or "" for message in said]
     if remove:
-        update = visibility.unpin(state, order.scope, turns=turns, pending=pending)
+        done, update = order.texts.unpinned, visibility.unpin(order.state, order.scope, names)
     else:
-        update = yield from visibility.pin(state, order.scope, turns=turns, pending=pending)
-    words = questions_text(visibility.turns_named(state, turns, pending))
-    done = order.texts.unpinned if remove else order.texts.pinned
-    return Orders(notice=done.format(words=words), update=update)
+        done, update = order.texts.pinned, visibility.pin(order.state, order.scope, names)
+    return Orders(notice=done.format(words=questions_text(said)), update=update)
 
 
 def _forget(order: _Order) -> Steps[Orders]:
@@ -139,11 +130,10 @@ def _forget(order: _Order) -> Steps[Orders]:
     cause = Cause(reason=f"/forget {argument}".strip(), created_at=order.scope.now())
     if argument and not visibility.names_turns(argument):
         topic = visibility.topic_named(state, argument, loose=True)
-        step = forget_topic(state, topic, pending, cause)
-        words = topic["label"]
+        step, words = forget_topic(state, topic, pending, cause), topic["label"]
     else:
-        step = visibility.forget_turns(state, argument, pending, cause)
-        words = questions_text(visibility.turns_named(state, argument, pending))
+        said = visibility.turns_named(state, argument, pending)
+        step, words = visibility.forget_turns(state, said, pending, cause), questions_text(said)
     update = yield from visibility.take_step(state, order.scope, step)
     del update["messages"]
     return Orders(notice=order.texts.forgot.format(words=words), update=update)
@@ -163,11 +153,11 @@ def _tokens(order: _Order) -> Steps[Orders]:
     return Orders(notice=totals_text(totals, order.texts))
 
 
-_MOVES: dict[str, Callable[[_Order], Move]] = {
-    "undo": _undo,
-    "redo": _redo,
-    "retry": _retry,
-    "rollback": _rollback,
+_MOVES = {
+    "undo": "undo",
+    "redo": "redo",
+    "retry": "retry",
+    "rollback": "person",
 }
 
 _TEXTS: dict[str, Callable[[_Order], str]] = {

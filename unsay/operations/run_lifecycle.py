@@ -25,7 +25,6 @@ from unsay.types import RunPhase, RunStatus
 Node = Callable[[State, Scope], Steps[Update]]
 
 ERROR_CHARS = 500
-"""How much of an error a run's line holds."""
 
 TAKEN_BACK = "its turn was taken back before it ended"
 DIED = "its process ended, and a command is not obeyed later"

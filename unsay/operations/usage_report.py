@@ -1,6 +1,6 @@
 """Usage report: the parts of the context window, the tokens spent, and the budgets' use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from langchain_core.messages import AnyMessage
@@ -111,15 +111,16 @@ def totals_text(totals: Totals, texts: Texts) -> str:
 
 def brief_text(totals: Totals, texts: Texts) -> str:
     """Format the totals in two lines, without parts that used nothing."""
-    names, spent = texts.tokens_names, totals.spent
+    spent = totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
-    window = [_window_head(totals.window, texts), *_brief(_parts(totals.window), names)]
-    lines = [window, [_spent_head(spent, texts), *_brief(paid, names)]]
-    return "\n".join(" · ".join(line) for line in lines)
-
-
-def _brief(found: Sequence[tuple[str, int]], names: Mapping[str, str]) -> list[str]:
-    return [f"{names[name]} {number(tokens)}" for name, tokens in found if tokens]
+    lines = [
+        (_window_head(totals.window, texts), _parts(totals.window)),
+        (_spent_head(spent, texts), paid),
+    ]
+    return "\n".join(
+        " · ".join([head, *(f"{texts.tokens_names[k]} {number(v)}" for k, v in parts if v)])
+        for head, parts in lines
+    )
 
 
 def window_text(window: CallView | None, texts: Texts) -> str:

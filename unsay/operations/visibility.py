@@ -1,7 +1,7 @@
 """Pin, unpin, forget and remember by a person's order, in the chat or by a call."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from langchain_core.messages import AnyMessage
 
@@ -82,42 +82,33 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     return found[0]
 
 
-def pin(
-    state: State,
-    scope: Scope,
-    message_id: str | None = None,
-    *,
-    turns: str = "",
-    pending: Sequence[str] = (),
-) -> Steps[Update]:
-    """Pin a message, which may be in an offloaded segment, or without its id some turns.
+def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
+    """Pin messages; `page` is the offloaded segment that holds them, `None` if the state does.
 
     Raises:
-        UnknownBranchError: The message is not in the transcript.
-        InputError: It is a command or a notice, or there are no such turns.
-        ConflictError: It is pinned already, it is forgotten, or there are too many pins.
+        ConflictError: They are pinned already, one is forgotten, or there are too many pins.
     """
-    messages, page = state["messages"], None
-    if message_id is None:
-        said = turns_named(state, turns, pending)
-        names = leading(messages, [message.id or "" for message in said])
-    else:
-        page = yield from _page_with(state, scope, message_id)
-        names = [message_id]
-    pins, known = state.get("pins", []), pinned_ids(state)
+    messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
+    names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
     if not new:
         raise ConflictError(f"Message {names[0]!r} is pinned already")
-    gone = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
-    if lost := [name for name in new if name in gone]:
+    forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
+    if lost := [name for name in new if name in forgotten]:
         raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
     made = bounded([*pins, *(make_pin(name, page) for name in new)])
     scope.journal.afterwards += [event_types.pin(name) for name in new]
     return Update(pins=made)
 
 
-def _page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
-    """Id of the offloaded segment that holds a message which may be pinned; `None` if the state does."""
+def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
+    """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
+
+    Raises:
+        UnknownBranchError: The message is not in the transcript.
+        InputError: It is a command or a notice.
+        ConflictError: It is forgotten.
+    """
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)
         return None
@@ -142,41 +133,31 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
         )
 
 
-def unpin(
-    state: State,
-    scope: Scope,
-    message_id: str | None = None,
-    *,
-    turns: str = "",
-    pending: Sequence[str] = (),
-) -> Update:
-    """Remove the pin of a message, or without its id the pins of some turns.
+def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
+    """Remove the pins of messages.
 
     Raises:
-        UnknownBranchError: Nothing of it is pinned.
-        InputError: There are no such turns.
+        UnknownBranchError: None of them is pinned.
     """
-    names = {message_id or ""}
-    if message_id is None:
-        names = {message.id or "" for message in turns_named(state, turns, pending)}
     pins = state.get("pins", [])
-    off = [each["message_id"] for each in pins if each["message_id"] in names]
+    off = [each["message_id"] for each in pins if each["message_id"] in message_ids]
     if not off:
         raise UnknownBranchError(
-            f"Nothing of {sorted(names)!r} is pinned; pins() lists the {len(pins)!r} pins there are"
+            f"Nothing of {sorted(set(message_ids))!r} is pinned; pins() lists the {len(pins)!r} "
+            "pins there are"
         )
     scope.journal.afterwards += [event_types.pin(name, pinned=False) for name in off]
     return Update(pins=[each for each in pins if each["message_id"] not in off])
 
 
-def forget_turns(state: State, turns: str, pending: Sequence[str], cause: Cause) -> Operation:
-    """Return the step that forgets some turns.
+def forget_turns(
+    state: State, said: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
+) -> Operation:
+    """Return the step that forgets the messages of some turns.
 
     Raises:
-        InputError: There are no such turns.
         ConflictError: They are forgotten already, or too much is.
     """
-    said = turns_named(state, turns, pending)
     names = [message.id or "" for message in said]
     return forget_messages(state, names, pending, cause, span=sum(map(is_answer, said)) > 1)
 
