@@ -17,7 +17,7 @@ from unsay.history.threads import ThreadEntry, find_session, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
-from unsay.operations.usage_report import Totals, gauges_of, newest_call, spent_on
+from unsay.operations.usage_report import Totals, totals_of
 from unsay.state import Update
 from unsay.storage.base import Purged
 from unsay.storage.event_log import append, read_events
@@ -141,6 +141,4 @@ def tokens(talk: Talk) -> Steps[Totals]:
     own = [m for m in state["messages"] if key_of(m) not in inherited]
     removed = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
     removed = [m for m in removed if key_of(m) not in inherited]
-    spent = yield from spent_on(state, scope, own, removed)
-    gauges = yield from gauges_of(state, scope)
-    return Totals(window=newest_call(state["messages"]), spent=spent, gauges=gauges)
+    return (yield from totals_of(state, scope, own, removed))

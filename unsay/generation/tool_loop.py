@@ -45,9 +45,12 @@ def carried_of(draft: Mapping[str, Any]) -> Carried:
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The loop, compiled; it takes its checkpointer from the graph around it."""
     builder = StateGraph(Draft)
-    builder.add_node(
-        "call_model", RunnableLambda(_call_model, afunc=_acall_model, name="call_model")
+    step = RunnableLambda[Draft, Draft](
+        lambda draft, config: drive(_step(draft, config)),
+        afunc=lambda draft, config: adrive(_step(draft, config)),
+        name="call_model",
     )
+    builder.add_node("call_model", step)
     builder.add_node("tools", ToolNode(tools, handle_tool_errors=True))
     builder.add_edge(START, "call_model")
     builder.add_conditional_edges("call_model", _next, ["tools", END])
@@ -58,14 +61,6 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
 def _next(draft: Draft) -> str:
     last = draft["messages"][-1]
     return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
-
-
-def _call_model(draft: Draft, config: RunnableConfig) -> Draft:
-    return drive(_step(draft, config))
-
-
-async def _acall_model(draft: Draft, config: RunnableConfig) -> Draft:
-    return await adrive(_step(draft, config))
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
@@ -79,7 +74,10 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         )
     if done:
         yield from note_made(done, sight.state["turn"]["question_id"] or "", scope)
-    scope = replace(scope, config=_under_parent(config, scope.config))
+    # Tokens are announced as those of `process_message`: without this, a host that streams messages
+    # would need `subgraphs=True` to see them.
+    metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}
+    scope = replace(scope, config={**config, "metadata": metadata})
     if done:
         yield from advance_run(scope, phase="synthesizing")
     reply, carried = yield from ask(replace(sight, scope=scope), done, carried_of(draft))
@@ -88,10 +86,3 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     (said,) = fresh([reply], sight.state, done)
     told = {**draft.get("manifests", {}), said.id or "": carried.pop("manifest")}
     return cast("Draft", {**carried, "messages": [said], "manifests": told})
-
-
-def _under_parent(config: RunnableConfig, parent: RunnableConfig) -> RunnableConfig:
-    """This step's configuration, its tokens announced as `process_message`'s own."""
-    # Without it a host that streams messages would need `subgraphs=True` to see them.
-    metadata = {**config.get("metadata", {}), **parent.get("metadata", {})}
-    return {**config, "metadata": metadata}

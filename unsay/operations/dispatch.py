@@ -128,7 +128,7 @@ def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
 def _forget(order: _Order) -> Steps[Orders]:
     state, argument, pending = order.state, order.argument, order.pending
     cause = Cause(reason=f"/forget {argument}".strip(), created_at=order.scope.now())
-    if argument and not visibility.names_turns(argument):
+    if argument and not visibility.TURNS.fullmatch(argument):
         topic = visibility.topic_named(state, argument, loose=True)
         step, words = forget_topic(state, topic, pending, cause), topic["label"]
     else:

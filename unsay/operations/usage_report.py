@@ -48,17 +48,15 @@ def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
         except ConflictError:
             continue
     gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
-    spent = yield from spent_on(state, scope, record, gone)
     is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
-    gauges = yield from gauges_of(state, scope)
-    spent = replace(spent, is_whole=is_whole)
-    return Totals(window=newest_call(record), spent=spent, gauges=gauges)
+    totals = yield from totals_of(state, scope, record, gone)
+    return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
 
-def spent_on(
+def totals_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], gone: Sequence[AnyMessage]
-) -> Steps[Spent]:
-    """Sum up the tokens spent: on `live` messages, on removed ones (`gone`), and on other calls.
+) -> Steps[Totals]:
+    """Compute the totals of `live` messages, of removed ones (`gone`), and of other calls.
 
     A removed message that is live again counts once.
     """
@@ -69,26 +67,20 @@ def spent_on(
     booked: dict[str, Tally] = state.get("spent", {})
     if scope.address is not None:
         booked = merged(booked, (yield from spent_outside(*scope.address)))
-    return Spent(
+    spent = Spent(
         live=tokens_of(live, prices, model),
         abandoned=tokens_of([m for m in gone if key_of(m) not in standing], prices, model),
         judging=tokens_in(booked, "judge"),
         summaries=tokens_in(booked, "summary"),
         titles=tokens_in(booked, "title"),
     )
+    record = state.get("messages", [])
+    known = ((m, manifest) for m in reversed(record) if (manifest := manifest_in(m)) is not None)
+    window = next((read_manifest(message, found, record) for message, found in known), None)
+    return Totals(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
-def newest_call(record: Sequence[AnyMessage]) -> CallView | None:
-    """Return the newest call whose context is known."""
-    for message in reversed(record):
-        manifest = manifest_in(message)
-        if manifest is not None:
-            return read_manifest(message, manifest, record)
-    return None
-
-
-def gauges_of(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
-    """Return the use of each budget that is set."""
+def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     limits = limits_of(scope.settings)
     if not limits.is_set:
         return ()

@@ -18,17 +18,13 @@ from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
 from unsay.types import Operation, Topic
 
-_TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
-
-
-def names_turns(argument: str) -> bool:
-    """Return whether an argument is a turn's number or a range of numbers."""
-    return _TURNS.fullmatch(argument) is not None
+TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
+"""A turn's number, or a range of numbers."""
 
 
 def turns_needed(state: State, argument: str) -> int:
     """Return how many of the newest turns the state must hold for an order that names some."""
-    found = _TURNS.fullmatch(argument)
+    found = TURNS.fullmatch(argument)
     if found is None:
         return 0 if argument else 1
     newest = turns_left(state.get("messages", []), offloaded_of(state))
@@ -50,7 +46,7 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
             turns.append([])
     del turns[-1]  # it has no answer
     last = before + len(turns)
-    found = _TURNS.fullmatch(argument)
+    found = TURNS.fullmatch(argument)
     first, end = (last, last) if found is None else (int(found[1]), int(found[2] or found[1]))
     if not max(1, before + 1) <= first <= end <= last:
         raise InputError(
