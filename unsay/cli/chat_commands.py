@@ -17,11 +17,10 @@ from unsay.cli.session import (
     decision_of,
     event_object,
     readable,
-    reply_event,
 )
 from unsay.cli.terminal import Screen
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Event
+from unsay.conversation.results import Event, reply_event
 from unsay.effects import drive
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.threads import find_session, refuse_ended

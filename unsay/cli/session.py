@@ -15,7 +15,7 @@ from platformdirs import user_data_dir
 from unsay.cli.output import note, show, versioned
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
-from unsay.conversation.results import Event, Reply, reply_of
+from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
@@ -202,11 +202,6 @@ class Cast:
                 runner=stack.enter_context(asyncio.Runner()),
                 settings=self.settings,
             )
-
-
-def reply_event(reply: Reply) -> Event:
-    """Return a reply as the event that ends a turn."""
-    return Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
 
 
 def event_object(event: Event) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from langgraph.store.base import BaseStore
 
-from unsay.conversation.results import Event, Reply, event_of
+from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import Talk, checked_id
 from unsay.conversation.timeline import timeline_of
@@ -125,7 +125,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                     reply = drive(close_turn(talk, turn_id))
         finally:
             talk.lock.release()
-        yield Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
+        yield reply_event(reply)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Show scores and tree in a notebook, as a picture and as text."""
@@ -171,7 +171,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
                     reply = await adrive(close_turn(talk, turn_id))
         finally:
             talk.lock.release()
-        yield Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
+        yield reply_event(reply)
 
 
 _END: Any = object()

@@ -18,7 +18,6 @@ from unsay.operations.recall import Find, ids_of, recalled_by_order
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.retry import retried
 from unsay.operations.rollback import (
-    OPERATIONS,
     brought_back,
     counts,
     go_back,
@@ -28,6 +27,7 @@ from unsay.operations.rollback import (
     step_places,
     turns_left,
     undo_last,
+    with_step,
 )
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import landing_of, landing_places
@@ -147,10 +147,10 @@ def undo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
     state = yield from talk.known()
     brought = yield from brought_back(state, talk.scope())
     state = {**state, **brought}
-    turn, operations = state.get("turn"), list(state.get("operations", []))
-    if turn is not None and not turn["done"]:
+    turn, operations = state.get("turn"), state.get("operations", [])
+    if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
         step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
-        operations = [*operations, step][-OPERATIONS:]
+        operations = with_step(state, step)["operations"]
     state = {**(yield from talk.reached(state, step_places(operations))), "operations": operations}
     scope = talk.scope(confirm)
     update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}

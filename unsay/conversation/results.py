@@ -123,6 +123,11 @@ class Event:
     reply: Reply | None = None
 
 
+def reply_event(reply: Reply) -> Event:
+    """Return a reply as the event that ends a turn."""
+    return Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
+
+
 def event_of(mode: str, chunk: Any) -> Event | None:
     """Convert a chunk of a graph's stream; `None` if it is not shown to the user."""
     if mode == "custom":
