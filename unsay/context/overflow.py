@@ -40,9 +40,7 @@ Source:
 
 THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per min", "please wait")
 """Words of a temporary refusal, which may mention tokens as well.
-
-Source: jin-bo/agentao#88 (Bedrock, "Too many tokens, please wait").
-"""
+Source: jin-bo/agentao#88 (Bedrock, "Too many tokens, please wait")."""
 
 
 def is_context_overflow(error: BaseException) -> bool:

@@ -32,9 +32,7 @@ Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
 
 WINDOW_TOKENS = 200_000
 """Assumed window of a model whose window is not known.
-
-Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.
-"""
+Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

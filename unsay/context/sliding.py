@@ -49,9 +49,7 @@ WHY = "window"  # the rule's name in omissions and manifests
 
 SMALLEST_TRIM = 2
 """Number of messages that an overflow removes at least.
-
-Source: strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
-"""
+Source: strands-agents sdk-python 1232230d, sliding window (`reduce_context`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,7 @@ from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 
 MAX_RETRIES = 3
 """How often one call is repeated with a smaller context.
-
-Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap).
-"""
+Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap)."""
 
 PerTurn = bool | int
 """`False` plans at the end of a turn, `True` also before every model call, N before every Nth."""

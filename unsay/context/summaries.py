@@ -27,10 +27,8 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 MAX_SUMMARIES = 6
-"""Most summaries of a fold; the next one replaces them all.
-
-A summary of summaries loses details, but ever more of them would fill the window.
-"""
+"""Most summaries of a fold; the next one replaces them all. A summary of summaries loses details,
+but ever more of them would fill the window."""
 
 SUMMARY_TOKENS = 400
 """Requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens)."""

@@ -15,15 +15,11 @@ Shortened = Literal["truncated", "cleared"]
 
 KEEP_CHARS = 200
 """Characters of a truncated result that are shown at either end.
-
-Source: strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
-"""
+Source: strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`)."""
 
 FRESH_RESULTS = 5
 """Number of newest results that are never cleared.
-
-Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
-"""
+Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5)."""
 
 
 def truncate(

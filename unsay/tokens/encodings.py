@@ -23,9 +23,7 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
     ),
 }
 """Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
-
-Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`.
-"""
+Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`."""
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
