@@ -328,8 +328,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     """Return the settings from all sources; loaded ones are returned as they are.
 
     Raises:
-        ConfigurationError: A key is unknown or a value impossible, the message
-            names each of them; or the file or a variable cannot be read.
+        ConfigurationError: A setting is unknown or impossible, or the file cannot be read.
     """
     if isinstance(explicit, Settings):
         return explicit
@@ -359,9 +358,6 @@ def _made(make: Callable[[], Settings]) -> Settings:
 
 def context_of(value: object) -> Context | None:
     """Return a run's context from a mapping, whose other keys are ignored, or from itself."""
-    if value is None or isinstance(value, Context):
-        return value
     if isinstance(value, Mapping):
-        known = {key: value[key] for key in Context.__dataclass_fields__ if key in value}
-        return Context(**known)
-    return None
+        value = Context(**{key: value[key] for key in Context.__dataclass_fields__ if key in value})
+    return value if isinstance(value, Context) else None

@@ -95,7 +95,7 @@ def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
 class RecordChannel(DeltaChannel[list[AnyMessage]]):
     """The transcript's channel: stores additions, and snapshots ever more rarely.
 
-    One follows after a quarter as many updates as there are messages, so that the size of all
+    A snapshot is due after a quarter as many updates as there are messages, so that the size of all
     snapshots together is proportional to the transcript.
     """
 
