@@ -31,7 +31,7 @@ from unsay.operations.commands import parse_command
 from unsay.storage.base import translated
 
 Reader = Callable[[str], str]
-"""Reads one line; its argument stands in the prompt already. It ends with `EOFError`."""
+"""Reads one line that begins with its argument, which the user can edit; raises `EOFError`."""
 
 PROMPT = "> "
 
@@ -46,7 +46,7 @@ def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | N
 
 
 class Chat:
-    """The loop of a chat: read, answer, and go on whatever happens."""
+    """The loop of a chat: read a line, answer it, and continue after errors."""
 
     def __init__(self, speaker: Speaker, *, as_json: bool) -> None:
         self._speaker = speaker
@@ -143,7 +143,7 @@ class Chat:
 
 
 def reader(conversation: Conversation, *, interactive: bool) -> Reader:
-    """What reads the user's lines: prompt_toolkit on a terminal that has it, else plain lines."""
+    """Return a reader of lines: with prompt_toolkit on a terminal if it is installed."""
     if interactive and sys.stdout.isatty() and find_spec("prompt_toolkit") is not None:
         made: Reader = import_module("unsay.cli.prompt").make_reader(conversation, PROMPT)
         return made
@@ -170,7 +170,7 @@ def say(
     as_json: bool,
     **models: str | None,
 ) -> None:
-    """Say something, go on with a turn, or decide about one, and print the reply."""
+    """Send a message, resume a turn or decide about one, and print the reply."""
     if (text is not None) + resume + (decide is not None) != 1:
         raise usage_error("Give one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):

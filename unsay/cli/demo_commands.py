@@ -73,10 +73,14 @@ def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="unsay-demo-") as folder:
         path = str(Path(folder) / "demo.db") if db is None else db
         with Conversation.open(path, model=model, settings=settings) as conversation:
-            stage = _Objects(conversation) if as_json else _Terminal(conversation, Labels(lang))
-            stage.begin(script)
+            stage = (
+                _Objects(script, conversation)
+                if as_json
+                else _Terminal(script, conversation, Labels(lang))
+            )
+            stage.begin()
             for number, act in enumerate(script.acts, 1):
-                stage.raise_curtain(number, act, script)
+                stage.raise_curtain(number, act)
                 if act.inserted is not None:
                     asked, said = act.inserted
                     conversation.add([("user", asked), ("assistant", said)])
@@ -85,52 +89,53 @@ def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
             where = script.gone
             if db is not None:
                 where = script.kept.format(db=db, thread=conversation.thread_id)
-            stage.end(script, script.ending.format(where=where))
+            stage.end(script.ending.format(where=where))
 
 
 class _Terminal:
-    """Shows the demo to a person; all of it is what was asked for, so all goes to one stream."""
+    """Shows the demo to a person, all of it on standard output."""
 
-    def __init__(self, conversation: Conversation, labels: Labels) -> None:
-        self._conversation = conversation
-        self._labels = labels
+    def __init__(self, script: Scenario, conversation: Conversation, labels: Labels) -> None:
+        self._script, self._conversation, self._labels = script, conversation, labels
         self._screen = Screen(labels, live=True, notes_apart=False)
-        self.show = self._screen.show
 
-    def begin(self, script: Scenario) -> None:
-        click.echo(wrapped(script.heading, columns=columns()))
+    def begin(self) -> None:
+        click.echo(wrapped(self._script.heading, columns=columns()))
 
-    def raise_curtain(self, number: int, act: Act, script: Scenario) -> None:
+    def raise_curtain(self, number: int, act: Act) -> None:
         title = f"{number}. " + wrapped(act.title, columns=columns(), indent=3)
         click.echo("\n" + click.style(title, bold=True) + "\n")
         if act.inserted is not None:
-            self._screen.note(script.insertion)
+            self._screen.note(self._script.insertion)
             for mark, words in zip("><", act.inserted, strict=True):
                 self._screen.note(f"{mark} {words}")
             click.echo()
         click.echo("> " + wrapped(act.question, columns=columns(), indent=2))
 
-    def end(self, script: Scenario, ending: str) -> None:
+    def show(self, event: Event) -> None:
+        self._screen.show(event)
+
+    def end(self, ending: str) -> None:
         seen = self._conversation.timeline()
         for title, body in (
-            (script.checkpoints, checkpoints_text(seen.checkpoints, self._labels)),
-            (script.tree, tree_text(seen, color=True)),
+            (self._script.checkpoints, checkpoints_text(seen.checkpoints, self._labels)),
+            (self._script.tree, tree_text(seen, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
         click.echo("\n" + wrapped(ending, columns=columns()))
 
 
+@dataclass(frozen=True, slots=True)
 class _Objects:
     """Shows the demo to a program: one event a line."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    script: Scenario
+    conversation: Conversation
 
-    def begin(self, script: Scenario) -> None:
-        self._print("demo", script.heading, {"thread_id": self._conversation.thread_id})
+    def begin(self) -> None:
+        self._print("demo", self.script.heading, {"thread_id": self.conversation.thread_id})
 
-    def raise_curtain(self, number: int, act: Act, script: Scenario) -> None:
-        del script
+    def raise_curtain(self, number: int, act: Act) -> None:
         if act.inserted is not None:
             asked, said = act.inserted
             self._print("added", "", {"question": asked, "answer": said})
@@ -139,9 +144,8 @@ class _Objects:
     def show(self, event: Event) -> None:
         print_json(event_object(event))
 
-    def end(self, script: Scenario, ending: str) -> None:
-        del script
-        self._print("timeline", ending, self._conversation.timeline().to_dict())
+    def end(self, ending: str) -> None:
+        self._print("timeline", ending, self.conversation.timeline().to_dict())
 
     def _print(self, event: str, text: str, data: Mapping[str, Any]) -> None:
         print_json(versioned(event=event, text=text, message_id=None, data=data))

@@ -35,7 +35,7 @@ def checkpoint(opened: Opened, *, name: str | None) -> None:
 
 @on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
-    """Go back and say where the conversation is, or only say what would go."""
+    """Go back and say where the conversation is, or only preview what would be removed."""
     labels = opened.labels
     if preview:
         _show_preview(opened, opened.conversation.preview(to, turns=turns), labels)
@@ -53,7 +53,7 @@ def undo(opened: Opened) -> None:
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    """Make the step again that was undone, and say where the conversation is."""
+    """Repeat the step that was undone and say where the conversation is."""
     moved = opened.conversation.redo()
     labels = opened.labels
     _show_moved(opened, moved, labels.redone, labels)
@@ -69,7 +69,7 @@ def restore(opened: Opened, *, what: str) -> None:
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
-    """Put messages of another branch at the end and say where the conversation is."""
+    """Append messages of another branch and say where the conversation is."""
     moved = opened.conversation.pick(message_ids, branch)
     labels = opened.labels
     _show_moved(opened, moved, labels.restored, labels)
@@ -92,7 +92,7 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
         click.echo(words.preview.format(where=seen.at))
         click.echo(words.gone.format(**counts))
         for question in seen.questions:
-            click.echo(line("", words.question.format(question=question)))
+            click.echo(line("", words.at_message.format(words=question)))
         marks = [each["name"] or each["id"] for each in seen.checkpoints]
         standing = [each.description for each in seen.compensations if each.obstacle]
         listed = {words.checkpoints: marks, words.tools: seen.tool_calls, words.standing: standing}
@@ -106,7 +106,7 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
 
 @on_thread()
 def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
-    """Begin a thread as this one was, and print its id."""
+    """Start a thread from a point of this one and print its id."""
     labels = opened.labels
     made = opened.conversation.fork(to, turns=turns, thread=name)
     record = made.messages()
@@ -216,7 +216,7 @@ def forget(
     results_below: float | None,
     reason: str,
 ) -> None:
-    """Forget what is named, and say what that is."""
+    """Forget messages and list them."""
     conversation = opened.conversation
     if results_below is None:
         entry: Forgotten | None = conversation.forget(what, through, turns=turn, reason=reason)
@@ -240,7 +240,7 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
 
 @on_thread()
 def recall(opened: Opened, *, words: str) -> None:
-    """Print the matches; the next answer's model is shown them."""
+    """Print the matches, which are added to the context of the next answer."""
     finds = opened.conversation.recall(words)
     rows = [
         {

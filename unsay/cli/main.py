@@ -109,6 +109,11 @@ def _labelled(what: str) -> click.Option:
     )
 
 
+def _several(names: Sequence[str], words: Sequence[str]) -> click.Option:
+    help_text = "Only these; may be given several times."
+    return click.Option(names, type=click.Choice(words), multiple=True, help=help_text)
+
+
 def _begun(what: str) -> tuple[click.Option, click.Option]:
     return (
         click.Option(["--since"], metavar="ISO", help=f"Only {what} begun then or later."),
@@ -216,12 +221,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "runs": (
         _thread(),
         click.Option(["--all", "everywhere"], is_flag=True, help="The runs of all conversations."),
-        click.Option(
-            ["--status"],
-            type=click.Choice(get_args(RunStatus)),
-            multiple=True,
-            help="Only these; may be given several times.",
-        ),
+        _several(["--status"], get_args(RunStatus)),
         click.Option(
             ["--phase"], type=click.Choice(get_args(RunPhase)), help="Only those at this work."
         ),
@@ -231,12 +231,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "events": (
         _thread(),
-        click.Option(
-            ["--type", "types"],
-            type=click.Choice(get_args(EventType)),
-            multiple=True,
-            help="Only these; may be given several times.",
-        ),
+        _several(["--type", "types"], get_args(EventType)),
         click.Option(["--run"], metavar="ID", help="Only those of this run."),
         _labelled("events"),
         *PAGE,

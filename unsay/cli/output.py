@@ -26,10 +26,10 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON can hold it, whatever a message had in it.
+    """Return a value that JSON can hold, from anything that a message may contain.
 
-    Bytes become Base64, what is no number text such as `NaN`, half surrogates the question
-    marks that a checkpoint makes of them, and all else its words.
+    Bytes become Base64, and numbers that JSON lacks become text such as `NaN`. Lone surrogates
+    become question marks, as they do in a checkpoint. Other types become their text.
     """
     if isinstance(value, Mapping):
         return {plain(str(key)): plain(each) for key, each in value.items()}

@@ -21,14 +21,13 @@ class Commands(Completer):
     def __init__(
         self, described: Iterable[tuple[str, str]], names: Callable[[], Iterable[tuple[str, str]]]
     ) -> None:
-        """Complete each command and each checkpoint that there is now, with its meaning."""
         self._described = list(described)
         self._names = names
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
-        """What the line may become; nothing unless it begins with a slash."""
+        """Complete a line that begins with a slash."""
         del complete_event
         line = document.text_before_cursor
         if line.startswith(TAKES_CHECKPOINT):
@@ -43,12 +42,12 @@ class Commands(Completer):
 
 
 def described_commands(language: Language) -> list[tuple[str, str]]:
-    """Each command and what it does."""
+    """Return each command with its meaning."""
     return [(f"/{each.name}", each.meaning(language)) for each in SLASH_COMMANDS]
 
 
 def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
-    """The checkpoints' names or ids, with their topics; none for a thread that is new."""
+    """Return the checkpoints' names or ids with their topics; none for a new thread."""
     try:
         marks = conversation.checkpoints()
     except UnknownThreadError:
@@ -57,7 +56,7 @@ def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def make_reader(conversation: Conversation, prompt: str) -> Callable[[str], str]:
-    """What reads a line; its argument is put into the line first."""
+    """Return a function that reads a line, which begins with the function's argument."""
     language = newest_language(conversation.messages())
     completer = Commands(described_commands(language), lambda: checkpoint_names(conversation))
     session: PromptSession[str] = PromptSession(prompt, completer=completer)

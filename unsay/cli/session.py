@@ -73,7 +73,7 @@ class Opened:
 def existing_thread(
     db: str | None, thread: str | None, *, as_json: bool = False
 ) -> Iterator[Opened]:
-    """Open a thread that was begun before; without an id the newest, which a note names.
+    """Open an existing thread; without an id the newest, whose id is noted on standard error.
 
     Raises:
         UnknownThreadError: There is no database, or no thread in it.
@@ -96,9 +96,9 @@ def existing_thread(
 
 
 def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], Command]:
-    """Make a command of a function whose first argument is an opened thread.
+    """Turn a function of an opened thread into a command.
 
-    `check` refuses options that exclude each other, before anything is opened.
+    `check` refuses options that exclude each other before anything is opened.
     """
 
     def decorate(command: Command) -> Command:
@@ -132,7 +132,7 @@ class Speaker:
         """Have a message answered, and show every event; the last is the reply.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C was pressed; `resume` goes on from there.
+            KeyboardInterrupt: Ctrl-C was pressed; `resume` continues the turn.
         """
 
         async def stream() -> None:
@@ -142,7 +142,7 @@ class Speaker:
         self.runner.run(stream())
 
     def resume(self, decision: Any, show: Show) -> None:
-        """Go on with a turn that stopped, or as a person decided; show the reply."""
+        """Resume a turn that stopped, with a person's decision if it waits for one."""
         show(reply_event(self.runner.run(self.twin.resume(decision))))
 
     def retry(self, show: Show) -> None:
@@ -150,13 +150,13 @@ class Speaker:
         show(reply_event(self.runner.run(self.twin.retry())))
 
     def due(self) -> Reply | None:
-        """Return the decision that a person must take first; `None` when none is due."""
+        """Return the reply that asks for a decision; `None` if the thread waits for none."""
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
         snapshot = self.conversation.graph.get_state(config)
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
     def labels(self, words: str | None = None) -> Labels:
-        """Return the labels in the language of a message, or of what was said last."""
+        """Return the labels in the language of these words, by default of the newest message."""
         if self.settings.language != "auto":
             return Labels(self.settings.language)
         if words is not None:
@@ -205,16 +205,16 @@ class Cast:
 
 
 def event_object(event: Event) -> dict[str, Any]:
-    """Return an event with the same four fields whatever its kind; `data` has a reply's own."""
+    """Return an event with the same four fields for every kind; `data` holds a reply's fields."""
     data = dict(event.data) if event.reply is None else asdict(event.reply)
     return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
 
 
 def readable(words: str) -> str:
-    """Return the same words, known to be text.
+    """Return the words if they can be encoded.
 
     Raises:
-        InputError: They came from bytes that are not UTF-8.
+        InputError: They come from bytes that are not UTF-8.
     """
     try:
         words.encode()

@@ -120,7 +120,6 @@ class Labels(Texts):
         "Turns: {turns}. Messages: {messages}. Tokens: {total} ({input} in, {output} out).",
         "{turns}ターン、{messages}件のメッセージ、{total}トークン(入力{input}、出力{output})が対象です。",
     )
-    question = Text("“{question}”", "「{question}」")
     checkpoints = Text("checkpoints: {names}", "チェックポイント: {names}")
     tools = Text("tools called: {names}", "呼び出したツール: {names}")
     standing = Text("what this did would stand: {names}", "取り消されずに残るもの: {names}")

@@ -49,10 +49,9 @@ class Wrap:
         self._blanks = ""
         self._word = ""
         self.rows = 0
-        """How many lines were ended so far."""
 
     def feed(self, text: str) -> str:
-        """What can be printed now that this piece has come."""
+        """Return the text that can be printed after this piece."""
         return "".join(self._take(char) for char in text)
 
     def _take(self, char: str) -> str:
@@ -69,7 +68,6 @@ class Wrap:
         return done
 
     def _breaks_before(self, char: str) -> bool:
-        """Whether a line may end between the held word and this character."""
         if not self._word or char in NO_START or self._word[-1] in NO_END:
             return False
         last = next(filter(cells_of, reversed(self._word)), "")
@@ -89,7 +87,7 @@ class Wrap:
         if self._column > self._indent and self._too_long(blanks + word):
             done, blanks = self._new_line(), ""
         for cluster in iter_graphemes(blanks + word):
-            # Even a line of its own may be too short for a word.
+            # A word may be longer than a whole line.
             if self._too_long(cluster):
                 done += self._new_line()
             done += cluster
@@ -106,7 +104,7 @@ class Wrap:
 
 
 def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
-    r"""A whole text in lines.
+    r"""Return a whole text in lines.
 
     >>> wrapped("何も変更していません。", columns=10)
     '何も変更し\nていませ\nん。'
@@ -134,7 +132,7 @@ class Screen:
     """Shows the events of one turn after another."""
 
     def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
-        """Begin with nothing shown; `live` shows drafts as they come, `notes_apart` notes on stderr."""
+        """Show drafts as they arrive if `live`, and notes on standard error if `notes_apart`."""
         self.labels = labels
         self._live = live
         self._notes_apart = notes_apart
@@ -174,7 +172,7 @@ class Screen:
             self.note(reply.request["action_requests"][0]["description"])
 
     def end_line(self) -> None:
-        """End the line on which a draft stands, if there is one."""
+        """End the line of a draft that is on the screen."""
         if self._draft:
             click.echo(self._wrap.end())
         self._draft = ""
@@ -231,7 +229,6 @@ class Screen:
             self._fill(self.labels.judged, event.data)
 
     def _status(self, reply: Reply) -> str:
-        """A reply's score, topic, checkpoint and flag on one line."""
         words = self.labels
         scored = words.unscored.format(reason=reply.reason)
         if reply.score is not None:
@@ -251,10 +248,10 @@ _JOINERS = "\u200c\u200d"
 
 
 def clean(text: str) -> str:
-    r"""The text without what would steer a terminal; its lines and indents stay.
+    r"""Return the text without characters that control a terminal; lines and indents stay.
 
     Control characters become U+FFFD, and marks that change the direction of writing are dropped.
-    What Unicode can write as one character is one, so that it takes the cells it seems to.
+    Characters are composed (NFC), so that each takes the cells that it seems to take.
 
     >>> clean("one\x1b[31m\ttwo\n  three")
     'one�[31m    two\n  three'

@@ -2,7 +2,7 @@
 
 Their answers depend only on the messages they are sent: no hidden cursor, clock or randomness. So a
 replay after a rollback, a fork or a second thread is answered alike. They are strict: an unscripted
-call is an `AssertionError`, and so is, by `assert_all_used`, a reply that nobody asked for.
+call raises `AssertionError`, and so does `assert_all_used` if a reply was never used.
 """
 
 import asyncio
@@ -188,8 +188,8 @@ class ScriptedChat(Scripted):
 class ScriptedJudge(Scripted):
     r"""A judge that looks the score up by a part of the answer it is to judge.
 
-    The answer is what stands in the prompt's last pair of `answer` tags, else the whole newest
-    human message. The longest part of it that has a score wins.
+    The answer is the text in the prompt's last pair of `answer` tags, else the whole newest human
+    message. The longest part of it that has a score wins.
 
     >>> judge = ScriptedJudge(scores={"Buy a car": 0.1}, default=0.8)
     >>> judge.invoke('<answer key="k">Buy a car.</answer key="k"> Grade it.').content

@@ -27,7 +27,7 @@ _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalls:
-    """A reply that calls tools, and what is said once their results are there.
+    """A reply that calls tools, and the reply to their results.
 
     >>> look = ToolCalls(calls=[{"name": "trains", "args": {"to": "Kyoto"}}], then="At {result}.")
     >>> [type(step).__name__ for step in steps_of(look)]
@@ -97,7 +97,7 @@ class Delay:
 
 
 Reply: TypeAlias = str | Mapping[str, Any] | AIMessage | ToolCalls | Truncated | Fault | Delay
-"""Text, a JSON object (structured output), a message as it stands, or one of the above."""
+"""Text, a JSON object (structured output), a complete message, or one of the above."""
 
 Replies: TypeAlias = Reply | Sequence[Reply]
 """One reply for every attempt, or a list with one for each."""
@@ -107,7 +107,7 @@ Script: TypeAlias = Callable[[Sequence[BaseMessage]], Replies]  # any pure funct
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One reply of a script; what comes `then` has a line of its own."""
+    """One reply of a script; the reply to a tool's results is another line."""
 
     place: str
     """For people: the key, the attempt and the step."""
