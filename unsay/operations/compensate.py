@@ -222,7 +222,14 @@ def _booked(
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
-    open_ = [each for each in calls if _may_run(each, known.get(each.key), scope)]
+    # What failed or may have run already is not run again, unless its tool says that this is safe.
+    open_ = [
+        each
+        for each in calls
+        if each.key not in known
+        or known[each.key].status in ("made", "pending", "skipped")
+        or _is_idempotent(_reversal_for(each, scope))
+    ]
     asking = [each for each in open_ if each.confirm and not each.obstacle]
     agreed = _agreed(asking, state, scope) if asking else []
     declined = [call for call, yes in zip(asking, agreed, strict=True) if not yes]
@@ -239,11 +246,7 @@ def _decided(
     return entries
 
 
-def _may_run(call: Compensation, entry: Entry | None, scope: Scope) -> bool:
-    """Whether a call may be taken back: what failed or may have run is not run a second time."""
-    if entry is None or entry.status in ("made", "pending", "skipped"):
-        return True
-    reversal = _reversal_for(call, scope)
+def _is_idempotent(reversal: Reversal | None) -> bool:
     return reversal is not None and reversal.idempotent
 
 
@@ -298,7 +301,7 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")
     reversal = _reversal_for(call, scope)
-    if entry.status == "running" and (reversal is None or not reversal.idempotent):
+    if entry.status == "running" and not _is_idempotent(reversal):
         return Outcome(compensation=call, result="unknown", reason="it was interrupted")
     if entry.status in ("pending", "running"):
         entry = yield from _taken_back(entry, reversal, scope)
@@ -334,12 +337,9 @@ def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Ste
     """Note the calls of an unfinished draft, in case its turn never ends."""
     calls = [each for each in due_of(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
-    new = [
-        Entry(compensation=each, status="made", turn_id=turn_id)
-        for each in calls
-        if each.key not in known
-    ]
-    yield from _note_entries(new, scope)
+    new = [each for each in calls if each.key not in known]
+    entries = [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
+    yield from _note_entries(entries, scope)
 
 
 def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:

@@ -98,8 +98,8 @@ def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
     """Store where turns can be found that are about to leave the state; see `history.turns`."""
-    if scope.store is not None and scope.thread_id is not None:
-        yield from put_places(scope.store, scope.thread_id, places)
+    if scope.address is not None:
+        yield from put_places(*scope.address, places)
 
 
 def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Steps[list[Cut]]:
@@ -292,19 +292,19 @@ def put_away(state: State, scope: Scope) -> Steps[Update]:
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()
-    if scope.store is None or scope.thread_id is None:
+    if scope.address is None:
         return Update(operations=steps[-WITHOUT_STORE:])
     page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
-    yield _older_steps(scope.store, scope.thread_id).put(page)
+    yield _older_steps(*scope.address).put(page)
     return Update(operations=steps[-NEWEST:], older_steps=page.id)
 
 
 def brought_back(state: State, scope: Scope) -> Steps[Update]:
     """Load the newest steps that were moved to the store, if the state has none left."""
     name = state.get("older_steps")
-    if state.get("operations") or name is None or scope.store is None or scope.thread_id is None:
+    if state.get("operations") or name is None or scope.address is None:
         return Update()
-    chain = _older_steps(scope.store, scope.thread_id)
+    chain = _older_steps(*scope.address)
     page = yield from chain.get(name)
     return Update(operations=chain.values(page), older_steps=page.before)
 

@@ -23,17 +23,19 @@ SPARE = 1_024
 
 
 class Entry(NamedTuple):
-    """One message that was read."""
+    """One message that was read.
+
+    Attributes:
+        key: See `key_of`; empty in a table if the message has to be read again.
+        speaker: See `speaker_of`.
+        length: How many terms the message has.
+        substance: How much it says: the logarithm of the number of its different terms.
+    """
 
     key: str
-    """Identifies the message; empty in a table if the message has to be read again."""
-
     speaker: str
     length: int
-    """How many terms the message has."""
-
     substance: float
-    """How much the message says: the logarithm of its different terms."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

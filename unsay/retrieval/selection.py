@@ -62,17 +62,18 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """What a message must have to be recalled."""
+    """What a message must have to be recalled.
+
+    Attributes:
+        floor: A share of the best message's words, or of its nearness in meaning, from 0 to 1.
+        bar: Content words of the question, in it or near it, that are worth this share (0 to 1) of
+            a word that only one message has; or a meaning that is `FAR_NEARER` than the mean.
+        gain: Words worth this many times those of the best message that is shown; 0 or more.
+    """
 
     floor: float = 0.0
-    """From 0 to 1: this share of the best one's words, or of its nearness in meaning."""
-
     bar: float = 0.0
-    """From 0 to 1: by itself or near it, content words of the question that are worth this share of
-    one that a single message has; or it lies `FAR_NEARER` than others in meaning."""
-
     gain: float = 0.0
-    """From 0: words that are worth so many times those of the best message that is shown."""
 
     def __post_init__(self) -> None:
         for name, share in (("floor", self.floor), ("bar", self.bar)):
@@ -88,17 +89,17 @@ FILLING = Bars()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
-    """The scores of the messages that may be recalled, by their places."""
+    """The scores of the messages that may be recalled, by their places.
+
+    `near` is nearness in meaning, in deviations from the mean, and empty without vectors. `apart`
+    has the places of messages that are shown or hidden, `passing` of those that have enough in
+    common with the question, newest first.
+    """
 
     near: Mapping[int, float]
-    """Nearness in meaning, in deviations from the mean; empty without vectors."""
-
     total: Mapping[int, float]
     apart: Collection[int]
-    """Places of messages that are shown or hidden, which cannot be recalled."""
-
     passing: Sequence[int]
-    """Places of those that have enough in common with the question, newest first."""
 
 
 def recall(

@@ -1,8 +1,8 @@
-"""The terms by which messages are recalled: words between spaces, pairs of characters elsewhere.
+"""Terms by which messages are recalled: words between spaces, pairs of characters elsewhere.
 
-Latin words are brought to a common stem, identifiers are taken whole and apart.
-Japanese, Chinese and Korean run together: every two neighbouring characters are
-a term, and so is a Han character among kana, which is mostly a word.
+Latin words are reduced to their stem; identifiers count as a whole and by their parts. In Japanese,
+Chinese and Korean every two neighbouring characters are a term, and so is a single Han character
+among kana, which is mostly a word.
 """
 
 import json
@@ -53,7 +53,7 @@ IRREGULAR = {
     for base, *forms in (line.split() for line in _IRREGULAR.split(";"))
     for form in forms
 }
-"""Forms that no ending explains, with the word that they are forms of."""
+"""Irregular forms, with their base form."""
 
 _KIN = """
 pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse
@@ -135,13 +135,10 @@ TEXT_LIMIT = 40_000
 """Characters of a message that are indexed, half from either end: a pasted file costs little."""
 
 KIN_WEIGHT = 0.2
-"""What a word that goes with a word of the question counts; the word itself counts 1.
-
-Source: own measurement.
-"""
+"""Weight of a word related to a word of the question, which counts 1. Source: own measurement."""
 
 ANSWER_WEIGHT = 0.1
-"""What a word counts that often answers such a question."""
+"""Weight of a word that often answers such a question."""
 
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
 
@@ -159,17 +156,18 @@ _DERIVATIONS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is looked for."""
+    """The terms to look for.
+
+    `weights` is 1 for terms of the question and less for related ones; `words` has the word of the
+    question that each term comes from.
+    """
 
     weights: Mapping[str, float]
-    """By term: 1 for those of the question, less for those that go with them."""
-
     words: Mapping[str, str]
-    """The word of the question that each term comes from."""
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text, repeated as often as they occur.
+    """Return the terms of a text, repeated as often as they occur.
 
     >>> terms("She was running parse_config twice")
     ['run', 'parseconfig', 'pars', 'config', 'twic']
@@ -180,16 +178,13 @@ def terms(text: str) -> list[str]:
 
 
 def terms_of(message: AnyMessage) -> list[str]:
-    """The terms of a message: its words, and the tools that it calls with their arguments."""
+    """Return the terms of a message, of its tool calls' names and arguments too."""
     calls = (f" {call.name} {json.dumps(call.args, default=str)}" for call in calls_of(message))
     return terms(text_of(message) + "".join(calls))
 
 
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
-    """What to look for, to answer a question.
-
-    `names` are terms of the speakers' names, which are no words to look for.
-    """
+    """Return what to look for to answer a question; `names` are terms not to look for."""
     words: dict[str, str] = {}
     for token in _tokens(question):
         for term in _terms_of(token):
@@ -257,7 +252,7 @@ def _words_of(token: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """A lower-case word without its English endings; other words as they are.
+    """Return a lower-case word without its English endings; other words as they are.
 
     >>> [stem(word) for word in ("running", "ran", "cities", "painter")]
     ['run', 'run', 'citi', 'paint']

@@ -1,4 +1,4 @@
-"""What messages mean, as vectors of a user's own embeddings: asked for in a step, compared here."""
+"""Similarity of messages in meaning, by vectors of a user's own embeddings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,24 +18,23 @@ BATCH = 128
 """How many messages are embedded by one call."""
 
 EMBEDDED_CHARS = 8_000
-"""How much of a message is embedded, from its beginning; models read no more at once."""
+"""How many characters of a message are embedded, from its beginning; models read no more."""
 
 RANK_OFFSET = 60
-"""How little the first ranks outdo those behind them. Source: Cormack, Clarke and Buettcher 2009."""
+"""The higher, the less the first ranks count. Source: Cormack, Clarke and Buettcher 2009."""
 
 NEIGHBOURS = {-1: 0.5, 1: 0.25}
-"""What a message gets of the similarity of its neighbours. Source: own measurement."""
+"""Shares of the similarity of neighbours, by distance. Source: own measurement."""
 
 Vector = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """Where a question and messages lie."""
+    """Vectors of a question and of messages, by the messages' keys in the index."""
 
     question: Vector
     messages: Mapping[str, Vector]
-    """By the message's key in the index, which is its id; those that are missing count nothing."""
 
 
 def embed(
@@ -81,9 +80,9 @@ def embed(
 
 
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
-    """How near each indexed message lies to the question, its neighbours' nearness included.
+    """Return how near each indexed message is to the question in meaning, with its neighbours.
 
-    By place, in deviations from the mean; 0 for one whose vector is not known.
+    In deviations from the mean; 0 for a message whose vector is not known.
     """
     length = _length(vectors.question)
     cosines = [
@@ -101,7 +100,7 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
 
 
 def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
-    """One score of several for each message, by its ranks alone: their scales do not matter.
+    """Combine several scores of each message by its ranks alone, so that scales do not matter.
 
     Source:
         Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
