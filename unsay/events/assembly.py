@@ -27,7 +27,7 @@ from unsay.types import EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One event, whatever shape it came in."""
+    """One event, plain or from an event log."""
 
     kind: EventType
     data: Mapping[str, Any]
@@ -67,7 +67,7 @@ class _Draft:
 class Assembly:
     """Makes messages of parts: nothing is dropped, and results directly follow their calls.
 
-    What is said between a call and its result waits until all results are known.
+    Messages between a call and its result wait until all results are known.
     """
 
     def __init__(self) -> None:

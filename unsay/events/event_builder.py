@@ -121,7 +121,7 @@ class EventBuilder:
             results: Each `{id, content, is_error, preview, bounds}`; all but `id` may be missing.
 
         Raises:
-            TranscriptError: There is none, or one answers no open call; none of them was added.
+            TranscriptError: There is none, or one answers no open call; nothing was added.
         """
         self.flush()
         ids = [result.get("id") for result in results]

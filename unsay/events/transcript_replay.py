@@ -58,7 +58,7 @@ def replay(
     together in their fixed order; whole messages stay as they are.
 
     Args:
-        events: Oldest first; plain ones have a `type` and, beside it, what is in `data`.
+        events: Oldest first; plain ones have a `type` and the fields of `data` next to it.
         run_id: Replays the events of the whole thread up to the end of this run; `None` replays
             all of them.
         max_tool_result_bytes: A larger tool result becomes a record of what was left out; `None`

@@ -128,7 +128,7 @@ class Sight:
     """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
 
     left_out: Sequence[Omission]
-    """What no context of the attempt shows, whatever the strategy plans."""
+    """What every context of the attempt leaves out, independent of the strategy."""
 
     question: str
 

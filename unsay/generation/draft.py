@@ -1,4 +1,4 @@
-"""Asking the model: a view of its own for each call, and what the call leaves to the next."""
+"""Asking the model: a context for each call, and what the call leaves to the next."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -38,14 +38,14 @@ FULLEST = 0.9
 
 
 def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tuple[Any, Carried]]:
-    """Call the model once with a context of its own; one that is too long is reduced and sent again.
+    """Call the model once with a new context; one that is too long is reduced and sent again.
 
     Returns:
         The reply, and what is left to the next call.
 
     Raises:
         ContextOverflowError: The context cannot be made small enough.
-        Exception: Whatever the model raises.
+        Exception: The model failed.
     """
     now, scope, model = sight.situation(done, carried), sight.scope, sight.model
     assert model is not None  # noqa: S101 - only a plan without a call has none

@@ -101,7 +101,7 @@ def judge_exchange(
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """A verdict on whether a retrieved document bears on the question."""
+    """Judge whether a retrieved document is relevant to the question."""
     settings = scope.settings
     asked, found = text_of(question), text_of(document)
     if settings.judging == "local":
@@ -115,7 +115,7 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
 def judge_summary(
     messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """A verdict on whether a summary tells what was said in the messages that it stands for."""
+    """Judge whether a summary agrees with the messages that it replaces."""
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
     words = next((text for each in messages if (text := text_of(each)).strip()), summary)

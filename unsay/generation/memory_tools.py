@@ -27,13 +27,13 @@ from unsay.tools import OURS, reversible
 RECALL_TOOL = "recall"
 
 READ_CHARS = 4_000
-"""How much of a result is read at once where the model does not say."""
+"""Characters read at once if the model gives no length."""
 
 MOST_CHARS = 16_000
-"""How much of a result is read at once at most: it stands on the record a second time."""
+"""Most characters read at once: the transcript then holds them a second time."""
 
 RECALL_TOKENS = 1_000
-"""What one `recall` may find, in tokens: it stands on the record a second time."""
+"""Most tokens that one `recall` may find: the transcript then holds them a second time."""
 
 
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
@@ -73,11 +73,7 @@ def _read(
 
 
 def _result(sight: Sight, done: Sequence[AnyMessage], tool_call_id: str) -> Steps[ToolMessage]:
-    """The newest result of a call: of the draft under way, of the record, of its sealed part.
-
-    Raises:
-        ToolException: There is none, it cannot be read, or a person wants it left out.
-    """
+    """The newest result of a call: of the draft under way, of the record, of its sealed part."""
     state, scope = sight.state, sight.scope
     gone: Collection[str] = hidden_ids(state)
     found = _of_call((*state["messages"], *done), tool_call_id)

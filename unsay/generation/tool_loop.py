@@ -1,8 +1,8 @@
 """The graph in which a model and its tools take turns until there is an answer.
 
 Its state is the draft alone. The view reaches it through the run's
-configuration, so that no step stores it; each step is a checkpoint of its own,
-so that a tool that finished is not called again after a crash.
+configuration, so that no step stores it; each step is a checkpoint,
+so that a finished tool is not called again after a crash.
 """
 
 from collections.abc import Mapping, Sequence

@@ -108,11 +108,7 @@ def _hints(state: State, scope: Scope, left: Report) -> Hints:
 
 
 def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
-    """One draft: the messages of its tool steps, then the final words; and what they leave.
-
-    Raises:
-        ModelError: The model failed, in one of the ways that have a name.
-    """
+    """One draft: the messages of its tool steps, then the final words; and what they leave."""
     state, scope, witness = sight.state, sight.scope, sight.witness
     loop, notes = scope.services.tool_loop, {}
     before = Carried(fold=sight.start.fold)
@@ -131,7 +127,7 @@ def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
             draft = messages_of(reply, ())
     except (GraphBubbleUp, BudgetExceededError):
         raise
-    except Exception as error:  # any client may raise anything; what has no name goes on as it is
+    except Exception as error:  # any client may raise anything; an unknown error is raised as it is
         yield from keep_failed(state, scope, witness, error)
         explained = explain(error)
         if explained is None or explained is error:

@@ -32,7 +32,7 @@ from unsay.types import CutKind, Operation, Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
-    """Make the rollback that is due, or that a host orders by `should_rollback`; then none is due.
+    """Make the rollback that a node or a host asked for, and clear the request.
 
     Raises:
         UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
@@ -128,7 +128,7 @@ def _report(state: State, scope: Scope, update: Update, move: Move) -> None:
 
 
 def _undo_or_redo(state: State, scope: Scope, move: Move) -> Steps[Update]:
-    """Go one step back or forth, and answer with where the conversation stands."""
+    """Go one step back or forth, and answer with the number of turns that are left."""
     turn, texts = state["turn"], scope.texts(state["messages"])
     undoes = move["kind"] == "undo"
     step = undo_last if undoes else redo_last

@@ -107,11 +107,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
 
 
 def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """The state as the turn began, its question pending, and the update that leads there.
-
-    Raises:
-        ConflictError: What the turn's rollbacks cut is no longer kept.
-    """
+    """The state as the turn began, its question pending, and the update that leads there."""
     turn = state["turn"]
     if not turn["draft_cuts"]:
         return state, Update()
@@ -194,13 +190,7 @@ def _behind(
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
-    """Make a checkpoint at the newest answer by a person's order.
-
-    Raises:
-        InvalidNameError: The name cannot be used.
-        CheckpointExistsError: Another checkpoint has it.
-        UnknownCheckpointError: Nothing has been answered.
-    """
+    """Make a checkpoint at the newest answer by a person's order."""
     said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
     while said and not is_answer(said[-1]):
         said.pop()

@@ -90,7 +90,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         yield put_page(*scope.address, page)
         place = head_of(page)
     record = state.get("messages", [])
-    if len(new) == len(writes):  # nothing was replaced or removed: the digest goes on
+    if len(new) == len(writes):  # nothing was replaced or removed: the digest is continued
         record, digest = [*record, *new], digest_of(new, digest)
     else:
         record = merge_messages(record, [writes])
@@ -147,7 +147,7 @@ def digest_of(record: Sequence[AnyMessage], start: int = 0) -> int:
     """Compute the checksum of messages with ids; `start` is that of the messages before them."""
     several = packed([[each.type, *vars(each).values()] for each in record])
     # MessagePack begins a list with its length, in 1, 3 or 5 bytes ("array format family"): without
-    # them the checksum of a list goes on where that of its beginning ended.
+    # them the checksum of a list continues that of its beginning.
     header = 1 if len(record) < 2**4 else 3 if len(record) < 2**16 else 5
     return zlib.crc32(several[header:], start)
 

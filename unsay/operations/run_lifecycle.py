@@ -54,7 +54,9 @@ def kept(name: str, node: Node) -> Node:
             raise
         except GraphBubbleUp:
             raise
-        except Exception as error:  # whatever ends the turn is noted with its run, and raised on
+        except (
+            Exception
+        ) as error:  # any error that ends the turn is noted with its run, and raised again
             yield from end_run(scope, "failed", f"{type(error).__name__}: {error}")
             raise
         if name == "evaluate_quality":
@@ -76,11 +78,7 @@ def _is_over(state: State) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
-    """The scope with the question's run: a process that goes on where one died opens no other.
-
-    Raises:
-        SessionEndedError: The thread was ended.
-    """
+    """The scope with the question's run; after a crash the same run is resumed."""
     if scope.address is None:
         return scope
     store, thread_id = scope.address

@@ -32,11 +32,7 @@ def turns_needed(state: State, argument: str) -> int:
 
 
 def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest.
-
-    Raises:
-        InputError: There are no such turns.
-    """
+    """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest."""
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns: list[list[AnyMessage]] = [[]]
     for message in spoken([m for m in state["messages"] if m.id not in pending]):
@@ -57,12 +53,7 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label; `loose` accepts a part of a label, in any case.
-
-    Raises:
-        UnknownBranchError: There is none.
-        ConflictError: There are several.
-    """
+    """Return the topic with this id or label; `loose` accepts a part of a label, in any case."""
     topics = state.get("topics", [])
     found = [each for each in topics if each["id"] == what]
     found = found or [each for each in topics if each["label"] == what]
@@ -79,11 +70,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Pin messages; `page` is the offloaded segment that holds them, `None` if the state does.
-
-    Raises:
-        ConflictError: They are pinned already, one is forgotten, or there are too many pins.
-    """
+    """Pin messages; `page` is the offloaded segment that holds them, `None` if the state does."""
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -98,13 +85,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
-    """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
-
-    Raises:
-        UnknownBranchError: The message is not in the transcript.
-        InputError: It is a command or a notice.
-        ConflictError: It is forgotten.
-    """
+    """Return the id of the offloaded segment with a message to pin; `None` if the state has it."""
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)
         return None
@@ -130,11 +111,7 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
-    """Remove the pins of messages.
-
-    Raises:
-        UnknownBranchError: None of them is pinned.
-    """
+    """Remove the pins of messages."""
     pins = state.get("pins", [])
     off = [each["message_id"] for each in pins if each["message_id"] in message_ids]
     if not off:
@@ -149,11 +126,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
 def forget_turns(
     state: State, said: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets the messages of some turns.
-
-    Raises:
-        ConflictError: They are forgotten already, or too much is.
-    """
+    """Return the step that forgets the messages of some turns."""
     names = [message.id or "" for message in said]
     return forget_messages(state, names, pending, cause, span=sum(map(is_answer, said)) > 1)
 
@@ -161,13 +134,7 @@ def forget_turns(
 def forget_span(
     state: State, what: str, through: str | None, pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets a message, or a span of messages.
-
-    Raises:
-        UnknownBranchError: A message is not in the transcript.
-        InputError: The question that waits is among them.
-        ConflictError: They are forgotten already, or too much is.
-    """
+    """Return the step that forgets a message, or a span of messages."""
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
     ends = {what, through or what}
