@@ -39,11 +39,10 @@ RECALL_TOKENS = 1_000
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
     """The tools that a model is offered: the user's, and ours as the settings say.
 
-    With `memory_tools="auto"` a tool of the user's that bears the name of one of ours takes its
-    place.
+    With `memory_tools="auto"`, a tool of the user's replaces ours of the same name.
 
     Raises:
-        ConfigurationError: It does, and the settings say `on`.
+        ConfigurationError: Both have one name, and the settings say `on`.
     """
     names = {each.name for each in tools}
     if settings.memory_tools == "off" or (settings.memory_tools == "auto" and not tools):

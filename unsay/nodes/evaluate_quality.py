@@ -62,11 +62,8 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 def _without_removed(state: State) -> Update:
     """Drop segments, checkpoints and summaries of messages that a host removed."""
     known = {None, *(message.id for message in state["messages"])}
-    checkpoints = [
-        each
-        for each in state.get("checkpoints", [])
-        if each["message_id"] in known or each.get("sealed")
-    ]
+    marks = state.get("checkpoints", [])
+    checkpoints = [each for each in marks if each["message_id"] in known or each.get("sealed")]
     topics: list[Topic] = [
         each
         if each["summarized_through"] in known

@@ -133,12 +133,7 @@ def repair_interrupted(
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
-    """Refuse a message that cannot be answered.
-
-    Raises:
-        EmptyMessageError: It has neither words nor anything else.
-        MessageTooLongError: It is longer than the limit, in characters.
-    """
+    """Refuse a message that cannot be answered: an empty one, or one over the limit in characters."""
     text = text_of(message)
     if not text.strip() and not has_other_content(message):
         raise EmptyMessageError("The message is empty; write something to answer")
