@@ -233,13 +233,10 @@ def _key_rank(key: object) -> int | None:
 def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
     """The score under the plainest key of the outermost level that has one; of equals the last."""
     for level in _levels(mapping):
-        by_rank = {
-            rank: value
-            for key, value in level.items()
-            if (rank := _key_rank(key)) is not None and not isinstance(value, Mapping)
-        }
-        if by_rank:
-            return _number_of(by_rank[min(by_rank)])
+        by_rank = {_key_rank(k): v for k, v in level.items() if not isinstance(v, Mapping)}
+        ranks = [rank for rank in by_rank if rank is not None]
+        if ranks:
+            return _number_of(by_rank[min(ranks)])
     return None
 
 

@@ -138,11 +138,7 @@ def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
 
 
 def _is_blank(block: Block) -> bool:
-    """Whether a block is text without words.
-
-    Source:
-        Anthropic and Bedrock answer 400, "text content blocks must contain non-whitespace text".
-    """
+    # Source: Anthropic and Bedrock answer 400, "text content blocks must contain non-whitespace text".
     if isinstance(block, str):
         return not block.strip()
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
@@ -175,14 +171,10 @@ def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
         message cannot be `thinking`", tailcallhq/forgecode#2107, and refuses blocks of the
         newest answer that were moved without need, anthropics/claude-code#63284.
     """
-    thinks = [_thinks(block) for block in blocks]
-    if not any(thinks) or (thinks[0] and (calls or not thinks[-1])):
+    thoughts = [block for block in blocks if not isinstance(block, str) and is_thinking(block)]
+    if not thoughts or (blocks[0] is thoughts[0] and (calls or blocks[-1] is not thoughts[-1])):
         return blocks
-    return sorted(blocks, key=lambda block: not _thinks(block))
-
-
-def _thinks(block: Block) -> bool:
-    return not isinstance(block, str) and is_thinking(block)
+    return [*thoughts, *(block for block in blocks if block not in thoughts)]
 
 
 def _closed(blocks: list[Block]) -> list[Block]:

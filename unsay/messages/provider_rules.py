@@ -144,13 +144,12 @@ ANTHROPIC = Dialect(
     thinking_types=_kinds("thinking redacted_thinking"),
 )
 
-_AWS = "Amazon Bedrock API reference, "
-_AWS_URL = "docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
-_AWS_TOOLS = f"{_AWS}ToolUseBlock ({_AWS_URL}ToolUseBlock.html)"
-_AWS_MESSAGE = f"{_AWS}Message ({_AWS_URL}Message.html)"
-_AWS_BLOCK = f"{_AWS}ContentBlock ({_AWS_URL}ContentBlock.html)"
-_AWS_DOCUMENT = f"{_AWS}DocumentBlock ({_AWS_URL}DocumentBlock.html)"
-_AWS_CONVERSE = f"{_AWS}Converse ({_AWS_URL}Converse.html)"
+
+def _aws(page: str) -> str:
+    address = "docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
+    return f"Amazon Bedrock API reference, {page} ({address}{page}.html)"
+
+
 _AWS_THINKING = (
     "Amazon Bedrock user guide, Extended thinking "
     "(docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html)"
@@ -160,27 +159,27 @@ BEDROCK = Dialect(
     sources={
         **COMMON.sources,
         **_call_law("Amazon Bedrock user guide, Use a tool to complete an Amazon Bedrock response"),
-        "not_empty": _AWS_CONVERSE,
-        "has_turns": _AWS_CONVERSE,
-        "starts_with_user": f"{_AWS_CONVERSE}, error: must start with a user message",
-        "system_first": f"{_AWS_MESSAGE}, role (user or assistant; system stands apart)",
+        "not_empty": _aws("Converse"),
+        "has_turns": _aws("Converse"),
+        "starts_with_user": f"{_aws('Converse')}, error: must start with a user message",
+        "system_first": f"{_aws('Message')}, role (user or assistant; system stands apart)",
         "ends_without_space": "langchain-aws, `trim_message_whitespace` (edits the message itself)",
-        "known_blocks": _AWS_BLOCK,
-        "has_content": f"{_AWS_MESSAGE}, error: the content field is empty",
-        "no_blank_text": f"{_AWS_BLOCK}, error: the text field is blank",
-        "tool_names": _AWS_TOOLS,
-        "tool_ids": _AWS_TOOLS,
+        "known_blocks": _aws("ContentBlock"),
+        "has_content": f"{_aws('Message')}, error: the content field is empty",
+        "no_blank_text": f"{_aws('ContentBlock')}, error: the text field is blank",
+        "tool_names": _aws("ToolUseBlock"),
+        "tool_ids": _aws("ToolUseBlock"),
         "call_ids_differ": f"{CLAUDE}, error: `tool_use` ids must be unique (Claude on Bedrock)",
         "calls_are_parsed": "langchain-aws, `_lc_content_to_bedrock` (sends some of them)",
         "calls_are_declared": "langchain-aws, `_lc_content_to_bedrock` (sends tool_use blocks)",
-        "thinking_signed": f"{_AWS}ReasoningTextBlock ({_AWS_URL}ReasoningTextBlock.html)",
+        "thinking_signed": _aws("ReasoningTextBlock"),
         "thinking_leads": _FIRST_THINKING,
         "no_thinking_at_end": _LAST_THINKING,
         "media_sources": "langchain-aws, `_format_data_content_block` (inline base64 alone)",
-        "mime_types": f"{_AWS}ImageBlock, DocumentBlock (format)",
-        "file_names": _AWS_DOCUMENT,
+        "mime_types": "Amazon Bedrock API reference, ImageBlock, DocumentBlock (format)",
+        "file_names": _aws("DocumentBlock"),
         "file_names_differ": "langchain-aws, `_fallback_document_name` (duplicates are refused)",
-        "texts_with_files": _AWS_MESSAGE,
+        "texts_with_files": _aws("Message"),
     },
     thinking_sources={
         "thinking_first": _AWS_THINKING,
@@ -225,9 +224,6 @@ BEDROCK = Dialect(
 
 _GEMINI_TOOLS = "Gemini API docs, Function calling (ai.google.dev/gemini-api/docs/function-calling)"
 _GEMINI = "Gemini API reference, Content (ai.google.dev/api/caching#Content)"
-_GEMINI_SIGNATURES = (
-    "Gemini API docs, Thought signatures (ai.google.dev/gemini-api/docs/thought-signatures)"
-)
 
 GEMINI = Dialect(
     sources={
@@ -247,7 +243,8 @@ GEMINI = Dialect(
         "the first result that has the id)",
         "calls_are_parsed": "langchain-google-genai, `_parse_chat_history` (drops them)",
         "calls_are_declared": "langchain-google-genai, `_prepare_ai_message_content` (drops them)",
-        "signatures_decode": _GEMINI_SIGNATURES,
+        "signatures_decode": "Gemini API docs, Thought signatures "
+        "(ai.google.dev/gemini-api/docs/thought-signatures)",
         "media_sources": "langchain-google-genai, `_convert_to_parts`",
         "mime_types": "Gemini API docs, Image understanding (ai.google.dev/gemini-api/docs/"
         "image-understanding)",
