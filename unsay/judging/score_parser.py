@@ -88,7 +88,7 @@ class _Found:
 
 
 def read_reply(reply: object) -> ScoreReply:
-    """Return the score and the reason in whatever a judge replied.
+    """Return the score and the reason in any reply of a judge.
 
     Args:
         reply: A number, a text, a mapping, an object with `score` and `reason`,

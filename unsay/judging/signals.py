@@ -36,7 +36,7 @@ FEWEST_STRAY = 4  # content words below which an answer never counts as off topi
 
 # Widths count Latin letters (`vocabulary.width`); shares and likenesses are from 0 to 1.
 LOOP_SHARE = 0.6  # share of the answer that one repeated unit must fill
-LOOP_WIDTH = 160  # or the width of the run, whatever share it fills
+LOOP_WIDTH = 160  # or the width of the run, for any share
 LOOP_RUN = 12  # characters of the shortest run that counts
 LOOP_UNIT = 4  # characters of the shortest unit; `ha ha ha` is laughter,
 LONG_LAUGH = 60  # unless the run is this wide
@@ -125,7 +125,7 @@ _INVENTS = re.compile(
     r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
 )
 _FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
-# A block of code answers in names of its own, and shares few words with a question.
+# A block of code answers in new names, and shares few words with a question.
 _CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
 _REFERS = re.compile(
     r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|yes|no|それ|そう|これ|彼|はい|いいえ)\b"

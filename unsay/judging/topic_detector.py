@@ -117,7 +117,7 @@ CUES: Mapping[str, re.Pattern[str]] = {
 """What wording announces, by name; each pattern meets a text as `vocabulary.normal` gives it.
 
 `change` and `return` say it outright, `turn` and `earlier` may; the others speak of what was just
-said or of how the question stands by itself.
+said or of the form of the question itself.
 """
 
 _DUMMY = re.compile(
@@ -272,7 +272,7 @@ def _best_rival(
 def _cues(text: str) -> frozenset[str]:
     """Find the wordings in a text.
 
-    A reference counts only if it stands before the content, or closes a text that has little.
+    A reference counts only if it is before the content, or closes a text that has little.
     """
     found = {name for name, cue in CUES.items() if cue.search(text)}
     plain = _DUMMY.sub(" ", text)

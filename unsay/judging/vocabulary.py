@@ -118,7 +118,7 @@ _STOP_STEMS = frozenset(map(stem, STOP_WORDS))
 def terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text in order: stems of words, and runs with their 2-3-grams.
 
-    Terms are repeated as often as they occur; beyond `TEXT_LIMIT` only the two ends count.
+    Repeated terms are returned repeatedly; beyond `TEXT_LIMIT` only the two ends count.
     """
     return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
 

@@ -69,7 +69,7 @@ def conform(
         messages: Oldest first; not changed.
         opening: The user's words before a context that begins with the assistant.
         provider: Whose model is called; blocks of an assistant that it refuses, such as another's
-            thinking, are left out. `None` keeps whatever some provider signed.
+            thinking, are left out. `None` keeps all signed thinking.
         interrupted: What the error of an unanswered call says.
 
     Returns:
@@ -96,8 +96,8 @@ def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Join neighbours of one role, so that user and assistant take turns.
 
     Words are joined by a blank line, blocks follow one another, thinking goes first, and the id
-    and notes of the first stay. Thinking of a later message is left out where nobody signed it, or
-    another model than the first's did. An assistant message that calls tools is never joined to
+    and notes of the first stay. Thinking of a later message is left out if it is unsigned or of
+    another model than the first's. An assistant message that calls tools is never joined to
     what follows it.
     """
     merged: list[AnyMessage] = []
@@ -197,9 +197,9 @@ def _closed(blocks: list[Block]) -> list[Block]:
 
 
 def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> bool:
-    """Whether a provider would refuse a block of an assistant, whatever is around it.
+    """Whether a provider would refuse a block of an assistant in any message.
 
-    Thinking that nobody signed is left out for every provider: Anthropic refuses it, the others
+    Unsigned thinking is left out for every provider: Anthropic refuses it, the others
     do not need it.
 
     Source:

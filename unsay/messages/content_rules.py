@@ -227,7 +227,7 @@ def thinking_leads(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @rule
 def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
-    """A final assistant message, which the provider would go on with, holds no thinking."""
+    """A final assistant message, which the provider would continue, holds no thinking."""
     if messages and _thinks_at(messages[-1], dialect):
         yield (
             len(messages) - 1,
@@ -306,7 +306,7 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 
 
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
-    """Where the newest turn begins; words that the user adds to results go on with their turn."""
+    """Where the newest turn begins; words that the user adds to results belong to the same turn."""
     start = len(messages)
     for index, message in reversed(list(enumerate(messages))):
         role = role_of(message)

@@ -79,7 +79,7 @@ def repair(
 
 
 def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return a copy of an assistant message that declares these calls instead of its own.
+    """Return a copy of an assistant message that declares these calls only.
 
     Content blocks that repeat calls are left out: every LangChain integration writes them again
     from `tool_calls`.

@@ -1,7 +1,7 @@
 """Whether a provider would accept a transcript unchanged.
 
 The common law applies to every transcript: each tool call of an assistant is answered by exactly
-the tool messages that directly follow it. Each provider adds rules of its own; a rule applies to a
+the tool messages that directly follow it. Each provider adds rules; a rule applies to a
 provider only if a public document, or LangChain's own conversion, says so.
 """
 
