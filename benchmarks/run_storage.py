@@ -4,6 +4,7 @@
 opening by another process, or its last turns taken back and forth. See `storage.py`.
 """
 
+import gc
 import json
 import resource
 import sqlite3
@@ -95,7 +96,7 @@ def _turn(talk: Conversation, cast: Cast, exchange: Exchange) -> dict[str, Any]:
 
 
 def _moves(talk: Conversation, database: str, turns: int) -> Iterator[dict[str, Any]]:
-    """Go back and undo it, several times; redo and undo it once more where that can be done."""
+    """Go back, undo it, redo and undo that as well, several times."""
     marks = {mark["turn"]: mark["id"] for mark in talk.checkpoints()}
     length = len(talk.messages())
     for _ in range(ROUNDS):
@@ -103,9 +104,7 @@ def _moves(talk: Conversation, database: str, turns: int) -> Iterator[dict[str, 
         assert len(talk.messages()) == length - 2 * BACK
         yield _move("undo", talk.undo, database)
         assert len(talk.messages()) == length
-    redo: Callable[[], object] | None = getattr(talk, "redo", None)
-    if redo is not None:
-        yield _move("redo", redo, database)
+        yield _move("redo", talk.redo, database)
         assert len(talk.messages()) == length - 2 * BACK
         talk.undo()
 
@@ -157,6 +156,7 @@ def commits_in(database: str) -> int | None:
 
 def read(database: str, turns: int) -> dict[str, Any]:
     """Open a conversation and read what its next turn must know."""
+    gc.collect()  # the garbage of the imports is no part of opening, which may trigger its collection
     wall, cpu = time.perf_counter(), time.process_time()
     with open_conversation(database, Cast()) as talk:
         state = talk.graph.get_state({"configurable": {"thread_id": THREAD}})

@@ -132,7 +132,7 @@ def page(case: Case, folder: Path) -> Seen:
     pages, cursor = [], None
     while True:
         found = select(log, limit=limit, cursor=cursor)
-        pages.append([event["data"]["number"] for event in found.events])
+        pages.append([event["data"]["number"] for event in found.lines])
         cursor = found.cursor
         if cursor is None:
             return Seen(value=pages)
@@ -144,7 +144,7 @@ def list_session(case: Case, folder: Path) -> Seen:
     limit = _params(case, "limit")["limit"]
     runs = enumerate(case["given"]["appends"])
     _, log = _append([_event({"run_id": run, "event_key": f"e{n}"}) for n, run in runs])
-    return Seen(value=[event["run_id"] for event in select(log, limit=limit).events])
+    return Seen(value=[event["run_id"] for event in select(log, limit=limit).lines])
 
 
 OPERATIONS: dict[str, Operation] = {

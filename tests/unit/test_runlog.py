@@ -29,7 +29,6 @@ from unsay.storage.event_log import (
     head_of,
     ledger_namespace,
     make_page,
-    pack_pages,
     put_page,
     read_events,
     select,
@@ -61,6 +60,11 @@ def chain(*sizes: int) -> list[Page]:
         pages.append(make_page(head, events))
         head = head_of(pages[-1])
     return pages
+
+
+def pack_pages(store: BaseStore, head: Head) -> Steps[None]:
+    """Pack the thread's chain behind an end."""
+    return event_chain(store, THREAD).pack(head["page_id"])
 
 
 def read_pages(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Page]]:
@@ -442,7 +446,7 @@ def test_events_are_read_page_by_page(
     cursor: str | None = None
     while not found or cursor:
         page = select(LOG, limit=limit, cursor=cursor, **wanted)
-        found.append([event["data"]["number"] for event in page.events])
+        found.append([event["data"]["number"] for event in page.lines])
         cursor = page.cursor
 
     assert [numbers[n : n + limit] for n in range(0, len(numbers), limit)] or [[]] == found
@@ -453,7 +457,7 @@ def test_a_cursor_stays_when_the_log_grows() -> None:
     """What was appended meanwhile comes after what was there."""
     cursor = select(LOG[:4], limit=2).cursor
 
-    assert LOG[2:5] == list(select(LOG, limit=3, cursor=cursor).events)
+    assert LOG[2:5] == list(select(LOG, limit=3, cursor=cursor).lines)
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, None])
@@ -474,7 +478,7 @@ def test_a_question_is_found_by_its_run() -> None:
     """Events of whole messages are selected like any other."""
     events = events_of(HumanMessage("hi", id="a"), stamp=STAMP)
 
-    assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).events
+    assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).lines
 
 
 def written(store: BaseStore, *sizes: int) -> list[Page]:
@@ -499,7 +503,7 @@ def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> N
     head = head_of(pages[-1])
     before = run(read_pages(store, THREAD, head), loop=loop)
     events = run(read_events(store, THREAD, head), loop=loop)
-    run(pack_pages(store, THREAD, head), loop=loop)
+    run(pack_pages(store, head), loop=loop)
 
     assert {pages[-1].id} == keys(store)
     after = run(read_pages(store, THREAD, head), loop=loop)
@@ -510,9 +514,9 @@ def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> N
 def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
     """Packing is for many pages: it takes time, and rewrites what it takes."""
     pages = written(store, *[1] * (WORTH_IT - 1))
-    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    drive(pack_pages(store, head_of(pages[-1])))
     assert {page.id for page in pages} == keys(store)
-    drive(pack_pages(store, THREAD, EMPTY))
+    drive(pack_pages(store, EMPTY))
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3))
@@ -529,7 +533,7 @@ def test_packing_is_invisible(rounds: list[int], size: int) -> None:
             head = head_of(page)
             told += events
             heads.append(head)
-        drive(pack_pages(store, THREAD, head))
+        drive(pack_pages(store, head))
     for each in {0, len(heads) // 3, len(heads) // 2, len(heads) - 1}:
         found = drive(read_events(store, THREAD, heads[each]))
         assert told[: each * size] == found
@@ -543,13 +547,13 @@ def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> No
     pages = written(store, *[1] * 20)
     head = head_of(pages[-1])
     events, result = events_in(pages), None
-    packing = pack_pages(store, THREAD, head)
+    packing = pack_pages(store, head)
     for _ in range(calls):
         result = packing.send(result).blocking()
     packing.close()
 
     assert events == drive(read_events(store, THREAD, head))
-    drive(pack_pages(store, THREAD, head))
+    drive(pack_pages(store, head))
     assert events == drive(read_events(store, THREAD, head))
     more = make_page(head, [note("and on")])
     drive(one(put_page(store, THREAD, more)))
@@ -559,7 +563,7 @@ def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> No
 def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
     """A line that left an older state has its pages packed as well, up to where they are already."""
     pages = written(store, *[1] * 20)
-    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    drive(pack_pages(store, head_of(pages[-1])))
     head = head_of(pages[4])
     others = []
     for number in range(WORTH_IT + 4):
@@ -567,7 +571,7 @@ def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
         drive(one(put_page(store, THREAD, page)))
         head = head_of(page)
         others.append(page)
-        drive(pack_pages(store, THREAD, head))
+        drive(pack_pages(store, head))
     assert events_in([*pages[:5], *others]) == drive(read_events(store, THREAD, head))
     assert events_in(pages) == drive(read_events(store, THREAD, head_of(pages[-1])))
     assert len(keys(store)) < 10
@@ -578,7 +582,7 @@ def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
     store = InMemoryStore()
     pages = written(store, *[1] * 40)
     store.delete(ledger_namespace(THREAD), pages[10].id)
-    drive(pack_pages(store, THREAD, head_of(pages[-1])))
+    drive(pack_pages(store, head_of(pages[-1])))
     with pytest.raises(LedgerGapError, match=pages[10].id):
         drive(read_pages(store, THREAD, head_of(pages[-1])))
 
@@ -589,7 +593,7 @@ def test_changed_pages_are_not_put_together() -> None:
     pages = written(store, *[1] * 20)
     drive(one(put_page(store, THREAD, replace(pages[3], facts={"count": 2}))))
     with pytest.raises(LedgerGapError, match=pages[3].id):
-        drive(pack_pages(store, THREAD, head_of(pages[-1])))
+        drive(pack_pages(store, head_of(pages[-1])))
     assert {page.id for page in pages} == keys(store)
 
 
@@ -620,7 +624,7 @@ def test_damage_of_pages_that_are_together_is_named(damage: Callable[[str], Any]
     store = InMemoryStore()
     pages = written(store, *[1] * 20)
     head = head_of(pages[-1])
-    drive(pack_pages(store, THREAD, head))
+    drive(pack_pages(store, head))
     item = store.get(ledger_namespace(THREAD), pages[-1].id)
     assert item is not None
     store.put(item.namespace, item.key, {"pages": damage(item.value["pages"])})
@@ -634,7 +638,7 @@ def test_an_event_of_a_page_in_a_pack_is_known(store: BaseStore) -> None:
     for number in range(20):
         head = drive(append(store, THREAD, head, mine(f"e{number}"))).head
     older = Head(page_id=head["page_id"], count=head["count"])
-    drive(pack_pages(store, THREAD, head))
+    drive(pack_pages(store, head))
     for name in ("e0", "e11", "e19"):
         assert Appended(head=older, inserted=False) == drive(
             append(store, THREAD, head, mine(name))

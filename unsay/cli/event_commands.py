@@ -20,7 +20,7 @@ from unsay.history.runs import list_runs
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.storage.base import Database, translated
-from unsay.storage.event_log import EventPage, select
+from unsay.storage.event_log import select
 from unsay.storage.items import freeze_messages
 from unsay.storage.pagination import Slice
 from unsay.types import Event, EventType
@@ -55,7 +55,7 @@ def events(
         labels=labels,
         cursor=cursor,
     )
-    opened.show(lambda: _print_events(opened, page), events=page.events, cursor=page.cursor)
+    opened.show(lambda: _print_events(opened, page), events=page.lines, cursor=page.cursor)
 
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
@@ -72,17 +72,17 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
     opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
 
 
-def _print_events(opened: Opened, page: EventPage) -> None:
+def _print_events(opened: Opened, page: Slice[Event]) -> None:
     turns = {turn.question_id: turn.number for turn in opened.conversation.timeline().turns}
-    width = max((cells_of(each["run_id"] or "–") for each in page.events), default=0)
-    for each in page.events:
+    width = max((cells_of(each["run_id"] or "–") for each in page.lines), default=0)
+    for each in page.lines:
         number = turns.get(each["turn_id"]) if each["turn_id"] else None
         head = (
             f"{moment(each['at'])}  {each['type']:<17}  "
             f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{width}}"
         )
         click.echo(line(head, words_of(each)))
-    end_list(page.events, page.cursor, "There is no such event.")
+    end_list(page.lines, page.cursor, "There is no such event.")
 
 
 def words_of(event: Event) -> str:

@@ -31,7 +31,7 @@ from unsay.operations.rollback import line_of, turns_left
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, as_ours, offloaded_of, with_update
-from unsay.storage.event_log import Head, pack_pages
+from unsay.storage.event_log import event_chain
 from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
 from unsay.types import Checkpoint, Segment, Topic, Unfolded
 
@@ -79,8 +79,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
         after = yield from _offload_segment(after, end - start, scope)
     head = state.get("ledger", EMPTY)
     with suppress(LedgerGapError):  # readers of the event log report a gap; the turn goes on
-        place = Head(page_id=head["page_id"], count=head["count"])
-        yield from pack_pages(*scope.address, place)
+        yield from event_chain(*scope.address).pack(head["page_id"])
     return Update(
         messages=[RemoveMessage(id=m.id or "") for m in messages[: bounds[-1]]],
         sealed=after["sealed"],

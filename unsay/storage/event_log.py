@@ -13,7 +13,7 @@ from unsay.events.event_types import body_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, Page
 from unsay.storage.pages import make_page as link
-from unsay.storage.pagination import decode_cursor, encode_cursor, has_labels
+from unsay.storage.pagination import Slice, decode_cursor, encode_cursor, has_labels
 from unsay.types import Event, EventType
 
 
@@ -24,8 +24,6 @@ class Head(TypedDict):
     """
 
     page_id: str | None
-    """Of the newest page; `None` while there is none."""
-
     count: int
 
 
@@ -38,14 +36,6 @@ class Appended:
 
     head: Head
     inserted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventPage:
-    """Some of the events that were asked for."""
-
-    events: tuple[Event, ...]
-    cursor: str | None
 
 
 def ledger_namespace(thread_id: str) -> tuple[str, ...]:
@@ -79,11 +69,6 @@ def head_of(page: Page) -> Head:
 def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
     """A call that writes a page; writing it again changes nothing."""
     return event_chain(store, thread_id).put(page)
-
-
-def pack_pages(store: BaseStore, thread_id: str, head: Head) -> Steps[None]:
-    """Move the newest pages into one item; the event log stays the same."""
-    yield from event_chain(store, thread_id).pack(head["page_id"])
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
@@ -141,7 +126,7 @@ def select(
     types: Collection[EventType] | None = None,
     labels: Mapping[str, str] | None = None,
     cursor: str | None = None,
-) -> EventPage:
+) -> Slice[Event]:
     """Some of a thread's events, oldest first, from behind the page of a cursor.
 
     Raises:
@@ -159,8 +144,8 @@ def select(
         and has_labels(event["labels"], labels or {})
     ]
     page = wanted[:limit]
-    return EventPage(
-        events=tuple(events[index] for index in page),
+    return Slice(
+        lines=tuple(events[index] for index in page),
         cursor=encode_cursor(page[-1], events[page[-1]]["id"]) if len(wanted) > limit else None,
     )
 

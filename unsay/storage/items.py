@@ -20,12 +20,12 @@ from unsay.errors import DatabaseCorruptError, InputError
 
 
 def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for one kind of a thread's items, safe for any thread id."""
+    """Return the store's namespace for one kind of a thread's items, safe for any thread id."""
     return ("unsay", kind, quote(thread_id, safe="").replace(".", "%2E"))
 
 
 def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> Call:
-    """A call that writes an item for good: not indexed, and never expiring.
+    """Make a call that writes an item, not indexed and never expiring.
 
     Half a surrogate pair, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
@@ -36,7 +36,7 @@ def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[
 def put_items(
     store: BaseStore, place: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
 ) -> Call:
-    """A call that writes items as `put_item` does, all of them or none."""
+    """Make a call that writes items as `put_item` does, all of them or none."""
     ops = [
         PutOp(namespace=place, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
@@ -45,7 +45,7 @@ def put_items(
 
 
 def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
-    """A call that gives an `Item`, `None` where there is none."""
+    """Make a call that reads an `Item`, `None` where there is none."""
     return Call.of(store.get, store.aget, place, key)
 
 
@@ -61,7 +61,7 @@ def get_items(
 
 
 def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) -> Call:
-    """A call that deletes items, all of them or none."""
+    """Make a call that deletes items, all of them or none."""
     return _batch(store, [PutOp(namespace=place, key=key, value=None) for key in keys])
 
 
@@ -70,7 +70,7 @@ def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
 
 
 def storable(value: Any) -> Any:
-    """A plain value with no text that JSON in UTF-8 cannot hold."""
+    """Return a plain value without text that JSON in UTF-8 cannot hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
@@ -85,14 +85,14 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Memo:
-    """What some bytes mean, for as many bytes as it may remember."""
+    """Cache of deserialized values, limited by the size of their bytes."""
 
     def __init__(self, most: int = MEMO_BYTES) -> None:
         self._most, self._size = most, 0
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """Return a copy of what `read` makes of some bytes, which it reads where they are new."""
+        """Return a copy of the value of some bytes; `read` deserializes them the first time."""
         key = (kind, stored)
         if len(stored) > self._most:
             return read(key)
@@ -108,11 +108,11 @@ class Memo:
 
 
 def twin(value: Any) -> Any:
-    """A copy of messages and plain values that shares nothing which can be changed.
+    """Copy messages and plain values so that nothing mutable is shared.
 
     Source:
-        Pydantic, `BaseModel.__copy__`: what a copy of a model consists of. It is spelled out here
-        because a record is hundreds of messages, and each would be copied twice over.
+        Pydantic, `BaseModel.__copy__`: the parts of a copied model. They are written out here
+        because a transcript has hundreds of messages, and each would be copied twice.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -144,16 +144,16 @@ SUM = "unsay_sum"
 
 
 def damaged(what: str, error: object) -> DatabaseCorruptError:
-    """The error for something stored that cannot be what was written."""
+    """Return the error for something stored that differs from what was written."""
     return DatabaseCorruptError(f"{what} is damaged ({error}): {BACKUP}")
 
 
 @contextmanager
 def sound(what: str) -> Iterator[None]:
-    """Whatever damaged bytes make of their reader, as one error.
+    """Turn every error that damaged bytes cause in their reader into one.
 
     Raises:
-        DatabaseCorruptError: It cannot be what was written.
+        DatabaseCorruptError: The bytes differ from what was written.
     """
     try:
         yield
@@ -172,15 +172,15 @@ def sound(what: str) -> Iterator[None]:
 
 
 def guard(data: bytes) -> bytes:
-    """Bytes with their checksum before them."""
+    """Put a checksum before some bytes."""
     return zlib.crc32(data).to_bytes(4) + data
 
 
 def unguard(data: bytes) -> bytes:
-    """The bytes that were guarded.
+    """Return the bytes behind their checksum.
 
     Raises:
-        ValueError: They are others.
+        ValueError: The checksum is another.
     """
     kept = data[4:]
     if guard(kept) != data:
@@ -189,7 +189,7 @@ def unguard(data: bytes) -> bytes:
 
 
 def summed(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """An item's value with its checksum; without one where it is no plain JSON."""
+    """Add a checksum to an item's value, unless it is no plain JSON."""
     try:
         return {**value, SUM: _sum(place, key, value)}
     except (TypeError, ValueError):
@@ -197,10 +197,10 @@ def summed(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[s
 
 
 def unsummed(place: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """The value that was summed; one without a checksum, from elsewhere, as it is.
+    """Return an item's value without its checksum; one that has none is accepted.
 
     Raises:
-        DatabaseCorruptError: It is another, or another item's.
+        DatabaseCorruptError: The value was changed, or belongs to another item.
     """
     what = f"The item {key!r} of {place!r}"
     if not isinstance(value, dict):
@@ -220,7 +220,7 @@ _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def unstorable(error: Exception) -> InputError:
-    """The error for a value that no checkpoint can hold."""
+    """Return the error for a value that no checkpoint can hold."""
     return InputError(
         f"This cannot be stored ({error}): messages and their fields must be text, numbers, bytes, "
         "lists and dicts of such"
@@ -228,7 +228,7 @@ def unstorable(error: Exception) -> InputError:
 
 
 def packed(value: Any) -> bytes:
-    """Plain values as the bytes that a checkpoint would hold.
+    """Serialize plain values as a checkpoint does.
 
     Raises:
         InputError: One of them is not plain.
@@ -241,41 +241,41 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """What was packed.
+    """Return the values in packed bytes.
 
     Raises:
-        DatabaseCorruptError: It is not what was packed.
+        DatabaseCorruptError: The bytes are damaged.
     """
     with sound("A stored value"):
         return _SERIALIZER.loads_typed(("msgpack", data))
 
 
 def freeze(value: Any, *, dense: bool = False) -> str:
-    """Plain values, bytes among them, as text; `dense` is slower and saves up to a quarter."""
+    """Serialize plain values and bytes as text; `dense` is slower and saves up to a quarter."""
     return frozen(packed(value), dense=dense)
 
 
 def frozen(plain: bytes, *, dense: bool = False) -> str:
-    """Packed values as text."""
+    """Compress packed values into text."""
     data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
     return b64encode(data).decode("ascii")
 
 
 def thaw(text: str) -> Any:
-    """What was frozen.
+    """Return the values in a frozen text.
 
     Raises:
-        DatabaseCorruptError: It is not what was frozen.
+        DatabaseCorruptError: The text is damaged.
     """
     with sound("A stored value"):
         return unpacked(bytes_of(text))
 
 
 def bytes_of(text: str) -> bytes:
-    """The bytes that were frozen.
+    """Return the packed values in a frozen text.
 
     Raises:
-        ValueError: They are not what was frozen; `zlib.error` means the same.
+        ValueError: The text is damaged; `zlib.error` means the same.
     """
     data = b64decode(text, validate=True)
     if not data.startswith(b"BZh"):  # bzip2's file format; zlib's data begins otherwise, RFC 1950
@@ -287,15 +287,15 @@ def bytes_of(text: str) -> bytes:
 
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
-    """Messages as text, frozen."""
+    """Serialize messages as text."""
     return freeze([message_to_dict(each) for each in messages], dense=dense)
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
-    """The messages that were frozen.
+    """Return the messages in a frozen text.
 
     Raises:
-        DatabaseCorruptError: They are not what was frozen.
+        DatabaseCorruptError: The text is damaged.
     """
     with sound("A stored message"):
         return messages_from_dict(thaw(text))

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,7 +108,7 @@ _FENCE = (
 
 
 class Lease(Protocol):
-    """The right to write to a thread."""
+    """The right to write to a thread; until it is obtained, a place in the thread's queue."""
 
     thread_id: str
 
@@ -117,6 +118,9 @@ class Lease(Protocol):
 
 class Leases:
     """The leases of one database; this class, of one that no other process can open."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Any] = {}
 
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
@@ -128,52 +132,57 @@ class Leases:
         Raises:
             ThreadBusyError: Another process kept it for too long.
         """
-        del thread_id, wait_seconds, lease_seconds
-        yield from ()
-        return None
+        if (lease := self._make(thread_id, lease_seconds)) is None:
+            return None
+        deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
+        try:
+            while where := (yield off_loop(partial(self._ask, lease, waits=wait_seconds > 0))):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ThreadBusyError(
+                        BUSY.format(thread_id=thread_id, where=where, wait_seconds=wait_seconds)
+                    )
+                nap = min(pause, left)
+                yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
+                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        except BaseException:  # a wait that is broken off leaves no place in the queue behind
+            lease.release()
+            raise
+        self._held[thread_id] = lease
+        return lease
+
+    def forget(self, lease: Any) -> None:
+        """Take note that a lease was given up."""
+        thread_id = lease.thread_id
+        if self._held.get(thread_id) is lease:
+            del self._held[thread_id]
 
     def close(self) -> None:
         """Give up what is held."""
 
+    def _make(self, thread_id: str, seconds: float) -> Lease | None:
+        del thread_id, seconds
+        return None
 
-def wait_for(lease: Lease, ask: Callable[[], str], *, wait_seconds: float) -> Steps[None]:
-    """Ask again and again until no other has the lease; release it when the wait ends without it.
-
-    `ask` returns where its holder is, in words; empty when the lease is ours.
-
-    Raises:
-        ThreadBusyError: Another kept it for too long.
-    """
-    deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
-    try:
-        while where := (yield off_loop(ask)):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ThreadBusyError(
-                    BUSY.format(thread_id=lease.thread_id, where=where, wait_seconds=wait_seconds)
-                )
-            nap = min(pause, left)
-            yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
-            pause = min(2 * pause, LAST_PAUSE_SECONDS)
-    except BaseException:  # a wait that is broken off leaves no place in the queue behind
-        lease.release()
-        raise
+    def _ask(self, lease: Any, *, waits: bool) -> str:
+        """Ask for a lease; return where its holder is, in words, or nothing when it is ours."""
+        raise NotImplementedError
 
 
+@dataclass(slots=True, eq=False)
 class FileLease:
     """A place in the queue of a thread; at its head, the right to write."""
 
-    def __init__(self, leases: "FileLeases", thread_id: str, seconds: float) -> None:
-        self.thread_id = thread_id
-        self.seconds = seconds
-        self.token: int | None = None
-        self.keeper: threading.Thread | None = None
-        self.ended = threading.Event()
-        self._leases = leases
+    leases: "FileLeases"
+    thread_id: str
+    seconds: float
+    token: int | None = None
+    keeper: threading.Thread | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
         """Leave the queue; where that takes long, the keeper goes on with it alone."""
-        self._leases.forget(self)
+        self.leases.forget(self)
         self.ended.set()
         if self.keeper is not None and not on_loop():
             self.keeper.join(timeout=RELEASE_SECONDS)
@@ -185,36 +194,28 @@ class FileLeases(Leases):
     def __init__(
         self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._clock = clock
         self._mutex = threading.Lock()
         self._queued: set[FileLease] = set()
-        self._held: dict[str, FileLease] = {}
         self._leaving: set[int | None] = set()
         connection.execute(
             "CREATE TABLE IF NOT EXISTS leases (token INTEGER PRIMARY KEY AUTOINCREMENT,"
             " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
         )
 
-    def hold(
-        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
-    ) -> Steps[Lease | None]:
-        """The lease of a thread, when all before it in its queue are done."""
-        lease = FileLease(self, thread_id, lease_seconds)
-        ask = partial(self._step_up, lease, waits=wait_seconds > 0)
-        yield from wait_for(lease, ask, wait_seconds=wait_seconds)
-        self._held[thread_id] = lease
-        return lease
+    def _make(self, thread_id: str, seconds: float) -> FileLease:
+        return FileLease(self, thread_id, seconds)
 
     def token(self, thread_id: str | None) -> int | None:
         """The token under which this database writes to a thread; `None` when it holds no lease."""
-        lease = self._held.get(thread_id or "")
+        lease: FileLease | None = self._held.get(thread_id or "")
         return None if lease is None else lease.token
 
     def forget(self, lease: FileLease) -> None:
         """Take note that a lease was given up; its keeper removes the row."""
-        if self._held.get(lease.thread_id) is lease:
-            del self._held[lease.thread_id]
+        super().forget(lease)
         self._leaving.add(lease.token)
 
     def close(self) -> None:
@@ -253,8 +254,8 @@ class FileLeases(Leases):
                 _FENCE.format(lost=LOST, event=event, table=table, token=f"{name}({values})")
             )
 
-    def _step_up(self, lease: FileLease, *, waits: bool) -> str:
-        """Join the queue, or look how far it has moved; returns what `wait_for` asks for."""
+    def _ask(self, lease: FileLease, *, waits: bool) -> str:
+        """Put a lease into its queue, or look how far that has moved."""
         # An id may be personal, and no purge cleans this table.
         thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:

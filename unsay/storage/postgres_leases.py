@@ -9,11 +9,10 @@ stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from unsay.effects import Steps
-from unsay.storage.leases import Lease, Leases, on_loop, wait_for
+from unsay.storage.leases import Leases, on_loop
 
 SIGNS = 4
 """Signs of life that the server misses before it gives a silent machine's leases away."""
@@ -40,40 +39,34 @@ Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low hal
 """
 
 
+@dataclass(slots=True, eq=False)
 class PostgresLease:
     """The right to write to a thread, while a connection lives."""
 
-    def __init__(self, leases: "PostgresLeases", thread_id: str) -> None:
-        self.thread_id = thread_id
-        self.key = 0
-        self.pid: int | None = None
-        self.ended = False
-        self.mutex = threading.Lock()
-        self._leases = leases
+    leases: "PostgresLeases"
+    thread_id: str
+    seconds: float
+    key: int = 0
+    pid: int | None = None
+    ended: bool = False
+    mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def release(self) -> None:
         """Give it up; on an event loop another thread does it in a moment."""
-        self._leases.forget(self)
+        self.leases.forget(self)
 
 
 class PostgresLeases(Leases):
     """The leases of one Postgres database, all on one connection, a `postgres.Session`."""
 
     def __init__(self, session: Any) -> None:
+        super().__init__()
         self._session = session
-        self._held: dict[str, PostgresLease] = {}
         self._tuned: tuple[int, float] | None = None
         self._freeing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unsay-lease")
 
-    def hold(
-        self, thread_id: str, *, wait_seconds: float, lease_seconds: float
-    ) -> Steps[Lease | None]:
-        """The lease of a thread, when the server gives its lock."""
-        lease = PostgresLease(self, thread_id)
-        ask = partial(self._lock, lease, lease_seconds)
-        yield from wait_for(lease, ask, wait_seconds=wait_seconds)
-        self._held[thread_id] = lease
-        return lease
+    def _make(self, thread_id: str, seconds: float) -> PostgresLease:
+        return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
         """The values of `GUARD` for some threads; none for a host's own graphs."""
@@ -86,8 +79,7 @@ class PostgresLeases(Leases):
 
     def forget(self, lease: PostgresLease) -> None:
         """Free a lease's lock."""
-        if self._held.get(lease.thread_id) is lease:
-            del self._held[lease.thread_id]
+        super().forget(lease)
         lease.ended = True
         done = self._freeing.submit(self._free, lease)
         if not on_loop():
@@ -98,7 +90,8 @@ class PostgresLeases(Leases):
         self._freeing.shutdown()
         self._session.close()
 
-    def _lock(self, lease: PostgresLease, seconds: float) -> str:
+    def _ask(self, lease: PostgresLease, *, waits: bool) -> str:
+        del waits  # the server's locks keep no queue
         elsewhere = " in another process"
         with lease.mutex:
             if lease.ended:
@@ -106,11 +99,11 @@ class PostgresLeases(Leases):
             row = self._session.ask(_TRY, lease.thread_id)
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
-        if self._tuned != (row["pid"], seconds):
-            half = seconds / 2  # the server counts in whole seconds
+        if self._tuned != (row["pid"], lease.seconds):
+            half = lease.seconds / 2  # the server counts in whole seconds
             idle, interval = max(1, int(half)), max(1, int(half / SIGNS))
             self._session.ask(_ALIVE, str(idle), str(interval), str(SIGNS))
-            self._tuned = row["pid"], seconds
+            self._tuned = row["pid"], lease.seconds
         return "" if row["got"] else elsewhere
 
     def _free(self, lease: PostgresLease) -> None:

@@ -4,9 +4,9 @@ A page that is missing or was changed raises `DatabaseCorruptError`.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 from zlib import crc32
 
 from langchain_core.messages import AnyMessage, message_to_dict, messages_from_dict
@@ -75,15 +75,7 @@ def put_page(
     facts = {"older": before, "turns": turns, "ids": ids}
     page = make_page(None if before is None else before["page_id"], facts, body)
     yield segment_chain(store, thread_id).put(page)
-    return OffloadedSegment(
-        id=page.id,
-        before=before,
-        turns=turns,
-        messages=tuple(messages),
-        segments=tuple(segments),
-        topics=tuple(topics),
-        instructions=tuple(instructions),
-    )
+    return _segment(page, messages, body)
 
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
@@ -163,11 +155,18 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
 
 def _whole(chain: Chain, page: Page) -> Steps[OffloadedSegment]:
     body = yield from chain.body(page)
+    messages = cast("list[AnyMessage]", messages_from_dict(body["messages"]))
+    return _segment(page, messages, body)
+
+
+def _segment(
+    page: Page, messages: Sequence[AnyMessage], body: Mapping[str, Any]
+) -> OffloadedSegment:
     return OffloadedSegment(
         id=page.id,
         before=page.facts["older"],
         turns=page.facts["turns"],
-        messages=tuple(cast("list[AnyMessage]", messages_from_dict(body["messages"]))),
+        messages=tuple(messages),
         segments=tuple(body["segments"]),
         topics=tuple(body["topics"]),
         instructions=tuple(body["instructions"]),

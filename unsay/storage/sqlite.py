@@ -44,26 +44,33 @@ MEMORY = ":memory:"
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", "leases"})
 
 
+@contextmanager
+def _taking_back(connection: sqlite3.Connection) -> Iterator[None]:
+    """Roll back the transaction of a failed statement, and note in its error how long it waited."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.rollback()
+        raise
+
+
 class Cursor(sqlite3.Cursor):
-    """A cursor whose statements, when one fails, take back all that their transaction did."""
+    """A cursor that rolls its transaction back when a statement fails."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
         """See `sqlite3.Cursor.execute`; to commit what was taken back changes nothing."""
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self
-        try:
+        with _taking_back(self.connection):
             return super().execute(sql, parameters)
-        except sqlite3.Error as error:
-            take_back(self.connection, error)
-            raise
 
     def executemany(self, sql: str, parameters: Any, /) -> Self:
         """See `sqlite3.Cursor.executemany`."""
-        try:
+        with _taking_back(self.connection):
             return super().executemany(sql, parameters)
-        except sqlite3.Error as error:
-            take_back(self.connection, error)
-            raise
 
 
 class Connection(sqlite3.Connection):
@@ -93,11 +100,8 @@ class Connection(sqlite3.Connection):
 
     def commit(self) -> None:
         """See `sqlite3.Connection.commit`."""
-        try:
+        with _taking_back(self):
             super().commit()
-        except sqlite3.Error as error:
-            take_back(self, error)
-            raise
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
@@ -119,21 +123,13 @@ def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "")
     return connection
 
 
-def take_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back the transaction of a failed statement, and note in its error how long it waited."""
-    vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
-    if connection.in_transaction:
-        with suppress(sqlite3.Error):
-            connection.rollback()
-
-
 class FileStore(SqliteStore):
     """LangGraph's SQLite store, usable from an event loop as well; our items have checksums."""
 
     conn: Connection
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """What some operations find, or nothing of them."""
+        """Do some operations, all of them or none, and return what they find."""
         given = list(ops)
         for index, op in enumerate(given):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
@@ -162,7 +158,7 @@ class FileStore(SqliteStore):
 
 @contextmanager
 def _told(*, puts: bool) -> Iterator[None]:
-    """What a store's reader makes of damaged rows, as one error; a caller's own errors stay."""
+    """Raise one error for damaged rows; a caller's own errors stay."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
@@ -353,7 +349,7 @@ def _check_layout(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _check_pages(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file in which an index and its table tell different things, or a page is damaged."""
+    """Refuse a file with a damaged page, or an index that does not match its table."""
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise damaged_file(path, found.replace("\n", " "))

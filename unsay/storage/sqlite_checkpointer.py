@@ -83,7 +83,7 @@ class CompressedSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """The value's type, marked when it is compressed, and its bytes."""
+        """Return the value's type, marked when it is compressed, and its bytes."""
         try:
             kind, data = super().dumps_typed(obj)
         except (TypeError, ValueError) as error:
@@ -93,7 +93,7 @@ class CompressedSerializer(JsonPlusSerializer):
         return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value, whether it was compressed or not."""
+        """Return the value, whether it was compressed or not."""
         kind, packed = data
         with sound("A checkpoint"):
             if kind.endswith(COMPRESSED):
@@ -105,7 +105,7 @@ class CheckedSerializer(CompressedSerializer):
     """A serializer whose values carry a checksum, zlib's or one of four bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """The value's type and bytes, marked when they are guarded by a checksum of ours."""
+        """Return the value's type and bytes, marked when they have a checksum of ours."""
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
             return f"{kind}{MARK}{obj.mark}", data
@@ -113,7 +113,7 @@ class CheckedSerializer(CompressedSerializer):
         return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value, also one that was stored without a checksum."""
+        """Return the value, also one that was stored without a checksum."""
         with sound("A checkpoint"):
             kind, packed = data[0].partition(MARK)[0], data[1]
             if kind.endswith(CHECKED):
@@ -153,14 +153,14 @@ class _Walk:
 
 
 class FileSaver(OffLoop, SqliteSaver):
-    """LangGraph's SQLite checkpointer; it gives no state that rows were lost of."""
+    """LangGraph's SQLite checkpointer; it refuses a state of which rows were lost."""
 
     def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(conn, serde=serde)
         self.memo = Memo()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The newest checkpoint of a thread, or the one that is named.
+        """Return the newest checkpoint of a thread, or the one that is named.
 
         Raises:
             DatabaseCorruptError: It is not what was written.
@@ -175,7 +175,7 @@ class FileSaver(OffLoop, SqliteSaver):
         return found
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """The checkpoints of a thread, the newest first.
+        """Return the checkpoints of a thread, the newest first.
 
         Raises:
             DatabaseCorruptError: One is not what was written.
@@ -186,11 +186,11 @@ class FileSaver(OffLoop, SqliteSaver):
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Store a checkpoint, and let go of those that nothing builds on any more.
+        """Store a checkpoint, and delete those that nothing builds on any more.
 
         Raises:
             DatabaseCorruptError: An older one is not what was written.
-            InputError: It holds what is no message and no plain value.
+            InputError: It holds something other than messages and plain values.
         """
         noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
@@ -244,7 +244,7 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What rebuilds each channel: its last whole value, and the writes since.
+        """Return what rebuilds each channel: its last whole value, and the writes since.
 
         Raises:
             DatabaseCorruptError: A checkpoint on the way there is gone or not what was written.
@@ -297,7 +297,7 @@ class FileSaver(OffLoop, SqliteSaver):
         return history
 
     def _refuse_strayed(self, thread: str) -> None:
-        """Let no write be left out, or come at another place, because its row was changed."""
+        """Refuse a thread with a write whose row was changed to another channel or task."""
         with self.cursor(transaction=False) as cursor:
             cursor.execute(
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
@@ -309,7 +309,7 @@ class FileSaver(OffLoop, SqliteSaver):
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Where each channel's value begins; `None` where a checkpoint does not say what it holds."""
+    """Find where each channel's value begins; `None` if a checkpoint does not say what it holds."""
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:
