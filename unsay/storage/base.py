@@ -29,14 +29,14 @@ OURS = THREADS[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """What a purge took away; all zero for a thread that was not there."""
+    """Rows that a purge deleted; all zero for a thread that did not exist."""
 
     checkpoints: int
-    """LangGraph checkpoints, those of graphs within the graph included."""
+    """LangGraph checkpoints, including those of subgraphs."""
 
     writes: int
     items: int
-    """Items of the store, the thread's entry in the list of threads included."""
+    """Items of the store, including the thread's entry in the list of threads."""
 
 
 APPLICATION_ID = 0x756E7379
@@ -75,14 +75,14 @@ class Database:
         raise NotImplementedError
 
     def scrub(self) -> None:
-        """Clean the bytes of what was deleted, as far as this kind of database can."""
+        """Clean the bytes of deleted rows, as far as this kind of database can."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Look through all of it, where its server does not do so by itself.
+        """Check all pages, unless the database's server does so by itself.
 
         Raises:
-            DatabaseCorruptError: Something in it is damaged.
+            DatabaseCorruptError: A page is damaged.
         """
 
 
@@ -107,7 +107,7 @@ def check_layout(path: str, version: int) -> None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of SQLite as errors that say what to do.
+    """Turn errors of SQLite into errors that say what to do.
 
     Raises:
         DatabaseLockedError: Another process held the file for too long.
@@ -159,12 +159,12 @@ _AUTHORITY = re.compile(rf"(?:([^:@]*)(?::[^@]*)?@)?({_HOST}(?:,{_HOST})*)")
 
 
 def is_postgres(location: str) -> bool:
-    """Whether a location is the URL of a Postgres database."""
+    """Return whether a location is the URL of a Postgres database."""
     return location.startswith(SCHEMES)
 
 
 def masked(url: str) -> str:
-    """A URL as it may be shown: with its user, host and database, without any secret.
+    """Return a URL as it may be shown: with its user, host and database, without any secret.
 
     Example:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")
@@ -186,10 +186,9 @@ def masked(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that would be read otherwise than it was meant.
+    """Refuse an ambiguous URL.
 
-    A password's own `@`, `/` or `?` moves the host: the rest of the password would be looked up
-    as a machine's name, and shown.
+    With an `@`, `/` or `?` in the password, its rest would be read as the host, and shown.
 
     Raises:
         ConfigurationError: It is ambiguous.

@@ -39,22 +39,22 @@ class Appended:
 
 
 def ledger_namespace(thread_id: str) -> tuple[str, ...]:
-    """The store's namespace for a thread's event log."""
+    """Return the store's namespace for a thread's event log."""
     return thread_namespace("ledger", thread_id)
 
 
 def event_chain(store: BaseStore, thread_id: str) -> Chain:
-    """The chain of pages of a thread's event log."""
+    """Return the chain of pages of a thread's event log."""
     return Chain(
         store=store, place=ledger_namespace(thread_id), name="the ledger", error=LedgerGapError
     )
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """The page that continues an event log; the same events make the same page.
+    """Make the page that continues an event log; the same events make the same page.
 
     Raises:
-        InputError: There are none.
+        InputError: There are no events.
     """
     if not events:
         raise InputError("A page of the ledger needs an event; write none when nothing happened")
@@ -62,12 +62,12 @@ def make_page(head: Head, events: Sequence[Event]) -> Page:
 
 
 def head_of(page: Page) -> Head:
-    """The end of an event log whose newest page this is."""
+    """Return the end of an event log whose newest page this is."""
     return Head(page_id=page.id, count=page.facts["count"])
 
 
 def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
-    """A call that writes a page; writing it again changes nothing."""
+    """Make a call that writes a page; writing it again changes nothing."""
     return event_chain(store, thread_id).put(page)
 
 
@@ -91,8 +91,7 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
     """Add one event with an id of the caller's own, once.
 
-    The event's time does not make it another one. The end to go on from stays as it was when the
-    event is there already.
+    The same event at another time is not added again; the head then stays the same.
 
     Raises:
         EventConflictError: The event log has another event with this id.
@@ -127,7 +126,7 @@ def select(
     labels: Mapping[str, str] | None = None,
     cursor: str | None = None,
 ) -> Slice[Event]:
-    """Some of a thread's events, oldest first, from behind the page of a cursor.
+    """Return some of a thread's events, oldest first, from behind the page of a cursor.
 
     Raises:
         InputError: The limit or the cursor cannot be used.

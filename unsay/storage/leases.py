@@ -31,15 +31,15 @@ from unsay.errors import ThreadBusyError
 
 
 def this_process() -> str:
-    """A name for this process that no other has, on this machine or elsewhere."""
+    """Return a name for this process that is unique, also among other machines."""
     process = os.getpid()
     return f"{_PLACE} {process} {_life_of(process)[1]}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the process of that name has certainly ended.
+    """Return whether the process of that name has certainly ended.
 
-    It can be seen from the same machine, since the same boot and in the same container alone.
+    Only processes of the same machine, boot and container can be checked.
 
     Source:
         Linux, proc(5): `/proc/PID/stat`. kill(2): signal 0 finds processes that `/proc` hides.
@@ -152,7 +152,7 @@ class Leases:
         return lease
 
     def forget(self, lease: Any) -> None:
-        """Take note that a lease was given up."""
+        """Record that a lease was given up."""
         thread_id = lease.thread_id
         if self._held.get(thread_id) is lease:
             del self._held[thread_id]
@@ -209,12 +209,12 @@ class FileLeases(Leases):
         return FileLease(self, thread_id, seconds)
 
     def token(self, thread_id: str | None) -> int | None:
-        """The token under which this database writes to a thread; `None` when it holds no lease."""
+        """Return the token of the lease held on a thread; `None` without a lease."""
         lease: FileLease | None = self._held.get(thread_id or "")
         return None if lease is None else lease.token
 
     def forget(self, lease: FileLease) -> None:
-        """Take note that a lease was given up; its keeper removes the row."""
+        """Record that a lease was given up; its keeper removes the row."""
         super().forget(lease)
         self._leaving.add(lease.token)
 
@@ -234,11 +234,11 @@ class FileLeases(Leases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Refuse on a connection what a writer would write that has lost its lease.
+        """Refuse writes over a connection by a writer that lost its lease.
 
-        The check is part of the very statement that writes, so nothing comes between them. What
-        is written without a lease, by a graph that the host runs itself, is let through, and so is
-        a row for which `thread_of`, given the values of the columns, returns `None`.
+        The check is part of the statement that writes, so nothing comes between them. Writes
+        without a lease, by a graph that the host runs itself, are accepted, and so are rows for
+        which `thread_of`, given the values of the columns, returns `None`.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
@@ -255,7 +255,6 @@ class FileLeases(Leases):
             )
 
     def _ask(self, lease: FileLease, *, waits: bool) -> str:
-        """Put a lease into its queue, or look how far that has moved."""
         # An id may be personal, and no purge cleans this table.
         thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:
@@ -307,7 +306,7 @@ class FileLeases(Leases):
         self._queued.discard(lease)
 
     def _write(self, statement: str, *values: object) -> bool:
-        """Whether a statement could be executed; what was not renewed or removed expires."""
+        """Return whether a statement could be executed; a row that it did not reach expires."""
         with self._mutex, suppress(sqlite3.Error):
             self._connection.execute(statement, values)
             return True
@@ -315,7 +314,7 @@ class FileLeases(Leases):
 
 
 def thread_of_item(prefix: str, key: str) -> str | None:
-    """The thread that an item of the store belongs to; see `items.thread_namespace`."""
+    """Return the thread that an item of the store belongs to; see `items.thread_namespace`."""
     kind, _, rest = prefix.removeprefix("unsay.").partition(".")
     if not prefix.startswith("unsay."):
         return None
@@ -336,7 +335,7 @@ def on_loop() -> bool:
 
 
 class WriterLock:
-    """The lock on one thread: handed on in the order of asking, to threads and to tasks alike."""
+    """The lock on one thread, for threads and tasks in the order of their requests."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()

@@ -8,7 +8,7 @@ in another's place. A page that a crash left before the commit is not reached fr
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,7 +71,7 @@ class Chain:
     """Whether bodies have items of their own, so that large ones are read only when needed."""
 
     def put(self, page: Page) -> Call:
-        """A call that writes a page, which never expires; writing it again changes nothing."""
+        """Make a call that writes a page, which never expires; writing it again changes nothing."""
         assert page.body is not None  # noqa: S101 - a page that was made or read whole
         value = {"before": page.before, **page.facts, "body": page.digest}
         if self.apart:
@@ -81,14 +81,14 @@ class Chain:
         return put_items(self.store, self.place, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that lies apart."""
+        """Read one page, without a body that has an item of its own."""
         found = self._pages((yield get_item(self.store, self.place, page_id)))
         if not found:
             raise self.damaged(page_id)
         return found[-1]
 
     def body(self, page: Page) -> Steps[Any]:
-        """Read the values in a page whose body lies apart."""
+        """Read the values in a page whose body has an item of its own."""
         item = yield get_item(self.store, self.place, f"{page.id}{BODY}")
         try:
             with sound(f"Page {page.id!r}"):
@@ -100,20 +100,11 @@ class Chain:
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """The values in a page that was read whole."""
+        """Return the values in a page that was read whole."""
         try:
             return unpacked(page.body or b"")
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
-
-    def read_back(self, page_id: str | None, enough: Callable[[Page], bool]) -> Steps[list[Page]]:
-        """Read pages, the newest first and up to one that is enough, without bodies apart."""
-        pages: list[Page] = []
-        while page_id is not None:
-            page = yield from self.get(page_id)
-            pages.append(page)
-            page_id = None if enough(page) else page.before
-        return pages
 
     def read_all(self, page_id: str | None) -> Steps[list[Page]]:
         """Read the whole chain in few round trips, oldest first."""
@@ -157,14 +148,14 @@ class Chain:
         yield drop_items(self.store, self.place, [page.id for page in loose[1:]])
 
     def damaged(self, page_id: str | None) -> StorageError:
-        """The error for a page that is not what was written."""
+        """Return the error for a page that differs from what was written."""
         return self.error(
             f"Page {page_id!r} of {self.name} is missing, changed or out of place: "
             f"{BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
-        """The pages in an item, oldest first; none where its key does not follow from them."""
+        """Return the pages in an item, oldest first; none if its key does not follow from them."""
         if item is None:
             return []
         try:

@@ -47,7 +47,7 @@ class Window:
     limit: int
 
     def holds(self, moment: datetime, labels: Mapping[str, str] | None = None) -> bool:
-        """Whether something that began then and has these labels is asked for."""
+        """Return whether something that began then and has these labels is asked for."""
         early = self.since is not None and moment < self.since
         late = self.until is not None and moment >= self.until
         return not early and not late and has_labels(labels or {}, self.labels)
@@ -55,7 +55,7 @@ class Window:
     def cut(
         self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
-        """The lines of this page, and the way to the next."""
+        """Return the lines of this page, and the cursor of the next."""
         after = self.after
         rest = (
             (place(line), line)
@@ -80,7 +80,7 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """What a caller asks for, checked.
+    """Check what a caller asks for.
 
     Raises:
         InputError: A label, a bound, the cursor or the limit cannot be used.
@@ -98,7 +98,7 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """A stored time, UTC where it names no zone.
+    """Return a stored time, UTC where it names no zone.
 
     Raises:
         TypeError: It is no text.
@@ -115,22 +115,19 @@ def scan(
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
-    """Everything under a namespace, or several with one beginning, that `read` does not leave out.
+    """Read the items of a namespace and of those under it; items that `read` makes `None` are left out.
 
-    Stores page by offset, and what is written meanwhile moves their items about. So pages
-    overlap by one item: where the overlap is missing, something was deleted and the page before
-    is read again; and what a write moved to the front is found there in the end.
+    Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
+    if the overlap is missing, an item was deleted and the previous page is read again. Items that
+    a write moved to the front are found by reading the first page once more at the end.
 
-    In `equal` are fields of our own that must have these values; the caller's words are never keys.
+    `equal` names fields of ours that must have these values; the caller's words are never keys.
     """
     found: dict[tuple[tuple[str, ...], str], T | None] = {}
     where, fields = tuple(place), dict(equal) if equal else None
 
     def search(offset: int) -> Call:
-        return Call(
-            blocking=lambda: store.search(where, filter=fields, limit=PAGE, offset=offset),
-            awaitable=lambda: store.asearch(where, filter=fields, limit=PAGE, offset=offset),
-        )
+        return Call.of(store.search, store.asearch, where, filter=fields, limit=PAGE, offset=offset)
 
     offset = furthest = 0
     while True:
@@ -152,7 +149,7 @@ def scan(
 def read_items(
     store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """`scan` for one namespace, without those under it."""
+    """Read the items of one namespace as `scan` does, without those under it."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == place else None
@@ -164,14 +161,14 @@ def check_word(name: str, word: Any, choices: Any) -> None:
     """Refuse a word that is none of a `Literal`'s.
 
     Raises:
-        InputError: It is not.
+        InputError: The word is unknown.
     """
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
 
 
 def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
-    """Labels as they are stored.
+    """Check labels and return them as they are stored.
 
     Raises:
         InputError: A name is empty, or a name or value is no storable text.
@@ -189,17 +186,17 @@ def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a stored value is labels; its JSON has text as keys and can hold all of it."""
+    """Return whether a stored value is labels; as JSON, its keys are text already."""
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def has_labels(given: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether all wanted labels are there."""
+    """Return whether all wanted labels are among the given ones."""
     return all(given.get(name) == value for name, value in wanted.items())
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a store's JSON can hold it: half a surrogate pair it cannot."""
+    """Return whether a store's JSON can hold it, which excludes half a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
@@ -219,12 +216,12 @@ def _bound(name: str, text: str | None) -> datetime | None:
 
 
 def encode_cursor(*parts: Any) -> str:
-    """A cursor that holds plain JSON values."""
+    """Make a cursor of plain JSON values."""
     return urlsafe_b64encode(json.dumps(parts).encode("ascii")).decode("ascii")
 
 
 def decode_cursor(cursor: str) -> Any:
-    """The values that a cursor holds.
+    """Return the values in a cursor.
 
     Raises:
         TypeError: It is no text.

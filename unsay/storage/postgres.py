@@ -64,7 +64,7 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The way to a database: its connections, and its name for messages."""
+    """The connections to a database."""
 
     path: str
     pool: ConnectionPool[Connection]
@@ -73,9 +73,9 @@ class Server:
     """The proofs of leases that the write in this thread needs."""
 
     def reach(self, work: Callable[[], T]) -> T:
-        """What some work gives, done once more if its connection had been lost.
+        """Do some work, once more if its connection was lost.
 
-        All that is done here may be done twice: rows are written under ids of their own.
+        Rows are written under ids of their own, so all of it may be done twice.
         """
         with _translated(self.path):
             try:
@@ -87,7 +87,7 @@ class Server:
                 return work()
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
-        """`reach` for work that writes to threads, refused where the lease on one was lost."""
+        """Do some work that writes to threads; refuse it if the lease on one was lost."""
         self.due.proofs = self.leases.proofs(thread_ids)
         try:
             return self.reach(work)
@@ -122,8 +122,6 @@ class _Pooled:
 
 
 def _reading(name: str) -> Any:
-    """The method of that name of LangGraph's checkpointer, over the pool."""
-
     def call(self: Any, *args: Any, **options: Any) -> Any:
         return self.server.reach(partial(getattr(PostgresSaver, name), self, *args, **options))
 
@@ -131,8 +129,6 @@ def _reading(name: str) -> Any:
 
 
 def _writing(name: str) -> Any:
-    """The same for a method that writes to a thread."""
-
     def call(self: Any, config: Any, *args: Any, **options: Any) -> Any:
         work = partial(getattr(PostgresSaver, name), self, config, *args, **options)
         return self.server.write([config["configurable"]["thread_id"]], work)
@@ -183,7 +179,7 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """The first row; a connection that was lost is made again."""
+        """Return the first row of a query; connect again if the connection was lost."""
         with self._mutex, _translated(self._path):
             connection = self._connection
             if connection is not None and not connection.closed:
@@ -198,13 +194,13 @@ class Session:
             return self._connection.execute(query, values).fetchone()
 
     def tell(self, query: LiteralString, *values: Any) -> None:
-        """Have something done, if the connection is there."""
+        """Run a query if there is a connection."""
         with self._mutex, suppress(psycopg.OperationalError):
             if self._connection is not None:
                 self._connection.execute(query, values)
 
     def close(self) -> None:
-        """Close the connection, if it is there."""
+        """Close the connection if there is one."""
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
@@ -289,7 +285,7 @@ def open_postgres(url: str) -> PostgresDatabase:
 
 
 def connect(url: str, path: str) -> Connection:
-    """A connection of its own; libpq's error is not chained, since it carries the password.
+    """Open a connection; libpq's error is not chained, since it carries the password.
 
     Raises:
         ConfigurationError: The URL cannot be read.

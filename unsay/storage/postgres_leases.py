@@ -69,7 +69,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """The values of `GUARD` for some threads; none for a host's own graphs."""
+        """Return the values of `GUARD` for some threads; none for a host's own graphs."""
         held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)

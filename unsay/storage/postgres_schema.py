@@ -134,7 +134,7 @@ _UNSTORABLE = re.compile(
 
 
 def to_json(value: Any) -> str:
-    r"""A value as JSON that `jsonb` accepts; `from_json` gives it back as it was.
+    r"""Return a value as JSON that `jsonb` accepts; `from_json` gives it back as it was.
 
     Source:
         PostgreSQL, chapter 8.14: `\u0000` and lone surrogates are refused.
@@ -146,7 +146,7 @@ def to_json(value: Any) -> str:
 
 
 def from_json(data: str | bytes) -> Any:
-    """The value whose JSON it is."""
+    """Return the value of JSON made by `to_json`."""
     text = data if isinstance(data, str) else bytes(data).decode()
     if ESCAPE in text:
         text = re.sub(f"{ESCAPE}(....)", r"\\u\1", text)
@@ -182,7 +182,7 @@ REFUSALS = {
 
 
 def is_broken(code: str) -> bool:
-    """Whether a code says that the connection ended.
+    """Return whether a code says that the connection ended.
 
     Source:
         PostgreSQL, appendix A: class 08, and 57P01 to 57P03.
@@ -191,7 +191,7 @@ def is_broken(code: str) -> bool:
 
 
 def unreadable(path: str) -> ConfigurationError:
-    """The error for a URL that libpq cannot read; it is not quoted, since it may hold a password."""
+    """Return the error for a URL that libpq cannot read, without the URL and its password."""
     return ConfigurationError(
         f"{path!r} is no URL of a Postgres database: check its parameters, and write a "
         "password's % as %25"
@@ -199,7 +199,7 @@ def unreadable(path: str) -> ConfigurationError:
 
 
 def refusal(words: str, path: str) -> StorageError:
-    """Why a connection could not be made."""
+    """Return the error for a connection that could not be made."""
     why = " ".join(words.split())
     other = "see that the server runs, and that host and port are right"
     advice = next((advice for said, advice in REFUSALS.items() if said in why), other)
@@ -207,7 +207,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """What an error means that came over a connection; its code is `None` when none was sent."""
+    """Return ours for an error over a connection; `code` is `None` when the server sent none."""
     if code == "22012":  # the one division that we make: a lease was not held any more
         return ThreadBusyError(
             f"The connection to {path!r} that kept the thread for this turn was lost, and another "

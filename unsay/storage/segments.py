@@ -121,21 +121,18 @@ def read_back(
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(each) for each in wanted or ()}
-    missing_turns, needed, seen = turns, 0, 0
-
-    def enough(page: Page) -> bool:
-        nonlocal missing_turns, needed, seen
-        found, seen = _prints(page), seen + 1
-        if to_the_end or prints & found or missing_turns > 0:
-            needed = seen
-        prints.difference_update(found)
-        missing_turns -= page.facts["turns"]
-        return not (to_the_end or prints or missing_turns > 0)
-
-    if head is None or not (to_the_end or prints or turns > 0):
-        return []
-    chain = segment_chain(store, thread_id)
-    pages = yield from chain.read_back(head["page_id"], enough)
+    chain, next_id = segment_chain(store, thread_id), head["page_id"] if head else None
+    pages: list[Page] = []
+    needed = 0
+    while next_id is not None and (to_the_end or prints or turns > 0):
+        page = yield from chain.get(next_id)
+        pages.append(page)
+        if to_the_end or prints & _prints(page) or turns > 0:
+            needed = len(pages)
+        prints -= _prints(page)
+        turns -= page.facts["turns"]
+        next_id = page.before
+    # Bodies are read only now: those of the last pages are not needed where a message is nowhere.
     found: list[OffloadedSegment] = []
     for page in pages[:needed]:
         found += [(yield from _whole(chain, page))]
