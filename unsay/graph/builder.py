@@ -1,4 +1,4 @@
-"""The graph: five nodes, their edges and routing, and their services."""
+"""The graph: five nodes, their edges, and their services."""
 
 import asyncio
 import warnings
@@ -21,6 +21,7 @@ from unsay.context.strategy import Strategy, check_strategy
 from unsay.effects import adrive, drive, utc_now
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
+from unsay.graph.routing import after_process_message
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
@@ -31,7 +32,7 @@ from unsay.nodes.rollback import rollback
 from unsay.operations.run_lifecycle import Node, canceled, kept
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
-from unsay.state import PlainState, State, Update, Working
+from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
 CHANNEL = "messages"
@@ -182,15 +183,6 @@ def make_services(
         strategy=strategy,
         embeddings=embeddings,
     )
-
-
-def after_process_message(state: Working) -> str:
-    """Choose the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
-    if state.get("should_rollback"):
-        return "rollback"
-    if state["turn"]["checkpoints_due"] or state.get("owed"):
-        return "create_checkpoint"
-    return END
 
 
 def compile_graph(
