@@ -28,7 +28,7 @@ class Places:
     codes: Any
     """What stands there, from 0."""
 
-    cuts: Any
+    branches: Any
     """How many tokens begin there."""
 
     weights: Any
@@ -65,7 +65,7 @@ def places(parts: Iterable[tuple[Any, Any, float]]) -> Places:
     weights = np.repeat([weight for _, _, weight in rows], lengths)
     return Places(
         codes=np.concatenate([codes for codes, _, _ in rows]),
-        cuts=np.concatenate([cuts for _, cuts, _ in rows]),
+        branches=np.concatenate([branches for _, branches, _ in rows]),
         weights=weights / weights.sum(),
         starts=np.cumsum([0, *lengths[:-1]]),
     )
@@ -88,7 +88,7 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
         sums = [np.zeros((size, size)), np.zeros((size, size))]
         at = (before[inside], codes[inside])
         np.add.at(sums[0], at, seen.weights[inside])
-        np.add.at(sums[1], at, (seen.weights * seen.cuts)[inside])
+        np.add.at(sums[1], at, (seen.weights * seen.branches)[inside])
         table = sort(*sums, groups, seen.weights[seen.weights > 0].mean())
         kinds = table[codes]
         high = _before(kinds >> 4, reach)
@@ -96,8 +96,8 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
         codes, size, groups = high << 4 | kinds & 15, 256, None
         tables.append(table)
     number = np.bincount(codes, seen.weights, 256) + 1e-7
-    cut = np.bincount(codes, seen.weights * seen.cuts, 256)
-    return Learned(tables=tables, chances=(cut + 1e-7 * cut.sum()) / number)
+    branch = np.bincount(codes, seen.weights * seen.branches, 256)
+    return Learned(tables=tables, chances=(branch + 1e-7 * branch.sum()) / number)
 
 
 def _before(codes: Any, reach: int) -> Any:
@@ -105,22 +105,22 @@ def _before(codes: Any, reach: int) -> Any:
     return np.concatenate([np.zeros(reach, codes.dtype), codes])[: len(codes)]
 
 
-def sort(number: Any, cut: Any, groups: Any, one: float) -> Any:
+def sort(number: Any, branch: Any, groups: Any, one: float) -> Any:
     """Sort codes into kinds, once as what stands before and once as what stands at a place.
 
     Args:
         number: How often each code stands before each.
-        cut: How often there is a cut between.
+        branch: How often there is a cut between.
         groups: As `learn` takes them.
         one: What one place counts.
     """
-    sides = [(number, cut), (number.T, cut.T)]
+    sides = [(number, branch), (number.T, branch.T)]
     if groups is not None:
         sides = [tuple(_smoothed(each, groups, one, side[0]) for each in side) for side in sides]
     tried = [
         _sorted(sides, np.random.default_rng(seed), 0.1 if seed else 0.01) for seed in range(TRIES)
     ]
-    kinds = min(tried, key=lambda kinds: _loss(number, cut, kinds))
+    kinds = min(tried, key=lambda kinds: _loss(number, branch, kinds))
     return (kinds[0] << 4 | kinds[1]).astype(np.uint8)
 
 
@@ -134,19 +134,19 @@ def _smoothed(sums: Any, groups: Any, one: float, number: Any) -> Any:
 def _sorted(sides: Any, random: Any, jitter: float) -> list[Any]:
     kinds = [_first(*side, random, jitter) for side in sides]
     for _ in range(ROUNDS):
-        for side, (number, cut) in enumerate(sides):
+        for side, (number, branch) in enumerate(sides):
             other = np.eye(KINDS)[kinds[1 - side]]
             own = np.eye(KINDS)[kinds[side]]
-            near, cuts = number @ other, cut @ other
-            mean = _ratio(own.T @ cuts, own.T @ near, cut.sum() / number.sum())
-            kinds[side] = (near @ (mean**2).T - 2 * cuts @ mean.T).argmin(1)
+            near, branches = number @ other, branch @ other
+            mean = _ratio(own.T @ branches, own.T @ near, branch.sum() / number.sum())
+            kinds[side] = (near @ (mean**2).T - 2 * branches @ mean.T).argmin(1)
     return kinds
 
 
-def _first(number: Any, cut: Any, random: Any, jitter: float) -> Any:
+def _first(number: Any, branch: Any, random: Any, jitter: float) -> Any:
     """Kinds to begin with: codes in the order of their chances, in parts that weigh alike."""
     weight = number.sum(1) + 1e-12
-    chance = _ratio(cut.sum(1), number.sum(1), 0.5) + random.normal(0, jitter, len(number))
+    chance = _ratio(branch.sum(1), number.sum(1), 0.5) + random.normal(0, jitter, len(number))
     order = chance.argsort()
     share = weight[order].cumsum() / weight.sum()
     kinds = np.zeros(len(number), int)
@@ -154,11 +154,11 @@ def _first(number: Any, cut: Any, random: Any, jitter: float) -> Any:
     return kinds
 
 
-def _loss(number: Any, cut: Any, kinds: list[Any]) -> float:
+def _loss(number: Any, branch: Any, kinds: list[Any]) -> float:
     """How badly two kinds tell a cut; only what differs between sortings."""
     own, other = (np.eye(KINDS)[each] for each in kinds)
-    cuts, near = own.T @ cut @ other, own.T @ number @ other
-    return -float((cuts * _ratio(cuts, near, 0.0)).sum())
+    branches, near = own.T @ branch @ other, own.T @ number @ other
+    return -float((branches * _ratio(branches, near, 0.0)).sum())
 
 
 def _ratio(part: Any, whole: Any, empty: float) -> Any:

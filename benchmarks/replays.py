@@ -80,7 +80,7 @@ def _turns(said: Sequence[BaseMessage]) -> Iterator[Turn]:
 
 
 def made_up(turns: int, seed: int = 0) -> list[Turn]:
-    """Talk on subjects that change and return; now and then a tool with a large result."""
+    """ThreadHandle on subjects that change and return; now and then a tool with a large result."""
     chance = random.Random(seed)  # noqa: S311 - made-up talk guards no secret
     exchanges = enumerate(Speech(seed).exchanges(turns), 1)
     return [

@@ -40,7 +40,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from report import Figure, Figures, run
 
-from unsay.context.plan import Situation
+from unsay.context.plan import PlanContext
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import drive
 from unsay.prompts.fields import Texts
@@ -78,7 +78,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ThreadHandle:
     """One conversation and what is asked about it."""
 
     messages: tuple[AnyMessage, ...]
@@ -105,7 +105,7 @@ class Answered:
     """Processor time of its recalls, each."""
 
 
-def talks(path: Path) -> list[Talk]:
+def talks(path: Path) -> list[ThreadHandle]:
     """Read a file's conversations.
 
     Raises:
@@ -133,7 +133,7 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     return dict(row)
 
 
-def _talk(row: Mapping[str, Any]) -> Talk:
+def _talk(row: Mapping[str, Any]) -> ThreadHandle:
     """Make a conversation of turns and questions."""
     speakers = list(dict.fromkeys(turn["speaker"] for turn in row["turns"]))
     messages = [_message(turn, speakers.index(turn["speaker"])) for turn in row["turns"]]
@@ -155,10 +155,10 @@ def _message(turn: Mapping[str, Any], speaker: int) -> AnyMessage:
     return kind(turn["text"], id=str(turn["id"]), name=name)
 
 
-def _counted(messages: Sequence[AnyMessage], questions: Sequence[Question]) -> Talk:
+def _counted(messages: Sequence[AnyMessage], questions: Sequence[Question]) -> ThreadHandle:
     """Make a conversation, with its index and its messages' costs."""
     opening = sum(COUNTER.count([m]) for m in messages[:1] * 2) - COUNTER.count(messages[:1] * 2)
-    return Talk(
+    return ThreadHandle(
         messages=tuple(messages),
         questions=tuple(questions),
         index=RecallIndex().covering(messages),
@@ -166,7 +166,7 @@ def _counted(messages: Sequence[AnyMessage], questions: Sequence[Question]) -> T
     )
 
 
-def _joined(rows: Sequence[Mapping[str, Any]]) -> Iterator[Talk]:
+def _joined(rows: Sequence[Mapping[str, Any]]) -> Iterator[ThreadHandle]:
     """Join labelled threads; a stretch without two user turns has no question."""
     parts = [part for row in rows for part in _stretches(row)]
     for start in range(0, len(parts), JOINED):
@@ -194,7 +194,7 @@ def _stretches(row: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
             yield part
 
 
-def answers(talk: Talk, embeddings: Embeddings | None) -> Iterator[Answered]:
+def answers(talk: ThreadHandle, embeddings: Embeddings | None) -> Iterator[Answered]:
     """Build every view of each question and look for the evidence."""
     known = drive(embed(embeddings, "?", talk.messages, known={})).messages if embeddings else {}
     total = sum(talk.costs.values())
@@ -216,22 +216,22 @@ def answers(talk: Talk, embeddings: Embeddings | None) -> Iterator[Answered]:
         yield Answered(kept=kept, seconds=seconds)
 
 
-def three_stage(talk: Talk, room: int) -> set[str]:
+def three_stage(talk: ThreadHandle, room: int) -> set[str]:
     """Give the primers and recents of the default strategy, half the recents where room is short."""
     strategy = ThreeStage()
-    now = Situation(messages=talk.messages, count=COUNTER.count, texts=Texts("en"))
+    now = PlanContext(messages=talk.messages, count=COUNTER.count, texts=Texts("en"))
     recents = strategy.recents
     while True:
         primers = strategy.primers if recents else 0
-        folded = {m.id for m in strategy.middle(now, primers=primers, recents=recents)}
-        shown = {id_ for id_ in talk.costs if id_ not in folded}
+        summarized = {m.id for m in strategy.middle(now, primers=primers, recents=recents)}
+        shown = {id_ for id_ in talk.costs if id_ not in summarized}
         if not recents or sum(talk.costs[id_] for id_ in shown) <= room:
             return shown
         recents //= 2
 
 
 def with_recall(
-    talk: Talk, question: Question, shown: set[str], budget: int, vectors: Vectors | None
+    talk: ThreadHandle, question: Question, shown: set[str], budget: int, vectors: Vectors | None
 ) -> set[str]:
     """Give what is shown, what is recalled of the rest, and as many of the newest as then fit."""
     recalled = recall(
@@ -246,7 +246,7 @@ def with_recall(
     return newest(talk, shown | {message.id or "" for message in recalled.messages}, budget)
 
 
-def newest(talk: Talk, shown: set[str], budget: int) -> set[str]:
+def newest(talk: ThreadHandle, shown: set[str], budget: int) -> set[str]:
     """Give what is shown, and the newest of the rest without a gap, as far as there is room."""
     found = set(shown)
     left = budget - sum(talk.costs[id_] for id_ in shown)

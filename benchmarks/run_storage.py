@@ -52,14 +52,14 @@ def say(database: str, turns: int) -> dict[str, Any]:
         costs += [_turn(talk, cast, exchange) for exchange in made]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         commits = commits_in(database)
-        reading, record = _seconds(talk.messages)
+        reading, transcript = _seconds(talk.messages)
         used_bytes(database)
         moves = {}
         if not Path(database).exists():
             moves["moves"] = list(_moves(talk, database, turns))
             talk.purge()
-    assert len(record) == 2 * turns
-    raw = [{"role": ROLES[each.type], "content": each.content} for each in record]
+    assert len(transcript) == 2 * turns
+    raw = [{"role": ROLES[each.type], "content": each.content} for each in transcript]
     return {
         "turns": costs,
         "peak_mb": peak / (1024**2 if sys.platform == "darwin" else 1024),
@@ -97,7 +97,7 @@ def _turn(talk: Conversation, cast: Cast, exchange: Exchange) -> dict[str, Any]:
 
 def _moves(talk: Conversation, database: str, turns: int) -> Iterator[dict[str, Any]]:
     """Go back, undo it, redo and undo that as well, several times."""
-    marks = {mark["turn"]: mark["id"] for mark in talk.checkpoints()}
+    marks = {annotation["turn"]: annotation["id"] for annotation in talk.checkpoints()}
     length = len(talk.messages())
     for _ in range(ROUNDS):
         yield _move("rollback", lambda: talk.rollback(marks[turns - BACK]), database)

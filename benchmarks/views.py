@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AnyMessage
 from replays import Turn
 
-from unsay.context.compaction import Fold, summary_message
-from unsay.context.plan import Plan, Situation, TokenCounter
+from unsay.context.compaction import Compaction, summary_message
+from unsay.context.plan import Plan, PlanContext, TokenCounter
 from unsay.context.strategy import Strategy, planned
 from unsay.context.summaries import local_summary
 from unsay.context.topics import (
-    Told,
+    SummaryPlacement,
     by_topic,
     current_topic_id,
     limited,
@@ -68,7 +68,7 @@ class Views:
     said: list[AnyMessage] = field(default_factory=list)
     """The record."""
 
-    fold: Fold = field(default_factory=Fold)
+    compaction: Compaction = field(default_factory=Compaction)
     """What the strategy keeps."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -93,11 +93,11 @@ class Views:
             yield self._request(done, call, len(turn.asked))
             done += step
         self.said += done
-        self.fold = drive(planned(self.strategy, self._situation([], None))).fold
+        self.compaction = drive(planned(self.strategy, self._situation([], None))).compaction
 
     def _request(self, done: Sequence[AnyMessage], call: int, asked: int) -> Sequence[AnyMessage]:
         plan = drive(planned(self.strategy, self._situation(done, call)))
-        self.fold = plan.fold
+        self.compaction = plan.compaction
         if call == 1:
             self.recalled = self._recalled(plan, asked) if self.with_recall else None
         shown = lay_out(
@@ -130,13 +130,13 @@ class Views:
         )
         return quoting(found.messages, self._texts) if found.messages else None
 
-    def _situation(self, done: Sequence[AnyMessage], call: int | None) -> Situation:
+    def _situation(self, done: Sequence[AnyMessage], call: int | None) -> PlanContext:
         beside = [summary_message(words, self._texts) for words in self._told.before.values()]
-        return Situation(
+        return PlanContext(
             messages=[*self.said, *done],
             count=self.count,
             texts=self._texts,
-            fold=self.fold,
+            compaction=self.compaction,
             window_tokens=self.window,
             overhead_tokens=self.count([*self._head(), *beside]),
             call=call,
@@ -148,7 +148,7 @@ class Views:
         return Texts(newest_language(self.said))
 
     @property
-    def _told(self) -> Told:
+    def _told(self) -> SummaryPlacement:
         """Where the summaries of the other topics stand."""
         return told(self.said, self.segments, self.topics, opened_topics(self.segments, []))
 

@@ -157,7 +157,7 @@ async def thread(client: LangGraphClient) -> Thread:
     return Thread(client, (await client.threads.create())["thread_id"])
 
 
-def record(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+def transcript(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Who said what."""
     return [(message["type"], message["content"]) for message in state["messages"]]
 
@@ -180,7 +180,7 @@ async def test_good_turn_makes_a_checkpoint(thread: Thread, llmock: LLMock) -> N
     llmock.add(answers(GOOD), grades(0.9))
     await thread.say(QUESTION)
     state = await thread.state()
-    assert TURN == record(state)
+    assert TURN == transcript(state)
     assert (0.9, False, None) == (
         state["quality_score"],
         state["should_rollback"],
@@ -198,8 +198,8 @@ async def test_bad_draft_is_rolled_back_in_the_graph(thread: Thread, llmock: LLM
     llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     await thread.say(QUESTION)
     state = await thread.state()
-    assert TURN == record(state)
-    assert ["draft"] == [cut["kind"] for cut in state["cuts"]]
+    assert TURN == transcript(state)
+    assert ["draft"] == [branch["kind"] for branch in state["branches"]]
     retry = bodies(llmock, "answerer")[-1]["messages"]
     assert (True, False) == (REASON in retry[0]["content"], BAD in str(retry))
 
@@ -209,14 +209,14 @@ async def test_bad_exchange_in_the_input_is_rolled_back(thread: Thread, llmock: 
     llmock.add(answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     put_in = [("user", "Is a spider an insect?"), ("assistant", BAD), ("user", QUESTION)]
     value = {"messages": [{"role": role, "content": words} for role, words in put_in]}
-    assert TURN == record(await thread.run(value))
+    assert TURN == transcript(await thread.run(value))
 
 
 async def test_host_orders_a_rollback_through_the_state(thread: Thread, llmock: LLMock) -> None:
     """`should_rollback` with a checkpoint's id goes there, and a notice says so."""
     first = (await two_turns(thread, llmock))["checkpoints"][0]["id"]
     state = await thread.run({"should_rollback": True, "rollback_checkpoint_id": first})
-    assert TURN == record(state)[:2]
+    assert TURN == transcript(state)[:2]
     assert (3, "ai", False) == (
         len(state["messages"]),
         state["messages"][-1]["type"],
@@ -230,16 +230,16 @@ async def test_rollback_and_undo_by_command(thread: Thread, llmock: LLMock) -> N
     asked = len(llmock.requests)
     back = await thread.say("/rollback")
     undone = await thread.say("/undo")
-    assert TURN == record(back)[:2]
-    assert TWO_TURNS == [said for said in record(undone) if said in TWO_TURNS]
-    assert ("human", OTHER) not in record(back)
+    assert TURN == transcript(back)[:2]
+    assert TWO_TURNS == [said for said in transcript(undone) if said in TWO_TURNS]
+    assert ("human", OTHER) not in transcript(back)
     assert asked == len(llmock.requests)
 
 
 async def test_undo_takes_a_turn_back(thread: Thread, llmock: LLMock) -> None:
     """`/undo` after a turn removes its question and its answer."""
     await two_turns(thread, llmock)
-    assert [*TURN, ("human", "/undo")] == record(await thread.say("/undo"))[:3]
+    assert [*TURN, ("human", "/undo")] == transcript(await thread.say("/undo"))[:3]
 
 
 async def test_stream_shows_tokens_and_what_is_taken_back(thread: Thread, llmock: LLMock) -> None:
@@ -301,7 +301,7 @@ async def test_person_decides_about_rejected_drafts(
         request["review_configs"][0]["action_name"],
     )
     state = await thread.run(command={"resume": resume}, context=asking)
-    assert [("human", QUESTION), ("ai", delivered)] == record(state)
+    assert [("human", QUESTION), ("ai", delivered)] == transcript(state)
 
 
 async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> None:
@@ -310,8 +310,8 @@ async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> Non
     asking = {"on_exhausted": "ask", "max_rollbacks": 0}
     await thread.say(QUESTION, context=asking)
     state = await thread.run(command={"resume": [{"type": "ignore", "args": None}]}, context=asking)
-    assert BAD not in str(record(state))
-    assert ["rejected"] == [cut["kind"] for cut in state["cuts"]]
+    assert BAD not in str(transcript(state))
+    assert ["rejected"] == [branch["kind"] for branch in state["branches"]]
 
 
 async def test_context_of_a_run_overrides_settings(thread: Thread, llmock: LLMock) -> None:
@@ -321,10 +321,10 @@ async def test_context_of_a_run_overrides_settings(thread: Thread, llmock: LLMoc
     await thread.say(QUESTION, context=strict)
     await thread.say(OTHER)
     state = await thread.state()
-    assert TWO_TURNS == record(state)
+    assert TWO_TURNS == transcript(state)
     assert [("failed", "low_quality"), ("passed", None)] == [
-        (mark["outcome"], mark.get("flag"))
-        for mark in (m["response_metadata"]["unsay"] for m in state["messages"][1::2])
+        (annotation["outcome"], annotation.get("flag"))
+        for annotation in (m["response_metadata"]["unsay"] for m in state["messages"][1::2])
     ]
 
 
@@ -333,14 +333,14 @@ async def test_failed_run_is_answered_once_when_asked_again(thread: Thread, llmo
     llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
     failed = await thread.say(QUESTION, raise_error=False)
     assert "ModelRefusedError" == failed["__error__"]["error"]
-    assert TURN == record(await thread.say(QUESTION))
+    assert TURN == transcript(await thread.say(QUESTION))
 
 
 async def test_failed_run_goes_on_where_it_stopped(thread: Thread, llmock: LLMock) -> None:
     """A run without input finishes the turn that an error interrupted."""
     llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
     await thread.say(QUESTION, raise_error=False)
-    assert TURN == record(await thread.run())
+    assert TURN == transcript(await thread.run())
 
 
 async def stored(thread: Thread, *place: str, **options: Any) -> list[Any]:
@@ -414,7 +414,7 @@ async def test_a_run_that_the_server_cancels(thread: Thread, llmock: LLMock) -> 
         line["value"]["status"],
         line["value"]["error"],
     )
-    assert TURN == record(await thread.run())
+    assert TURN == transcript(await thread.run())
 
 
 async def test_a_paused_run_says_what_it_waits_for(thread: Thread, llmock: LLMock) -> None:
@@ -437,15 +437,15 @@ async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
     """A page for the draft that failed and one for the answer, chained to the state's end."""
     llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     await thread.say(QUESTION)
-    head = (await thread.state())["ledger"]
-    pages = {page["key"]: page["value"] for page in await items(thread, "ledger")}
-    (cut,) = await items(thread, "cuts")
+    head = (await thread.state())["event_log"]
+    pages = {page["key"]: page["value"] for page in await items(thread, "event_log")}
+    (branch,) = await items(thread, "branches")
 
     newest = pages[head["page_id"]]
     first = pages[newest["before"]]
     assert (2, None) == (len(pages), first["before"])
     assert 0 < first["count"] < newest["count"] == head["count"]
-    assert [cut["key"]] == [ref["id"] for ref in (await thread.state())["cuts"]]
+    assert [branch["key"]] == [ref["id"] for ref in (await thread.state())["branches"]]
 
 
 async def test_an_ended_thread_refuses_the_next_run(thread: Thread, llmock: LLMock) -> None:

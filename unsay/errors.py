@@ -16,7 +16,7 @@ UnsayError
 │   ├── UnknownRunError
 │   ├── UnknownToolResultError
 │   ├── UnknownBranchError
-│   ├── UnknownViewError          nothing tells what a model was sent
+│   ├── UnknownContextError          nothing tells what a model was sent
 │   ├── NothingToUndoError
 │   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
@@ -33,12 +33,12 @@ UnsayError
 │   ├── DatabaseCorruptError
 │   ├── DatabaseTooNewError
 │   ├── DatabaseTooOldError
-│   └── LedgerGapError            an event is missing or was changed
+│   └── EventLogGapError            an event is missing or was changed
 └── ModelError                    the model, or the way to it, failed; the question is kept
     ├── ContextOverflowError      the prompt is longer than the model's window
     ├── ModelUnavailableError     rate limit, server error, timeout, broken connection
     │   ├── CircuitOpenError      it failed too often just now; it is not asked
-    │   └── WaitingLineFullError  too many calls stand before the model already
+    │   └── QueueFullError  too many calls stand before the model already
     ├── ModelRefusedError         the provider rejected the request or the key
     ├── EmptyAnswerError          every draft was empty
     ├── SummarizationError        a summary failed, or could not stand for what it would replace
@@ -111,7 +111,7 @@ class UnknownBranchError(NotFoundError):
     """Nothing that was said or cut, and no thread, has this name or id."""
 
 
-class UnknownViewError(NotFoundError):
+class UnknownContextError(NotFoundError):
     """No manifest tells what the model was sent in this turn."""
 
 
@@ -179,7 +179,7 @@ class DatabaseTooOldError(StorageError):
     """An older version of unsay wrote this database, in a layout that is no longer read."""
 
 
-class LedgerGapError(StorageError):
+class EventLogGapError(StorageError):
     """The ledger lacks an event that a later one builds on, or one was changed."""
 
 
@@ -199,7 +199,7 @@ class CircuitOpenError(ModelUnavailableError):
     """Every model that could answer failed too often just now; none was asked."""
 
 
-class WaitingLineFullError(ModelUnavailableError):
+class QueueFullError(ModelUnavailableError):
     """The waiting line in front of the models is full, or did not move in time."""
 
 

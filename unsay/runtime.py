@@ -34,15 +34,15 @@ from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.types import Language, Owed, Provider, TopicDetector
+from unsay.types import Language, PendingCompensation, Provider, TopicDetector
 
 
 @dataclass(slots=True)
-class Journal:
+class StepLog:
     """Changes that one step made, in order, for the event log, the compensations and the budget.
 
     `happenings` come before the events of the step's own messages, `afterwards` behind them.
-    `returned` has the ids of messages that are in the event log already, `owed` the stored calls
+    `returned` has the ids of messages that are in the event log already, `pending_compensations` the stored calls
     to undo, and `spent` the tokens of calls beside the answer, by purpose.
     """
 
@@ -50,7 +50,7 @@ class Journal:
     afterwards: list[Happening] = field(default_factory=list)
     returned: set[str] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
-    owed: list[Owed] = field(default_factory=list)
+    pending_compensations: list[PendingCompensation] = field(default_factory=list)
     spent: dict[str, Tally] = field(default_factory=dict)
 
 
@@ -221,7 +221,7 @@ class Scope:
     named: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     parent_run_id: str | None = None
-    journal: Journal = field(default_factory=Journal)
+    step_log: StepLog = field(default_factory=StepLog)
     in_graph: bool = False
     is_reader: bool = False
     task_id: str = "task"

@@ -162,8 +162,8 @@ class Settings(BaseSettings):
     """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, a turn
     with a `tool_step`, an `error` (the last good point before it). A person's `order` always does."""
 
-    topics: Literal["fold", "off"] = "fold"
-    """`fold` leaves finished topics out of the context; `off` includes the whole transcript."""
+    topics: Literal["compaction", "off"] = "compaction"
+    """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
 
     language: Literal["auto", "en", "ja"] = "auto"
     """Language of prompts and notices; `auto` follows the user's newest message."""

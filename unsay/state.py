@@ -1,7 +1,7 @@
 """State of a thread, as LangGraph's checkpointer keeps it.
 
 `messages` is the transcript: all of the current branch, or its newest part if that is long and the
-graph has a store; `sealed` then refers to the rest. Everything else is bounded.
+graph has a store; `offloaded` then refers to the rest. Everything else is bounded.
 """
 
 import hashlib
@@ -19,31 +19,31 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.context.compaction import Fold
+from unsay.context.compaction import Compaction
 from unsay.storage.event_log import Head
 from unsay.tokens.counter import Calibration
 from unsay.tokens.pricing import Tally
 from unsay.types import (
+    BranchRef,
     Checkpoint,
-    CutRef,
+    ExpandedTopic,
     Forgotten,
     Note,
     Offloaded,
     Operation,
-    Owed,
+    PendingCompensation,
     Pin,
     Segment,
     Topic,
     Turn,
     Undone,
-    Unfolded,
 )
 
 SNAPSHOT_FLOOR = 32
 """Fewest updates between two snapshots. Source: own measurement."""
 
 
-def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
+def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
     """Apply writes to a transcript, in order, without changing it.
 
     A message with a known id replaces the old one in its place, a `RemoveMessage` removes one (all,
@@ -52,10 +52,10 @@ def merge_messages(record: Sequence[Any], writes: Sequence[Any]) -> list[AnyMess
     `merge(merge(r, xs), ys) == merge(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
-    if all(isinstance(item, BaseMessage) and item.id for item in record):
-        places = {message.id: message for message in record}
+    if all(isinstance(item, BaseMessage) and item.id for item in transcript):
+        places = {message.id: message for message in transcript}
     else:
-        writes = [list(record), *writes]
+        writes = [list(transcript), *writes]
     for write in writes:
         for message in convert_to_messages(write if isinstance(write, list) else [write]):
             _apply(places, message)
@@ -87,12 +87,12 @@ def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
     raise AssertionError("more places than messages cannot all be taken")
 
 
-def merge_message_update(record: Sequence[Any], write: Any) -> list[AnyMessage]:
+def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessage]:
     """`merge_messages` for one write: the reducer where a saver cannot replay deltas."""
-    return merge_messages(record, [write])
+    return merge_messages(transcript, [write])
 
 
-class RecordChannel(DeltaChannel[list[AnyMessage]]):
+class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
     """The transcript's channel: stores additions, and snapshots ever more rarely.
 
     A snapshot is due after a quarter as many updates as there are messages, so that the size of all
@@ -136,7 +136,7 @@ class Command(TypedDict):
     argument: str
 
 
-class Move(TypedDict):
+class RollbackRequest(TypedDict):
     """A rollback that is due, and who wants it."""
 
     kind: str
@@ -151,7 +151,7 @@ class NoticeDue(TypedDict):
     answers: list[str]
 
 
-class LedgerHead(Head):
+class EventLogHead(Head):
     """The event log's head, and the length and digest of the transcript in the state.
 
     `ends` are ids of some of its messages: while one of them is there, no host removed them all.
@@ -171,22 +171,22 @@ class Working(TypedDict, total=False):
     should_rollback: bool
     rollback_checkpoint_id: str | None
     state_history: list[Note]
-    sealed: Offloaded | None
+    offloaded: Offloaded | None
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: list[Topic]
-    cuts: list[CutRef]
+    branches: list[BranchRef]
     operations: list[Operation]
     older_steps: str | None
     redo: list[Undone]
-    unfolded: list[Unfolded]
+    expanded: list[ExpandedTopic]
     turn: Turn
-    move: Move | None
+    move: RollbackRequest | None
     notice: NoticeDue | None
-    ledger: LedgerHead
+    event_log: EventLogHead
     reminders: dict[str, Any]
-    owed: list[Owed]
-    fold: Fold
+    pending_compensations: list[PendingCompensation]
+    compaction: Compaction
     calibration: Calibration
     pins: list[Pin]
     forgotten: list[Forgotten]
@@ -197,7 +197,7 @@ class Working(TypedDict, total=False):
 class State(Working, total=False):
     """The state of a thread whose saver can replay deltas."""
 
-    messages: Annotated[list[AnyMessage], RecordChannel(merge_messages)]
+    messages: Annotated[list[AnyMessage], TranscriptChannel(merge_messages)]
 
 
 class PlainState(Working, total=False):
@@ -214,8 +214,8 @@ class Update(Working, total=False):
 
 def as_ours(state: State) -> State:
     """Mark a state's missing messages as removed by a step of ours, not by a host."""
-    head = state.get("ledger")
-    return {**state, "ledger": {**head, "ends": []}} if head else state
+    head = state.get("event_log")
+    return {**state, "event_log": {**head, "ends": []}} if head else state
 
 
 def with_update(state: State, update: Update) -> State:
@@ -248,8 +248,8 @@ def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
 
     A host that removes every message of the state means the offloaded ones as well.
     """
-    sealed, head = state.get("sealed"), state.get("ledger")
+    offloaded, head = state.get("offloaded"), state.get("event_log")
     ends = head.get("ends", []) if head else []
-    if not sealed or not ends:
-        return sealed
-    return sealed if any(m.id in ends for m in state.get("messages", [])) else None
+    if not offloaded or not ends:
+        return offloaded
+    return offloaded if any(m.id in ends for m in state.get("messages", [])) else None

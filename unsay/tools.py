@@ -101,7 +101,7 @@ def reversible(
         ...     booked.remove(seat)
         >>> @reversible(undo=cancel, describe="the booking of seat {seat}")
         ... def book(seat: str) -> str:
-        ...     '''Book a seat.'''
+        ...     '''UsageAccount a seat.'''
         ...     booked.append(seat)
         ...     return "booked"
         >>> reversal_of(book).words("book", {"seat": "4A"}, "booked")

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
+SCHEMA_VERSION = 2
+"""Version of the JSON objects that the command line prints."""
+
 Outcome = Literal["passed", "failed", "unscored"]
 Judge = Literal["model", "prejudge", "person"]
 Language = Literal["en", "ja"]
 ShiftKind = Literal["same", "new", "back"]
-CutKind = Literal[
+BranchKind = Literal[
     "draft",
     "context",
     "document",
@@ -26,7 +29,7 @@ CutKind = Literal[
     "rejected",
 ]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
-OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "unfold", "forget"]
+OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "expand", "forget"]
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -37,8 +40,8 @@ EventType = Literal[
     "verdict",
     "checkpoint",
     "rollback",
-    "fold",
-    "unfold",
+    "compaction",
+    "expand",
     "recall",
     "restore",
     "edit",
@@ -138,7 +141,7 @@ class TopicDetector(Protocol):
 
 
 class Checkpoint(TypedDict):
-    """A good point in the transcript; `sealed` if its message is offloaded."""
+    """A good point in the transcript; `offloaded` if its message is offloaded."""
 
     id: str
     name: str | None
@@ -148,7 +151,7 @@ class Checkpoint(TypedDict):
     topic: str
     reason: CheckpointReason
     created_at: str
-    sealed: NotRequired[bool]
+    offloaded: NotRequired[bool]
 
 
 class Segment(TypedDict):
@@ -161,14 +164,14 @@ class Segment(TypedDict):
 class Topic(TypedDict):
     """A topic of the thread, with its summary once it was left.
 
-    `sealed` describes its offloaded messages, and `pages` are the newest pages with them.
+    `offloaded` describes its offloaded messages, and `pages` are the newest pages with them.
     """
 
     id: str
     label: str
     summary: str | None
     summarized_through: str | None
-    sealed: NotRequired[str]
+    offloaded: NotRequired[str]
     pages: NotRequired[list[str]]
 
 
@@ -185,11 +188,11 @@ class Offloaded(TypedDict):
     instructions: NotRequired[list[str]]
 
 
-class Cut(TypedDict):
+class StoredBranch(TypedDict):
     """What a rollback removed from the transcript, whole, so that it can be restored."""
 
     id: str
-    kind: CutKind
+    kind: BranchKind
     base: str | None
     reason: str
     created_at: str
@@ -200,19 +203,19 @@ class Cut(TypedDict):
     topics: NotRequired[list[Topic]]
 
 
-class CutRef(TypedDict):
+class BranchRef(TypedDict):
     """A reference to a cut in the state; `body` only if no store keeps the cut."""
 
     id: str
-    kind: CutKind
+    kind: BranchKind
     base: str | None
     reason: str
     created_at: str
     size: int
-    body: NotRequired[Cut]
+    body: NotRequired[StoredBranch]
 
 
-class Unfolded(TypedDict):
+class ExpandedTopic(TypedDict):
     """An earlier topic that is included in the context while the segment from `at` is current."""
 
     topic_id: str
@@ -240,13 +243,13 @@ class Forgotten(TypedDict):
 class Operation(TypedDict):
     """One step that can be undone: the messages after `base` replaced the cuts.
 
-    An `insert` brought only `ids`. An `unfold` includes `topic` in the context again, and a
+    An `insert` brought only `ids`. An `expand` includes `topic` in the context again, and a
     `forget` replaced `remembered` by `forgotten` and removed the pins `unpinned`.
     """
 
     kind: OperationKind
     base: str | None
-    cuts: list[str]
+    branches: list[str]
     ids: NotRequired[list[str]]
     topic: NotRequired[str]
     forgotten: NotRequired[list[Forgotten]]
@@ -260,7 +263,7 @@ class Undone(Operation):
     at: str | None
 
 
-class Owed(TypedDict):
+class PendingCompensation(TypedDict):
     """A tool call that left the transcript or returned to it, still to be reported to a person.
 
     `key` names its entry in the log of compensations; `body` is the entry if no store keeps it.
@@ -303,8 +306,8 @@ class Turn(TypedDict):
     rejections: list[Rejection]
     rollbacks: int
     extra_attempts: int
-    cuts: list[str]
-    draft_cuts: list[str]
+    branches: list[str]
+    draft_branches: list[str]
     context_reason: str | None
     guidance: str | None
     new_topic: bool

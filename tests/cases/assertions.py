@@ -13,7 +13,7 @@ from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
 from unsay.history.threads import list_threads
-from unsay.messages.annotations import is_answer, mark_of
+from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
 from unsay.testing.scripts import question_of
 
@@ -65,7 +65,7 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
     "answer_returned": lambda w, c: bool(text_of(_last_answer(w))),
     "checkpoints_eq": lambda w, c: w.counters()["checkpoints"] == c["value"],
     "final_messages_roles": lambda w, c: _roles(w) == c["value"],
-    "flag": lambda w, c: (mark_of(_last_answer(w)).get("flag") == c["name"]) == c["value"],
+    "flag": lambda w, c: (annotation_of(_last_answer(w)).get("flag") == c["name"]) == c["value"],
     "judge_input_contains": lambda w, c: any(
         all(value in asked for value in c["values"]) for asked in w.judge_inputs
     ),
@@ -79,8 +79,8 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
     ),
     "model_input_user_texts": lambda w, c: _users(w, c["call"]) == c["value"],
     "no_system_message_after_index": lambda w, c: _no_late_system(w, c["index"]),
-    "reloaded_equals_checkpoint": lambda w, c: w.record() == w.expected_record,
-    "restored_equals_checkpoint": lambda w, c: w.record() == w.expected_record,
+    "reloaded_equals_checkpoint": lambda w, c: w.transcript() == w.expected_record,
+    "restored_equals_checkpoint": lambda w, c: w.transcript() == w.expected_record,
     "rollback_event_recorded": lambda w, c: _rolled_back_event(w),
     "rollbacks_eq": lambda w, c: w.counters()["rollbacks"] == c["value"],
     "title_fallback_from_user_text": lambda w, c: _title_falls_back(w),

@@ -10,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, settle
+from unsay.budget.accounts import LAYERS, Place, UsageAccount, account_of, new_usage_account, settle
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
 from unsay.budget.limits import (
     PRIORITIES,
@@ -25,7 +25,7 @@ from unsay.budget.limits import (
 )
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
-from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
+from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usage_account
 from unsay.settings import BACKPRESSURE
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
@@ -75,9 +75,9 @@ def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
     return tuple((share, min(delay, most)) for share, delay in steps)
 
 
-def _book(given: Mapping[str, Any]) -> Book:
+def _book(given: Mapping[str, Any]) -> UsageAccount:
     """A book in which the layers have used what the case says."""
-    book = new_book()
+    book = new_usage_account()
     used = {layer: given.get(f"{layer}_used", 0) for layer in LAYERS}
     inner = min(used["agent"], used["task"]) if "agent_used" in given else used["task"]
     booked = [
@@ -122,7 +122,7 @@ def _amount(given: Mapping[str, Any]) -> tuple[Usage, Amount]:
     return usage, amount_of(usage, None if prices is None else Prices(**prices))
 
 
-def _recorded(book: Book, usage: Usage) -> dict[str, Any]:
+def _recorded(book: UsageAccount, usage: Usage) -> dict[str, Any]:
     return {
         "total_tokens": usage.input + usage.output,
         **{f"{layer}_used": account_of(book, layer, PLACE)["tokens"] for layer in LAYERS},
@@ -130,7 +130,7 @@ def _recorded(book: Book, usage: Usage) -> dict[str, Any]:
     }
 
 
-def record(case: Case, folder: Path) -> Seen:
+def transcript(case: Case, folder: Path) -> Seen:
     """A call's usage, booked."""
     return _booked(case, folder, times=1)
 
@@ -144,7 +144,7 @@ def _booked(case: Case, folder: Path, *, times: int) -> Seen:
     del folder
     usage, amount = _amount(case["given"])
     store, key = InMemoryStore(), case["given"].get("idempotency_key", "key")
-    keep_book(store, "t", _book(case["given"])).blocking()
+    save_usage_account(store, "t", _book(case["given"])).blocking()
     account = ThreadAccount(store, "t", wait_seconds=60)
     for _ in range(times):
         drive(account.settle(amount, key=key, place=PLACE))
@@ -171,7 +171,7 @@ def record_retry_after_store_failure(case: Case, folder: Path) -> Seen:
         except ConnectionError:
             assert answer == "raises"
     rows = store.search(("unsay", "budgets"))
-    kept = drive(kept_book(store, "t"))
+    kept = drive(load_usage_account(store, "t"))
     return Seen(state={**_recorded(kept, usage), "stored_rows": len(rows)})
 
 
@@ -199,7 +199,7 @@ def concurrent_reserve(case: Case, folder: Path) -> Seen:
 def two_tasks(case: Case, folder: Path) -> Seen:
     """Tasks of one session after another: each uses tokens, or asks whether it may."""
     del folder
-    limits, book, found = _limits(case["params"]), new_book(), None
+    limits, book, found = _limits(case["params"]), new_usage_account(), None
     for number, task in enumerate(case["given"]["tasks"]):
         place = Place(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
         if "estimated" in task:
@@ -277,7 +277,7 @@ BUDGET_CLAIMS = {
 
 OPERATIONS: dict[str, Operation] = {
     "budget.check": budget_check,
-    "budget.record": record,
+    "budget.record": transcript,
     "budget.record_twice": record_twice,
     "budget.record_retry_after_store_failure": record_retry_after_store_failure,
     "budget.concurrent_reserve": concurrent_reserve,

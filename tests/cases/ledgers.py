@@ -28,37 +28,37 @@ def _params(case: Case, *known: str) -> dict[str, Any]:
     return dict(case["params"])
 
 
-def record(case: Case, folder: Path) -> Seen:
+def transcript(case: Case, folder: Path) -> Seen:
     """A ledger that is told the events one by one, results that follow each other at once."""
     del folder
     _params(case)
     numbers = count(1)
-    ledger = EventBuilder(thread_id="case", now=lambda: AT, new_id=lambda: f"m{next(numbers)}")
+    event_log = EventBuilder(thread_id="case", now=lambda: AT, new_id=lambda: f"m{next(numbers)}")
     events = case["given"]["events"]
     for kind, group in groupby(events, key=lambda each: each["type"]):
         if kind == "tool_result":
-            ledger.results([{k: v for k, v in each.items() if k != "type"} for each in group])
+            event_log.results([{k: v for k, v in each.items() if k != "type"} for each in group])
         else:
             for event in group:
-                _tell(ledger, event)
-    return Seen(messages=ledger.messages())
+                _tell(event_log, event)
+    return Seen(messages=event_log.messages())
 
 
-def _tell(ledger: EventBuilder, event: Case) -> None:
+def _tell(event_log: EventBuilder, event: Case) -> None:
     text = event.get("text", event.get("content", ""))
     match event["type"]:
         case "thinking":
-            ledger.thinking(text, event.get("signature"), event.get("redacted"))
+            event_log.thinking(text, event.get("signature"), event.get("redacted"))
         case "assistant_message":
-            ledger.text(text)
+            event_log.text(text)
         case "tool_call":
-            ledger.tool_use(event["id"], event["name"], event.get("args", {}))
+            event_log.tool_use(event["id"], event["name"], event.get("args", {}))
         case "user_message":
-            ledger.user(text)
+            event_log.user(text)
         case "planner_note":
-            ledger.note(text)
+            event_log.note(text)
         case "flush":
-            ledger.flush()
+            event_log.flush()
         case kind:
             raise NotBoundError(f"event {kind!r}")
 
@@ -148,7 +148,7 @@ def list_session(case: Case, folder: Path) -> Seen:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "ledger.record": record,
+    "ledger.record": transcript,
     "ledger.replay": replayed,
     "ledger.replay_deltas": replayed_deltas,
     "runlog.append_twice_same": append_twice_same,

@@ -121,13 +121,13 @@ def rollback_manual(case: Case, folder: Path) -> Seen:
     """A person's rollback to a checkpoint by its id; an unknown id changes nothing."""
     world = _turns(case, folder)
     with world.open() as talk:
-        mark = talk.checkpoints()[0]
-        whole = world.record(talk)
+        annotation = talk.checkpoints()[0]
+        whole = world.transcript(talk)
         with pytest.raises(UnknownCheckpointError):
             talk.rollback("no-such-checkpoint")
-        assert whole == world.record(talk)
-        talk.rollback(mark["id"])
-        world.expected_record = world.records[mark["id"]]
+        assert whole == world.transcript(talk)
+        talk.rollback(annotation["id"])
+        world.expected_record = world.records[annotation["id"]]
     return Seen(world=world)
 
 
@@ -149,9 +149,9 @@ def checkpoint_restore(case: Case, folder: Path) -> Seen:
     world = _turns(case, folder)
     after = case["given"].get("checkpoint_after_turn") or case["given"]["restore_to"]
     with world.open() as talk:
-        mark = talk.checkpoints()[after - 1]
-        talk.rollback(mark["id"])
-        world.expected_record = world.records[mark["id"]]
+        annotation = talk.checkpoints()[after - 1]
+        talk.rollback(annotation["id"])
+        world.expected_record = world.records[annotation["id"]]
     return Seen(world=world)
 
 

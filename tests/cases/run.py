@@ -113,5 +113,5 @@ def _summary(seen: Seen) -> str:
         return f"{[f'{m.type}: {m.content}'[:200] for m in seen.messages]}"
     if seen.world is None:
         return f"{seen.value!r}"
-    record = [f"{m.type}: {m.content}" for m in seen.world.messages()]
-    return f"{record} {seen.world.counters()}"
+    transcript = [f"{m.type}: {m.content}" for m in seen.world.messages()]
+    return f"{transcript} {seen.world.counters()}"

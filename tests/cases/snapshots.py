@@ -11,7 +11,7 @@ from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.history.branch import list_cuts
+from unsay.history.branch import list_stored_branches
 from unsay.history.export import FIELDS, from_dict, load_snapshot, resolve_fields, to_dict
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
@@ -62,7 +62,7 @@ def list_checkpoints(case: Case, folder: Path) -> Seen:
         for name in created:
             talk.say(f"question {name}")
             talk.checkpoint(name)
-        return Seen(value=[mark["name"] for mark in talk.checkpoints(**params)])
+        return Seen(value=[annotation["name"] for annotation in talk.checkpoints(**params)])
 
 
 def trigger_raises(case: Case, folder: Path) -> Seen:
@@ -191,10 +191,12 @@ def _points_to_nothing(world: World) -> bool:
     """Whether the state names a cut or a checkpoint that is not there."""
     with world.open() as talk:
         assert talk.graph.store is not None
-        kept = {cut["id"] for cut in drive(list_cuts(talk.graph.store, world.thread))}
+        kept = {
+            branch["id"] for branch in drive(list_stored_branches(talk.graph.store, world.thread))
+        }
     state = world.state()
     known = {message.id for message in state["messages"]}
-    refs = {ref["id"] for ref in state.get("cuts", [])}
+    refs = {ref["id"] for ref in state.get("branches", [])}
     return bool(refs - kept) or any(c["message_id"] not in known for c in state["checkpoints"])
 
 

@@ -60,7 +60,7 @@ def save_crash(case: Case, folder: Path) -> Seen:
     if instant not in INSTANTS:
         raise NotBoundError(f"crash_at {instant!r}")
     world = _said(case, folder, case["given"]["turns"])
-    world.expected_record = world.record()
+    world.expected_record = world.transcript()
     with world.open() as talk, _dying(talk, INSTANTS[instant]):
         talk.say("the turn that the process dies in")
     return Seen(world=world)
@@ -73,7 +73,7 @@ def save_fails(case: Case, folder: Path) -> Seen:
         Exception: What a caller sees; what was saved before is compared first.
     """
     world = _said(case, folder, case["given"]["previous_turns"])
-    world.expected_record = world.record()
+    world.expected_record = world.transcript()
     unwritable = AIMessage("An answer.", additional_kwargs={"made": object()})
     with Conversation.open(
         folder / "case.db", thread=world.thread, model=lambda _: unwritable, judge=lambda _: 0.9
@@ -92,28 +92,30 @@ def versions(case: Case, folder: Path) -> Seen:
     world = _said(case, folder, turns)
     with world.open() as talk:
         records = [talk.fork(turns=back or None).messages() for back in range(turns)]
-    found = {tuple(text_of(message) for message in record) for record in records if record}
+    found = {
+        tuple(text_of(message) for message in transcript) for transcript in records if transcript
+    }
     return Seen(world=world, value=len(found))
 
 
 def _intact(world: World) -> bool:
     """Whether what was saved before is there, whole and in order."""
     wanted = world.expected_record or []
-    return world.record()[: len(wanted)] == wanted
+    return world.transcript()[: len(wanted)] == wanted
 
 
 def _consistent(world: World) -> bool:
     """Whether the record is as before or with the new turn, and every account of it agrees."""
     with world.open() as talk:
-        record, events = world.record(talk), talk.events()
+        transcript, events = world.transcript(talk), talk.events()
         told = [(message.id, text_of(message)) for message in replay(events).messages]
         turns = len(talk.timeline().turns)
         (entry,) = list_threads(talk.graph.store)  # type: ignore[arg-type]
     previous = world.expected_record or []
     return (
         _intact(world)
-        and len(record) - len(previous) in (0, 2)
-        and told == record
+        and len(transcript) - len(previous) in (0, 2)
+        and told == transcript
         and (entry.turns in (turns, turns - 1))
     )
 

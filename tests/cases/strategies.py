@@ -19,7 +19,7 @@ from tests.cases.strategy_kit import (
     seen_of,
     situation_of,
 )
-from unsay.context.compaction import Fold, removed, render
+from unsay.context.compaction import Compaction, removed, render
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null, is_due, reduced
 from unsay.context.summaries import Summarizer, summarized
@@ -113,7 +113,7 @@ def summarize_reduce_n(case: Case, folder: Path) -> Seen:
     for _ in range(case["params"]["times"]):
         plan = drive(strategy.reduce(now))
         now = plan.after
-        after.append({"len": len(plan.messages), "removed_message_count": removed(plan.fold)})
+        after.append({"len": len(plan.messages), "removed_message_count": removed(plan.compaction)})
     seen = seen_of(plan, summaries, before)
     return replace(seen, state={**(seen.state or {}), "after": after})
 
@@ -163,7 +163,7 @@ def save_restore(case: Case, folder: Path) -> Seen:
     strategy, summaries = _summarizing(case), Summaries()
     now = situation_of(case, summaries)
     plan = drive(reduced(strategy, replace(now, overflows=1)))
-    kept: Fold = json.loads(json.dumps(plan.fold))
+    kept: Compaction = json.loads(json.dumps(plan.compaction))
     again = render(now.messages, kept, pins=now.pins, texts=TEXTS)
     seen = seen_of(plan, summaries, now)
     return replace(seen, state={**(seen.state or {}), "restored": again == plan.messages})

@@ -11,7 +11,7 @@ from langchain_core.messages.utils import convert_to_messages
 from tests.cases.seen import Case, Seen
 from tests.cases.world import NotBoundError
 from unsay.context.compaction import is_summary, removed
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy, planned, reduced, tried
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
@@ -79,12 +79,12 @@ def messages_of(described: Sequence[dict[str, Any]]) -> tuple[list[AnyMessage], 
     return messages, frozenset(pins)
 
 
-def situation_of(case: Case, summaries: Summaries) -> Situation:
+def situation_of(case: Case, summaries: Summaries) -> PlanContext:
     """What a case gives."""
     params = case["params"]
     messages, pins = messages_of(case["given"]["messages"])
     summaries.kind = params.get("summarizer", summaries.kind)
-    return Situation(
+    return PlanContext(
         messages=messages,
         count=COUNTERS[params.get("counter")],
         texts=TEXTS,
@@ -103,13 +103,13 @@ def build(make: Callable[..., Any], **params: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-def seen_of(plan: Plan, summaries: Summaries, before: Situation) -> Seen:
+def seen_of(plan: Plan, summaries: Summaries, before: PlanContext) -> Seen:
     """A plan's view, and what the summarizer was shown."""
     return Seen(
         messages=plan.messages,
         given=before.messages,
         state={
-            "removed_message_count": removed(plan.fold),
+            "removed_message_count": removed(plan.compaction),
             "summarizer_inputs": summaries.inputs,
             "summarizer_calls": len(summaries.inputs),
             "model_input": [text_of(each) for each in plan.messages],

@@ -19,8 +19,8 @@ from tests.cases.strategy_kit import (
     situation_of,
 )
 from tests.cases.world import NotBoundError
-from unsay.context.compaction import Fold
-from unsay.context.plan import Plan, Situation
+from unsay.context.compaction import Compaction
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Composed, Null, Strategy, ask_with, planned
 from unsay.context.summarizing import ByTurns
 from unsay.context.three_stage import Proactive, Rate, Ratios
@@ -96,8 +96,10 @@ def rate_check(case: Case, folder: Path) -> Seen:
     since = given.get("minutes_since_last", given.get("minutes_since"))
     length = given.get("total_messages_at_last_compression", 0)
     now = given.get("total_messages_now", length + given.get("new_messages_since", 0))
-    fold = Fold(length=length) if since is None else Fold(length=length, minutes=100.0)
-    kept: Fold = json.loads(json.dumps(fold))
+    compaction = (
+        Compaction(length=length) if since is None else Compaction(length=length, minutes=100.0)
+    )
+    kept: Compaction = json.loads(json.dumps(compaction))
     minutes = None if since is None else 100.0 + since
     params = params_of(case, ("min_new_messages", "min_minutes", "history_window"))
     params.pop("history_window", None)
@@ -160,11 +162,11 @@ class Dropping:
 
     per_turn: bool = True
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """As it is."""
         return now.keep()
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """Without the oldest message."""
         return now.leave_out(now.unpinned[:1], why="dropped")
 
@@ -173,7 +175,7 @@ class Dropping:
 class Raising(Dropping):
     """A strategy that fails."""
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """No plan."""
         raise ValueError(f"no plan for {len(now.messages)} messages")
 
@@ -188,7 +190,7 @@ REDUCERS: dict[str, Strategy] = {
 }
 
 
-def _say(case: Case, now: Situation, ends: list[str]) -> tuple[Any, int]:
+def _say(case: Case, now: PlanContext, ends: list[str]) -> tuple[Any, int]:
     """One call of a scripted model with retries; its reply and how many calls there were."""
     calls = 0
 
@@ -247,14 +249,14 @@ class Member:
     saw: list[float]
     per_turn: bool = True
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """Act, raise or look on."""
         self.saw.append(now.utilization)
         if self.does.get("raises"):
             raise ValueError("a strategy is broken")
         return now.leave_out(now.unpinned[:1], why="acts") if self.does.get("acts") else now.keep()
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """The same."""
         return self.plan(now)
 

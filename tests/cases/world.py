@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from unsay.conversation.conversation import Conversation
-from unsay.messages.annotations import is_answer, mark_of
+from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
 from unsay.types import TopicMemory, TopicShift
 
@@ -137,11 +137,11 @@ class World:
                     self._note_checkpoints(talk)
 
     def _note_checkpoints(self, talk: Conversation) -> None:
-        record = self.record(talk)
-        for mark in talk.checkpoints():
-            self.records.setdefault(mark["id"], record)
+        transcript = self.transcript(talk)
+        for annotation in talk.checkpoints():
+            self.records.setdefault(annotation["id"], transcript)
 
-    def record(self, talk: Conversation | None = None) -> list[tuple[str | None, str]]:
+    def transcript(self, talk: Conversation | None = None) -> list[tuple[str | None, str]]:
         """The record as ids and words."""
         if talk is not None:
             return [(m.id, text_of(m)) for m in talk.messages()]
@@ -172,7 +172,7 @@ class World:
             "model_calls": len(self.model_inputs),
             "judge_calls": len(self.judge_inputs),
             "model_calls_on_rejected_context": len(rejected),
-            "rollbacks": sum(mark_of(m).get("rollbacks", 0) for m in answers),
+            "rollbacks": sum(annotation_of(m).get("rollbacks", 0) for m in answers),
             "checkpoints": len(self.state().get("checkpoints", [])),
         }
 

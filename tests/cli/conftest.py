@@ -42,7 +42,7 @@ def found(run: Run, *command: str) -> dict[str, Any]:
     result = run(*command, "--json")
     assert 0 == result.exit_code
     read: dict[str, Any] = json.loads(result.stdout)
-    assert 1 == read["schema_version"]
+    assert 2 == read["schema_version"]
     return read
 
 

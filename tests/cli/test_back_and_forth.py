@@ -42,7 +42,7 @@ def database(home: Path) -> Path:
 
 
 @pytest.fixture
-def cut(run: Run) -> str:
+def branch(run: Run) -> str:
     """The id of a cut that holds the last two turns of `talk`."""
     run("rollback", "--turns", "2")
     return str(found(run, "branches")["branches"][1]["id"])
@@ -188,12 +188,12 @@ def test_fork_json(run: Run) -> None:
     assert {"thread_id": "empty", "forked_from": "talk", **where} == made
 
 
-def test_branches(run: Run, cut: str) -> None:
+def test_branches(run: Run, branch: str) -> None:
     """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
     run("fork", "--thread", "talk", "--as", "trip")
     live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
     assert ["live", "live", "turn 1", "1", "11 tok", LISTS] == cells(live)
-    assert [cut, "rolled back", "turn 1", "+2", "22 tok", NESTED] == cells(gone)
+    assert [branch, "rolled back", "turn 1", "+2", "22 tok", NESTED] == cells(gone)
     assert ["trip", "fork", "turn 1", "+0", "0 tok", LISTS] == cells(fork)
     assert live.index(" 11 tok") == gone.index(" 22 tok")
 
@@ -203,10 +203,10 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_branches_json(run: Run, cut: str) -> None:
+def test_branches_json(run: Run, branch: str) -> None:
     """Programs get each line whole."""
     seen = found(run, "branches")
-    assert ["live", cut] == [each["id"] for each in seen["branches"]]
+    assert ["live", branch] == [each["id"] for each in seen["branches"]]
     assert ["live", "person"] == [each["kind"] for each in seen["branches"]]
     assert 22 == seen["branches"][1]["tokens"]["total"]
 
@@ -227,13 +227,13 @@ def test_branches_fit_the_terminal(run: Run, thread: str, columns: int) -> None:
     assert [] == [line for line in lines if cells_of(line) > columns]
 
 
-def test_diff(run: Run, cut: str) -> None:
+def test_diff(run: Run, branch: str) -> None:
     """Both lines are told, with what only one of them has."""
-    shown = run("diff", cut).stdout
+    shown = run("diff", branch).stdout
     assert shown.startswith("common: 2 messages\n")
     assert f"  human: {NESTED}\n" in shown
     assert "live: 2 messages" in shown
-    assert "first: 2 messages" in run("diff", cut, "first").stdout
+    assert "first: 2 messages" in run("diff", branch, "first").stdout
 
 
 def test_diff_is_safe_in_a_terminal(run: Run, database: Path) -> None:
@@ -243,34 +243,34 @@ def test_diff_is_safe_in_a_terminal(run: Run, database: Path) -> None:
     assert "\ufffd[2Jgone?" in run("diff", "first").stdout
 
 
-def test_diff_json(run: Run, cut: str) -> None:
+def test_diff_json(run: Run, branch: str) -> None:
     """Programs get the messages that only one line has."""
-    made = found(run, "diff", cut)
+    made = found(run, "diff", branch)
     assert (2, "live", []) == (made["common"], made["b"]["name"], made["b"]["only"])
     assert [NESTED, LAZY] == [
         each["data"]["content"] for each in made["a"]["only"] if each["type"] == "human"
     ]
 
 
-def test_restore(run: Run, cut: str) -> None:
+def test_restore(run: Run, branch: str) -> None:
     """What a rollback took is back in its place."""
-    result = run("restore", cut)
+    result = run("restore", branch)
     assert "Turns: 3. Messages set aside: 0; brought back: 4.\n" in result.stdout
     assert list(THREE) == questions(run)
 
 
-def test_pick(run: Run, cut: str) -> None:
+def test_pick(run: Run, branch: str) -> None:
     """Only what was named comes to the end, and undo takes it away."""
-    wanted = own_messages(run, cut)[2:]
-    assert "brought back: 2." in run("pick", *wanted, "--from", cut).stdout
+    wanted = own_messages(run, branch)[2:]
+    assert "brought back: 2." in run("pick", *wanted, "--from", branch).stdout
     assert [LISTS, LAZY] == questions(run)
     run("undo")
-    assert 2 == found(run, "pick", *wanted, "--from", cut)["restored"]
+    assert 2 == found(run, "pick", *wanted, "--from", branch)["restored"]
 
 
-def test_tokens(run: Run, cut: str) -> None:
+def test_tokens(run: Run, branch: str) -> None:
     """What stands and what was left are counted apart."""
-    del cut
+    del branch
     rows = [cells(row) for row in run("tokens").stdout.splitlines()]
     assert ["live", "11", "10 in (0 % cached), 1 out"] in rows
     assert ["taken back", "22", "20 in (0 % cached), 2 out"] in rows
@@ -337,10 +337,10 @@ def test_conflicts(run: Run, command: list[str]) -> None:
     assert list(THREE) == questions(run)
 
 
-def test_what_stands_cannot_be_restored(run: Run, cut: str) -> None:
+def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
     """A message that is on the record already is a conflict."""
-    message = own_messages(run, cut)[0]
-    assert [0, 4] == [run("restore", what).exit_code for what in (cut, message)]
+    message = own_messages(run, branch)[0]
+    assert [0, 4] == [run("restore", what).exit_code for what in (branch, message)]
 
 
 @pytest.mark.parametrize(
@@ -363,9 +363,9 @@ def test_usage(run: Run, command: list[str]) -> None:
     assert list(THREE) == questions(run)
 
 
-def test_pick_that_ends_in_a_question(run: Run, cut: str) -> None:
+def test_pick_that_ends_in_a_question(run: Run, branch: str) -> None:
     """A question without its answer is bad input."""
-    assert 2 == run("pick", own_messages(run, cut)[0], "--from", cut).exit_code
+    assert 2 == run("pick", own_messages(run, branch)[0], "--from", branch).exit_code
 
 
 def test_retry_without_a_model(run: Run) -> None:

@@ -72,7 +72,7 @@ def test_json_prints_one_event_a_line(run: Run, serve: Serve) -> None:
     """Programs get every event, each with the schema's version."""
     serve(DRAFTS, SCORES)
     found = objects(run("chat", "--json", "--thread", "t", input=f"{NESTED}\n").stdout)
-    assert {1} == {each["schema_version"] for each in found}
+    assert {2} == {each["schema_version"] for each in found}
     assert {"event": "thread", "thread_id": "t"}.items() <= found[0].items()
     tokens = "".join(each["text"] for each in found if each["event"] == "token")
     assert CARS + ON_NESTED == tokens

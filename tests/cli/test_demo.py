@@ -32,7 +32,7 @@ def objects(run: Run, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 
 def test_says_at_once_that_it_is_scripted(objects: list[dict[str, Any]]) -> None:
     """Nobody can take the answers for a model's."""
-    assert ("demo", 1) == (objects[0]["event"], objects[0]["schema_version"])
+    assert ("demo", 2) == (objects[0]["event"], objects[0]["schema_version"])
     assert "script" in objects[0]["text"] or "台本" in objects[0]["text"]
 
 
@@ -42,9 +42,9 @@ def test_topics_change_and_return(objects: list[dict[str, Any]]) -> None:
     assert ["new", "new", "back"] == [topic["kind"] for topic in topics]
     assert topics[0]["label"] == topics[2]["label"]
     assert [topics[0]["label"], topics[1]["label"]] == [
-        fold["label"] for fold in kinds(objects, "fold")
+        compaction["label"] for compaction in kinds(objects, "compaction")
     ]
-    assert all(fold["summary"] for fold in kinds(objects, "fold"))
+    assert all(compaction["summary"] for compaction in kinds(objects, "compaction"))
 
 
 def test_a_draft_and_an_inserted_exchange_are_taken_back(objects: list[dict[str, Any]]) -> None:
@@ -66,7 +66,7 @@ def test_every_answer_is_scored_by_the_library(objects: list[dict[str, Any]]) ->
 def test_ends_with_the_timeline(objects: list[dict[str, Any]]) -> None:
     """The last object has the turns, the checkpoints and both cuts."""
     (timeline,) = kinds(objects[-1:], "timeline")
-    assert (5, 2) == (len(timeline["turns"]), len(timeline["cuts"]))
+    assert (5, 2) == (len(timeline["turns"]), len(timeline["branches"]))
     assert timeline["checkpoints"]
 
 
@@ -100,7 +100,7 @@ def test_db_keeps_the_conversation(run: Run, tmp_path: Path) -> None:
     with Conversation.open(path, thread=thread) as talk:
         before = talk.timeline()
         moved = talk.undo()
-    assert (5, 2) == (len(before.turns), len(before.cuts))
+    assert (5, 2) == (len(before.turns), len(before.branches))
     assert (4, 2) == (moved.turns - 1, moved.restored)
 
 

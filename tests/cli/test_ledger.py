@@ -11,7 +11,7 @@ from unsay.cli.event_commands import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.envelopes import take_apart
 from unsay.events.event_types import Stamp, stamped
-from unsay.storage.event_log import EMPTY, head_of, ledger_namespace, make_page, put_page
+from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -55,7 +55,7 @@ def test_events_json(run: Run, database: Path) -> None:
     """Programs get each event whole."""
     del database
     found = json.loads(run("events", "--thread", "talk", "--json").stdout)
-    assert (1, "talk", None) == (found["schema_version"], found["thread_id"], found["cursor"])
+    assert (2, "talk", None) == (found["schema_version"], found["thread_id"], found["cursor"])
     keys = {"id", "type", "thread_id", "run_id", "turn_id", "at", "labels", "data"}
     assert keys == found["events"][0].keys()
 
@@ -106,7 +106,7 @@ def test_verify(run: Run, database: Path) -> None:
     assert "欠落も改変もなく" in run("events", "--verify", "--thread", "old").stdout
     checked = json.loads(run("events", "--verify", "--thread", "talk", "--json").stdout)
     assert {
-        "schema_version": 1,
+        "schema_version": 2,
         "thread_id": "talk",
         "verified": True,
         "events": count,
@@ -116,7 +116,7 @@ def test_verify(run: Run, database: Path) -> None:
 
 def test_a_missing_page(run: Run, database: Path) -> None:
     """A gap fails the check, and every other look, with the page that is missing."""
-    opened, place = open_database(database), ledger_namespace("talk")
+    opened, place = open_database(database), event_log_namespace("talk")
     first = min(opened.store.search(place), key=lambda item: item.value.get("count", 1_000))
     opened.store.delete(place, first.key)
     opened.close()
@@ -131,14 +131,14 @@ def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
     with Conversation.open(database, thread="talk") as talk:
         page = make_page(EMPTY, talk.events()[:3])
         config = {"configurable": {"thread_id": "talk"}}
-        head = {**talk.graph.get_state(config).values["ledger"], **head_of(page)}
-        talk.graph.update_state(config, {"ledger": head}, as_node="create_checkpoint")
+        head = {**talk.graph.get_state(config).values["event_log"], **head_of(page)}
+        talk.graph.update_state(config, {"event_log": head}, as_node="create_checkpoint")
     opened = open_database(database)
     put_page(opened.store, "talk", page).blocking()
     opened.close()
     result = run("events", "--verify", "--thread", "talk", "--json")
     error = json.loads(result.stdout)["error"]
-    assert (1, "LedgerGapError") == (result.exit_code, error["type"])
+    assert (1, "EventLogGapError") == (result.exit_code, error["type"])
     assert "2 messages where there are 4" in error["message"]
 
 

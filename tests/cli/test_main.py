@@ -93,7 +93,7 @@ def test_python_m_unsay() -> None:
         text=True,
         check=True,
     )
-    assert {"schema_version": 1, "threads": []} == json.loads(done.stdout)
+    assert {"schema_version": 2, "threads": []} == json.loads(done.stdout)
 
 
 def test_no_command_prints_the_help(run: Run) -> None:
@@ -116,7 +116,7 @@ def test_usage_error_as_json(run: Run) -> None:
     """With --json an error is an object on standard output as well."""
     result = run("timeline", "--json", "too", "many")
     error = json.loads(result.stdout)
-    assert (2, 1, "UsageError") == (
+    assert (2, 2, "UsageError") == (
         result.exit_code,
         error["schema_version"],
         error["error"]["type"],

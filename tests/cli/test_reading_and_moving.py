@@ -41,7 +41,7 @@ def test_threads_json(run: Run, database: Path) -> None:
     """Programs get each thread's entry whole."""
     del database
     found = json.loads(run("threads", "--json").stdout)
-    assert 1 == found["schema_version"]
+    assert 2 == found["schema_version"]
     assert {"talk": 2, "old": 1} == {each["thread_id"]: each["turns"] for each in found["threads"]}
     assert {"created_at", "updated_at", "title"} <= found["threads"][0].keys()
 
@@ -67,9 +67,9 @@ def test_timeline_json(run: Run, database: Path) -> None:
     """Programs get turns, checkpoints, cuts and topics."""
     del database
     found = json.loads(run("timeline", "--thread", "talk", "--json").stdout)
-    assert (1, "talk") == (found["schema_version"], found["thread_id"])
+    assert (2, "talk") == (found["schema_version"], found["thread_id"])
     assert [LISTS, NESTED] == [turn["question"] for turn in found["turns"]]
-    assert {"checkpoints", "cuts", "topics", "current_topic"} <= found.keys()
+    assert {"checkpoints", "branches", "topics", "current_topic"} <= found.keys()
 
 
 def test_checkpoints(run: Run, database: Path) -> None:
@@ -109,7 +109,7 @@ def test_rollback_json(run: Run, database: Path) -> None:
     del database
     moved = json.loads(run("rollback", "--thread", "talk", "--json").stdout)
     assert {
-        "schema_version": 1,
+        "schema_version": 2,
         "thread_id": "talk",
         "turns": 1,
         "removed": 2,

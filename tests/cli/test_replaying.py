@@ -115,7 +115,7 @@ def test_json(run: Run, talk: OpenAIServer) -> None:
     """Programs get the request, its body, what came of it, and what the other model made of it."""
     del talk
     found = json.loads(run("replay", "--json").stdout)
-    assert (1, "talk", 2, 1, True, NESTED, None) == tuple(
+    assert (2, "talk", 2, 1, True, NESTED, None) == tuple(
         found[key]
         for key in ("schema_version", "thread_id", "turn", "attempt", "exact", "question", "again")
     )

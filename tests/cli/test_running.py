@@ -8,7 +8,7 @@ from tests.cli.talk import ANSWERS, LISTS, NESTED
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.history.runs import open_run
-from unsay.storage.event_log import ledger_namespace
+from unsay.storage.event_log import event_log_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -53,7 +53,7 @@ def test_runs_json(run: Run, database: Path) -> None:
     """Programs get each run whole."""
     del database
     page = json.loads(run("runs", "--thread", "talk", "--json").stdout)
-    assert (1, "talk", None) == (page["schema_version"], page["thread_id"], page["cursor"])
+    assert (2, "talk", None) == (page["schema_version"], page["thread_id"], page["cursor"])
     keys = {"run_id", "turn_id", "status", "phase", "started_at", "ended_at", "error", "labels"}
     assert keys <= page["runs"][0].keys()
 
@@ -106,8 +106,8 @@ def test_no_run_fits(run: Run, database: Path) -> None:
 def test_a_damaged_ledger_hides_no_run(run: Run, database: Path) -> None:
     """The questions stand in the ledger; without it the runs are listed all the same."""
     opened = open_database(database)
-    for item in opened.store.search(ledger_namespace("talk")):
-        opened.store.delete(ledger_namespace("talk"), item.key)
+    for item in opened.store.search(event_log_namespace("talk")):
+        opened.store.delete(event_log_namespace("talk"), item.key)
     opened.close()
     result = run("runs", "--thread", "talk")
     assert (0, 4) == (result.exit_code, len(result.stdout.splitlines()))

@@ -30,7 +30,7 @@ def test_json_is_one_object_with_the_whole_reply(run: Run, serve: Serve) -> None
     serve(DRAFTS, SCORES)
     reply = json.loads(run("say", NESTED, "--json", "--thread", "t").stdout)
     assert {
-        "schema_version": 1,
+        "schema_version": 2,
         "thread_id": "t",
         "kind": "answer",
         "text": ON_NESTED,

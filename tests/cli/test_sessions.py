@@ -137,7 +137,7 @@ def test_labels_are_set_listed_and_removed(run: Run, database: Path) -> None:
     assert "project=a=b\nself=x\n" == run("label", *where, "self=x").stdout
     run("label", *where, "--remove", "self")
     found = json.loads(run("label", *where, "--json").stdout)
-    assert (1, "second", {"project": "a=b"}) == (
+    assert (2, "second", {"project": "a=b"}) == (
         found["schema_version"],
         found["thread_id"],
         found["labels"],

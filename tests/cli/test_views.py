@@ -57,7 +57,7 @@ def test_a_view_for_programs(run: Run, talk: Conversation) -> None:
     """Places, ids and tokens of each call as JSON."""
     del talk
     found = json.loads(run("timeline", "--view", "3", "--json").stdout)
-    assert (1, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
+    assert (2, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
     last = found["calls"][-1]
     assert "live" == last["stands"]
     assert [1, 2] == last["view"]["rules"]["window"]["places"]

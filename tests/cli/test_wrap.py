@@ -80,11 +80,11 @@ def test_indent_keeps_cells_free() -> None:
     assert "one two\n  three" == wrapped("one two three", columns=10, indent=2)
 
 
-@given(text=TEXTS, columns=st.integers(4, 30), cut=st.integers(0, 80))
-def test_pieces_make_no_difference(text: str, columns: int, cut: int) -> None:
+@given(text=TEXTS, columns=st.integers(4, 30), branch=st.integers(0, 80))
+def test_pieces_make_no_difference(text: str, columns: int, branch: int) -> None:
     """A stream is laid out like the whole text, and its rows are counted."""
     wrap = Wrap(columns=columns)
-    laid_out = wrap.feed(text[:cut]) + wrap.feed(text[cut:]) + wrap.end()
+    laid_out = wrap.feed(text[:branch]) + wrap.feed(text[branch:]) + wrap.end()
     assert wrapped(text, columns=columns) == laid_out
     assert laid_out.count("\n") == wrap.rows
 

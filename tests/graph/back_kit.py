@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from tests.graph.kit import Numbered, config
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.history.branch import list_cuts
+from unsay.history.branch import list_stored_branches
 from unsay.history.threads import entry_of
 from unsay.messages.content import text_of
 from unsay.storage.base import THREADS
@@ -68,4 +68,4 @@ def three(opened: Opening, **options: Any) -> Conversation:
 def cuts_of(talk: Conversation) -> list[Any]:
     """All cuts that the store keeps, oldest first."""
     assert talk.graph.store is not None
-    return drive(list_cuts(talk.graph.store, talk.thread_id))
+    return drive(list_stored_branches(talk.graph.store, talk.thread_id))

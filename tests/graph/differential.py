@@ -39,7 +39,7 @@ class Said:
     aside: bool = False
     """Whether it is an order, or the notice that answers one: no part of the conversation."""
 
-    mark: str | None = None
+    annotation: str | None = None
     """Name of the checkpoint that stands here; empty without a name, `None` for no checkpoint."""
 
 
@@ -66,7 +66,7 @@ def answered(messages: Sequence[Said]) -> list[Said]:
 class Line:
     """One thread."""
 
-    record: list[Said] = field(default_factory=list)
+    transcript: list[Said] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     undone: list[tuple[Step, int | None]] = field(default_factory=list)
     """Steps that were undone, with the last message that stood then."""
@@ -82,26 +82,26 @@ class Line:
 
     def told(self) -> list[tuple[str, str]]:
         """The record as roles and words."""
-        return [(each.role, each.text) for each in self.record]
+        return [(each.role, each.text) for each in self.transcript]
 
     def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
         """A question, and one draft after another until one passes or there may be no more."""
         self.begun = True
-        self.record.append(Said(role="human", text=question))
+        self.transcript.append(Said(role="human", text=question))
         waiting = self.waiting()
         start = self._before(waiting[0])
-        whole, base = list(self.record), start
+        whole, base = list(self.transcript), start
         for failures, (_, score) in enumerate(drafts[:-1], start=1):
             assert score < 0.5
             base = self._landing_of_draft(base, failures)
             self._swap(base, (), keep=serials(waiting))
         text, score = drafts[-1]
         if score < 0.5:
-            self.record, base = whole, start
-        taken = tuple(each for each in whole if each.serial not in serials(self.record))
+            self.transcript, base = whole, start
+        taken = tuple(each for each in whole if each.serial not in serials(self.transcript))
         self._did(Step(turn=True, base=base, tail=taken))
-        mark = "" if score >= 0.8 else None
-        self._put(Said(role="ai", text=text, mark=mark))
+        annotation = "" if score >= 0.8 else None
+        self._put(Said(role="ai", text=text, annotation=annotation))
 
     def ask(self, question: str) -> None:
         """A question that nobody answers, because the model cannot be reached."""
@@ -122,9 +122,9 @@ class Line:
         asked = self._last_question()
         base = self._before(asked[0])
         gone = self._swap(base, ())
-        self.record += [replace(each, serial=next(_SERIALS)) for each in asked]
+        self.transcript += [replace(each, serial=next(_SERIALS)) for each in asked]
         self._did(Step(turn=True, base=base, tail=gone))
-        self._put(Said(role="ai", text=answer, mark=""))
+        self._put(Said(role="ai", text=answer, annotation=""))
 
     def undo(self, keep: Collection[int] = ()) -> None:
         """The newest step is taken back."""
@@ -159,26 +159,26 @@ class Line:
 
     def restore(self, base: int | None, tail: Sequence[Said]) -> None:
         """What was taken off returns to its place, and what stands there goes."""
-        if serials(tail) <= serials(self.record):
+        if serials(tail) <= serials(self.transcript):
             raise RefusedError
         gone = self._swap(base, tail)
         self._did(Step(turn=False, base=base, tail=gone))
 
     def pick(self, messages: Sequence[Said]) -> None:
         """Messages of another line, at the end; what stands here already is copied."""
-        step = Step(turn=False, base=self.record[-1].serial if self.record else None)
-        there = serials(self.record)
+        step = Step(turn=False, base=self.transcript[-1].serial if self.transcript else None)
+        there = serials(self.transcript)
         for each in messages:
             serial = next(_SERIALS) if each.serial in there else each.serial
-            self._put(replace(each, serial=serial, mark=None))
+            self._put(replace(each, serial=serial, annotation=None))
         self._did(step)
 
     def checkpoint(self, name: str, keep: Collection[int] = ()) -> None:
         """The newest answer gets a name to go back to."""
-        said = answered([each for each in self.record if each.serial not in keep])
+        said = answered([each for each in self.transcript if each.serial not in keep])
         if not said:
             raise RefusedError
-        self._exchange(replace(said[-1], mark=name))
+        self._exchange(replace(said[-1], annotation=name))
         self.begun = True
 
     def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
@@ -196,16 +196,16 @@ class Line:
 
     def fork(self, to: str | None = None, turns: int | None = None) -> "Line":
         """A thread of its own that begins as this one was; its steps are its turns."""
-        if not self.begun and not self.record:
+        if not self.begun and not self.transcript:
             raise RefusedError
-        end = len(self.record)
+        end = len(self.transcript)
         if to is not None or turns is not None:
             end = self._place(self._landing(to, turns))
-        record = self.record[:end]
-        ends = [each.serial for each in answered(record)]
+        transcript = self.transcript[:end]
+        ends = [each.serial for each in answered(transcript)]
         steps = [Step(turn=True, base=base) for base in [None, *ends][: len(ends)]]
-        ever = {each.serial: each for each in record}
-        return Line(record=record, steps=steps, ever=ever, begun=True)
+        ever = {each.serial: each for each in transcript}
+        return Line(transcript=transcript, steps=steps, ever=ever, begun=True)
 
     def put_in(self, messages: Sequence[tuple[Literal["human", "ai"], str]]) -> None:
         """A host adds messages; that is no step."""
@@ -214,7 +214,7 @@ class Line:
 
     def remove(self, message: Said) -> None:
         """A host takes a message away."""
-        self.record = [each for each in self.record if each.serial != message.serial]
+        self.transcript = [each for each in self.transcript if each.serial != message.serial]
         self.ever.pop(message.serial, None)
 
     def replace(self, message: Said, text: str) -> None:
@@ -223,31 +223,31 @@ class Line:
 
     def clear(self) -> None:
         """A host empties the record."""
-        for each in list(self.record):
+        for each in list(self.transcript):
             self.remove(each)
 
     def spoken(self) -> list[Said]:
         """The conversation itself."""
-        return [each for each in self.record if not each.aside]
+        return [each for each in self.transcript if not each.aside]
 
     def waiting(self) -> list[Said]:
         """The user's words at the end that nothing answers."""
-        place = len(self.record)
-        while place and self.record[place - 1].role == "human":
+        place = len(self.transcript)
+        while place and self.transcript[place - 1].role == "human":
             place -= 1
-        return self.record[place:]
+        return self.transcript[place:]
 
     def lost(self) -> set[str]:
         """Words that were said here, and stand on the record no longer."""
-        return {each.text for each in self.ever.values()} - {each.text for each in self.record}
+        return {each.text for each in self.ever.values()} - {each.text for each in self.transcript}
 
     def _put(self, message: Said) -> None:
-        self.record.append(message)
-        self.ever |= {each.serial: each for each in self.record}
+        self.transcript.append(message)
+        self.ever |= {each.serial: each for each in self.transcript}
 
     def _exchange(self, message: Said) -> None:
-        place = [each.serial for each in self.record].index(message.serial)
-        self.record[place] = message
+        place = [each.serial for each in self.transcript].index(message.serial)
+        self.transcript[place] = message
         self.ever[message.serial] = message
 
     def _did(self, step: Step) -> None:
@@ -259,11 +259,11 @@ class Line:
     ) -> tuple[Said, ...]:
         """Put a tail in the place of what stands behind a message; what stood there is kept."""
         place = self._place(base)
-        stay = [each for each in self.record[place:] if each.serial in keep]
-        gone = tuple(each for each in self.record[place:] if each.serial not in keep)
-        there = serials([*self.record[:place], *stay])
+        stay = [each for each in self.transcript[place:] if each.serial in keep]
+        gone = tuple(each for each in self.transcript[place:] if each.serial not in keep)
+        there = serials([*self.transcript[:place], *stay])
         back = [each for each in tail if each.serial not in there]
-        self.record = [*self.record[:place], *back, *stay]
+        self.transcript = [*self.transcript[:place], *back, *stay]
         if gone:
             self.left.append((base, gone))
         return gone
@@ -272,7 +272,7 @@ class Line:
         """Index behind a message."""
         if base is None:
             return 0
-        for place, each in enumerate(self.record, start=1):
+        for place, each in enumerate(self.transcript, start=1):
             if each.serial == base:
                 return place
         raise RefusedError
@@ -280,7 +280,7 @@ class Line:
     def _before(self, message: Said) -> int | None:
         """Number of the message before one."""
         place = self._place(message.serial) - 1
-        return self.record[place - 1].serial if place else None
+        return self.transcript[place - 1].serial if place else None
 
     def _here(self, keep: Collection[int]) -> int | None:
         """The last message of the conversation."""
@@ -294,7 +294,9 @@ class Line:
 
     def _landing_of_draft(self, base: int | None, failures: int) -> int | None:
         """The last checkpoint; with every further failure an older one, as far as there are any."""
-        marked = [each for each in self.record[: self._place(base)] if each.mark is not None]
+        marked = [
+            each for each in self.transcript[: self._place(base)] if each.annotation is not None
+        ]
         if failures > 1 and marked and marked[-1].serial == base:
             marked.pop()
         return marked[-1].serial if marked else base
@@ -302,7 +304,7 @@ class Line:
     def _landing(self, to: str | None, turns: int | None, keep: Collection[int] = ()) -> int | None:
         """Where an order leads."""
         if to is not None:
-            found = [each.serial for each in self.record if each.mark == to]
+            found = [each.serial for each in self.transcript if each.annotation == to]
             if not found:
                 raise RefusedError
             return found[0]
@@ -311,8 +313,8 @@ class Line:
             return self._before(self._turn_start(said, turns))
         if not said:
             raise RefusedError
-        older = self.record[: self._place(said[-1].serial) - 1]
-        marks = [each.serial for each in older if each.mark is not None]
+        older = self.transcript[: self._place(said[-1].serial) - 1]
+        marks = [each.serial for each in older if each.annotation is not None]
         return marks[-1] if marks else self._before(self._last_turn(said))
 
     def _turn_start(self, said: Sequence[Said], turns: int) -> Said:

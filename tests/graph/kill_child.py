@@ -61,7 +61,7 @@ class Parts:
         attempt = attempt_of(messages)
         self.write("paid.txt", asked)
         good = f"This answers {asked}, attempt {attempt}."
-        if "Book" in asked and attempt == 1:
+        if "UsageAccount" in asked and attempt == 1:
             call = {"name": "book", "args": {"seat": asked[-2]}}
             return ToolCalls(calls=[call], then=BAD if "badly" in asked else "You have {result}.")
         if "Look" in asked:
@@ -77,7 +77,7 @@ class Parts:
 
         @reversible(undo=cancel, describe="the booking of {seat}")
         def book(seat: str) -> str:
-            """Book a seat."""
+            """UsageAccount a seat."""
             result = f"seat {seat}, receipt {len(self.lines('effects.txt'))}"
             self.write("effects.txt", f"book {result}")
             return result
@@ -166,8 +166,8 @@ def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
     if verb == "restore":
         talk.restore(_newest_cut(talk))
     elif verb == "pick":
-        cut = _newest_cut(talk)
-        talk.pick([_answer_of(talk, cut)], cut)
+        branch = _newest_cut(talk)
+        talk.pick([_answer_of(talk, branch)], branch)
     elif verb == "fork":
         talk.fork(thread=OTHER)
     elif verb == "rollback":
@@ -181,9 +181,9 @@ def _newest_cut(talk: Conversation) -> str:
     return next(each.id for each in talk.branches() if each.id.startswith("cut-"))
 
 
-def _answer_of(talk: Conversation, cut: str) -> str:
+def _answer_of(talk: Conversation, branch: str) -> str:
     found = [event["data"] for event in talk.events() if event["type"] == "rollback"]
-    removed = next(data["removed"] for data in found if data["cut_id"] == cut)
+    removed = next(data["removed"] for data in found if data["branch_id"] == branch)
     return str(removed[-1])
 
 
@@ -198,8 +198,8 @@ def play(asked: dict[str, Any]) -> None:
             name = act(talk, tuple(each), asked["durability"])
             parts.write("done.txt", json.dumps(name))
             if asked["tells"]:
-                record = [f"{m.type}: {text_of(m)}" for m in talk.messages()]
-                parts.write("record.txt", json.dumps(record))
+                transcript = [f"{m.type}: {text_of(m)}" for m in talk.messages()]
+                parts.write("record.txt", json.dumps(transcript))
         parts.write("instants.txt", str(instants.count))
 
 

@@ -58,7 +58,7 @@ def said(messages: Iterable[AnyMessage]) -> list[str]:
     return [f"{message.type}: {text_of(message)}" for message in messages]
 
 
-def record(graph: Graph, thread: str = "t") -> list[str]:
+def transcript(graph: Graph, thread: str = "t") -> list[str]:
     """A thread's record as `role: words`."""
     return said(graph.get_state(config(thread)).values["messages"])
 

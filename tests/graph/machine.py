@@ -155,7 +155,7 @@ class Differential(Script, RuleBasedStateMachine):
         answer = self._answer(name, 0.9)
         self._perform(name, 1 - who, again, [answer])
         if then == "again":
-            line.record.pop()
+            line.transcript.pop()
         else:
             line.unask()
         line.say(again, [answer])
@@ -186,17 +186,17 @@ class Differential(Script, RuleBasedStateMachine):
     def order(self, name: str, who: int, verb: str, turns: int | None) -> None:
         """Somebody types an order; the graph obeys it."""
         line = self.lines[name]
-        mark = self._name()
+        annotation = self._name()
         doings: dict[str, Callable[[Collection[int]], None]] = {
             "undo": line.undo,
             "redo": line.redo,
             "rollback": lambda keep: line.rollback(turns=turns, keep=keep),
-            "checkpoint": lambda keep: line.checkpoint(mark, keep),
+            "checkpoint": lambda keep: line.checkpoint(annotation, keep),
             "timeline": lambda _: None,
         }
         words = {
             "rollback": f"/rollback {turns or ''}".strip(),
-            "checkpoint": f"/checkpoint {mark}",
+            "checkpoint": f"/checkpoint {annotation}",
         }
         order = words.get(verb, f"/{verb}")
         self._perform(name, who, order, [])
@@ -205,9 +205,9 @@ class Differential(Script, RuleBasedStateMachine):
     @rule(name=THREADS, who=WHO)
     def checkpoint(self, name: str, who: int) -> None:
         """Somebody marks a point."""
-        mark = self._name()
+        annotation = self._name()
         line, talk = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.checkpoint, mark), partial(talk.checkpoint, mark))
+        self._both(name, partial(line.checkpoint, annotation), partial(talk.checkpoint, annotation))
 
     @rule(name=THREADS, who=WHO)
     def retry(self, name: str, who: int) -> None:
@@ -226,8 +226,8 @@ class Differential(Script, RuleBasedStateMachine):
         if not line.left:
             return
         base, tail = line.left[-1 - place % len(line.left)]
-        cut = self._cut(talk, tail)
-        self._both(name, partial(line.restore, base, tail), partial(talk.restore, cut))
+        branch = self._cut(talk, tail)
+        self._both(name, partial(line.restore, base, tail), partial(talk.restore, branch))
 
     @rule(name=THREADS, who=WHO, other=THREADS, place=PLACES)
     def pick(self, name: str, who: int, other: str, place: int) -> None:
@@ -235,13 +235,13 @@ class Differential(Script, RuleBasedStateMachine):
         line, talk = self.lines[name], self._talk(name, who)
         said = self.lines[other].spoken()
         found = [i for i, each in enumerate(said) if each.role == "ai"]
-        if not found or not line.record:
+        if not found or not line.transcript:
             return
         end = found[place % len(found)]
         chosen = said[max(0, end - 1) : end + 1]
         ids = self._ids(other)
         self.heard[name] |= set(_NUMBER.findall(" ".join(each.text for each in chosen)))
-        wanted = [ids[self.lines[other].record.index(each)] for each in chosen]
+        wanted = [ids[self.lines[other].transcript.index(each)] for each in chosen]
         self._both(name, partial(line.pick, chosen), partial(talk.pick, wanted, other))
 
     @rule(target=THREADS, name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
@@ -305,9 +305,9 @@ class Differential(Script, RuleBasedStateMachine):
         """What was ever said is there, on the record or off it, and the ledger tells the record."""
         for name, line in self.lines.items():
             talk = self._talk(name)
-            kept = {text for cut in cuts_of(talk) for _, text in told(cut["messages"])}
+            kept = {text for branch in cuts_of(talk) for _, text in told(branch["messages"])}
             assert set() == line.lost() - kept
-            if line.record:
+            if line.transcript:
                 assert line.told() == told(replay(talk.events()).messages)
 
     @rule()
@@ -344,7 +344,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     def _begun(self, name: str, line: Line) -> str:
         self.lines[name], self.actors[name] = line, Actors()
-        said = " ".join(each.text for each in line.record)
+        said = " ".join(each.text for each in line.transcript)
         self.heard[name] = set(_NUMBER.findall(said))
         return name
 
@@ -388,11 +388,11 @@ class Differential(Script, RuleBasedStateMachine):
         if not said:
             return None
         message = said[place % len(said)]
-        return message, self._ids(name)[line.record.index(message)]
+        return message, self._ids(name)[line.transcript.index(message)]
 
     def _cut(self, talk: Conversation, tail: Sequence[Said]) -> str:
         """Id of the cut that holds these words."""
         wanted = [(each.role, each.text) for each in tail]
-        found = [cut["id"] for cut in cuts_of(talk) if told(cut["messages"]) == wanted]
+        found = [branch["id"] for branch in cuts_of(talk) if told(branch["messages"]) == wanted]
         assert found
         return str(found[-1])

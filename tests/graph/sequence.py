@@ -428,10 +428,10 @@ class Stage(Ways):
 
     def _message(self, place: int) -> AnyMessage:
         """One of the record's messages."""
-        record = self.talk.messages()
-        if not record:
+        transcript = self.talk.messages()
+        if not transcript:
             raise NothingThereError
-        return record[place % len(record)]
+        return transcript[place % len(transcript)]
 
     def _named(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The messages with ids that nothing else has."""

@@ -47,7 +47,7 @@ FOUND = {
         Step("clear"),
         Step("retry"),
     ],
-    "sealed": [
+    "offloaded": [
         Step("reopen", {"settings": {"live_messages": 4}, "kind": "scripted"}),
         _say("How do lists work?"),
         Step("add", {"messages": [HumanMessage("hello", id=f"m{place}") for place in range(6)]}),

@@ -44,7 +44,7 @@ STEPS = st.lists(
                 "message",
                 "pick",
                 "retry",
-                "unfold",
+                "expand",
                 "reopen",
             ]
         ),
@@ -71,7 +71,7 @@ class Model:
             as_stored(self.talk.messages()),
             now.get("checkpoints", []),
             [(labels[each["topic_id"]], each["start"]) for each in now.get("segments", [])],
-            sorted(each["topic_id"] for each in now.get("unfolded", [])),
+            sorted(each["topic_id"] for each in now.get("expanded", [])),
         )
 
     def went_on(self) -> None:
@@ -94,18 +94,22 @@ class Model:
 def perform(model: Model, verb: str, number: int) -> None:
     """One step of the conversation and of the model."""
     talk = model.talk
-    record = talk.messages() if talk.graph.get_state(config("t")).values else []
-    cuts = [each.id for each in talk.branches() if each.id.startswith("cut-")] if record else []
-    lost = [m.id for cut in cuts_of(talk) if cut["id"] in cuts for m in cut["messages"]]
-    answers = [m.id for m in record if m.type == "ai"]
+    transcript = talk.messages() if talk.graph.get_state(config("t")).values else []
+    branches = (
+        [each.id for each in talk.branches() if each.id.startswith("cut-")] if transcript else []
+    )
+    lost = [
+        m.id for branch in cuts_of(talk) if branch["id"] in branches for m in branch["messages"]
+    ]
+    answers = [m.id for m in transcript if m.type == "ai"]
     topics = [f"topic-{number + 1}"]
     doings: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
-        "rollback": (record, lambda _: talk.rollback(turns=number + 1)),
-        "restore": (cuts, talk.restore),
+        "rollback": (transcript, lambda _: talk.rollback(turns=number + 1)),
+        "restore": (branches, talk.restore),
         "message": (lost, talk.restore),
         "pick": (answers, lambda name: talk.pick([name], "t")),
-        "retry": (record, lambda _: talk.retry()),
-        "unfold": (topics, talk.restore),
+        "retry": (transcript, lambda _: talk.retry()),
+        "expand": (topics, talk.restore),
     }
     choices, do = doings[verb]
     if choices:

@@ -16,7 +16,7 @@ from tests.graph.back_kit import (
     three,
     words,
 )
-from tests.graph.kit import Numbered, config, make, record, said, say, scores
+from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
 from tests.unit.ledger_kit import as_stored
 from unsay.conversation.conversation import AsyncConversation, Conversation
@@ -190,7 +190,7 @@ def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
 
     with pytest.raises(NothingToRedoError):
         talk.redo()
-    texts = {text_of(m) for cut in replay(talk.events()).cuts.values() for m in cut}
+    texts = {text_of(m) for branch in replay(talk.events()).branches.values() for m in branch}
     assert "q3" in texts
     checked(talk)
 
@@ -456,10 +456,10 @@ async def test_every_verb_has_an_async_form(tmp_path: Path) -> None:
             await talk.say(question)
         assert 2 == (await talk.preview(turns=2)).turns
         assert 1 == (await talk.rollback(turns=2)).turns
-        cut = (await talk.branches())[1].id
+        branch = (await talk.branches())[1].id
         assert 3 == (await talk.undo()).turns
         assert 1 == (await talk.redo()).turns
-        assert 3 == (await talk.restore(cut)).turns
+        assert 3 == (await talk.restore(branch)).turns
         assert "draft 4" in (await talk.retry()).text
         await talk.checkpoint("here")
         fork = await talk.fork("here")
@@ -475,14 +475,14 @@ def test_a_graph_of_a_host_goes_back_and_forth(*, kept: bool) -> None:
     graph = make(Numbered(), **({} if kept else {"store": None}))
 
     say(graph, "q1", "q2", "/retry", "/undo", "/undo")
-    gone = record(graph)
+    gone = transcript(graph)
     say(graph, "/redo", "/redo")
 
-    asked = [line for line in record(graph) if line.startswith("human: q")]
+    asked = [line for line in transcript(graph) if line.startswith("human: q")]
     assert ["human: q1"] == [line for line in gone if line.startswith("human: q")]
     assert ["human: q1", "human: q2"] == asked
-    assert "ai: This is draft 3, about what was asked." in record(graph)
-    assert "ai: This is draft 2, about what was asked." not in record(graph)
+    assert "ai: This is draft 3, about what was asked." in transcript(graph)
+    assert "ai: This is draft 2, about what was asked." not in transcript(graph)
 
 
 @pytest.mark.parametrize("command", ["/undo", "/redo", "/retry"])
@@ -504,7 +504,7 @@ def test_a_step_run_twice_writes_the_same(opened: Opening, command: str) -> None
             pass
         then = graph.get_state(config("t")).values
         ids = [(m.id, text_of(m)) for m in then["messages"]]
-        runs.append((ids, [ref["id"] for ref in then["cuts"]], then["turn"]["cuts"]))
+        runs.append((ids, [ref["id"] for ref in then["branches"]], then["turn"]["branches"]))
 
     assert runs[0] == runs[1]
 
@@ -555,6 +555,6 @@ def test_checkpoints_come_in_pages(
         talk.say(f"question {name}")
         talk.checkpoint(name)
 
-    assert names == [mark["name"] for mark in talk.checkpoints(**asked)]
+    assert names == [annotation["name"] for annotation in talk.checkpoints(**asked)]
     with pytest.raises(UnknownCheckpointError):
         talk.checkpoints(start_after="nowhere")

@@ -188,8 +188,8 @@ def test_any_line_can_be_compared(opened: Opening) -> None:
     assert (2, 6) == (talk.diff(first).common, talk.diff(first).a.messages)
     assert (2, 1) == (talk.diff("fork").common, len(talk.diff("fork").a.only) - 1)
     assert ((), ()) == (talk.diff("live").a.only, talk.diff("live").b.only)
-    mark = talk.checkpoints()[0]["id"]
-    assert 2 == talk.diff(mark, first).a.messages
+    annotation = talk.checkpoints()[0]["id"]
+    assert 2 == talk.diff(annotation, first).a.messages
     with pytest.raises(UnknownBranchError, match="'nowhere' is neither"):
         talk.diff("nowhere")
 

@@ -16,14 +16,14 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, config, make, record, scores
-from unsay.budget.accounts import Book
+from tests.graph.kit import Numbered, config, make, scores, transcript
+from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.graph.builder import Graph
-from unsay.llm.usage_account import kept_book
-from unsay.messages.annotations import is_notice, mark_of
+from unsay.llm.usage_account import load_usage_account
+from unsay.messages.annotations import annotation_of, is_notice
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.testing.scripted_models import ScriptedDetector
 
@@ -67,9 +67,9 @@ both = pytest.mark.parametrize(
 )
 
 
-def book(talk: Conversation, thread: str = "t") -> Book:
+def book(talk: Conversation, thread: str = "t") -> UsageAccount:
     """A thread's book, as it is kept."""
-    return drive(kept_book(talk._talk.database.store, thread))
+    return drive(load_usage_account(talk._talk.database.store, thread))
 
 
 def decision(state: dict[str, Any]) -> str:
@@ -92,7 +92,7 @@ def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
 
     run(graph, None, context={"session_budget_tokens": 5_000})
 
-    assert "human: Third question, please?" == record(graph)[-2]
+    assert "human: Third question, please?" == transcript(graph)[-2]
     assert 3 == len(model.inputs)
 
 
@@ -106,7 +106,7 @@ def test_a_soft_limit_warns_and_goes_on(run: Run) -> None:
         run(graph, words)
 
     assert 4 == len(model.inputs)
-    assert 400 == drive(kept_book(store, "t"))["session"]["tokens"]
+    assert 400 == drive(load_usage_account(store, "t"))["session"]["tokens"]
 
 
 def test_a_warning_names_the_limits(opened: Opening) -> None:
@@ -134,11 +134,11 @@ def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
     graph = make(model, settings={"session_budget_tokens": 600, **FREE}, store=store)
     run(graph, "First question, please?")
     assert "exceed_budget" == decision(run(graph, "Second question, please?"))
-    assert (1, []) == (len(model.inputs), drive(kept_book(store, "t"))["holds"])
+    assert (1, []) == (len(model.inputs), drive(load_usage_account(store, "t"))["holds"])
 
     state = run(graph, Command(resume=word))
 
-    kept = drive(kept_book(store, "t"))
+    kept = drive(load_usage_account(store, "t"))
     assert "__interrupt__" not in state
     assert (2, 200, 2) == (len(model.inputs), kept["session"]["tokens"], kept["session"]["times"])
 
@@ -236,9 +236,11 @@ def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
     )
     state = run(graph, "What is a list comprehension?")
 
-    mark = mark_of(state["messages"][-1])
-    assert ([], None, "unscored") == (judged, state["quality_score"], mark["outcome"])
-    assert mark["reason"].startswith("the judge was not asked: The model was not asked: session")
+    annotation = annotation_of(state["messages"][-1])
+    assert ([], None, "unscored") == (judged, state["quality_score"], annotation["outcome"])
+    assert annotation["reason"].startswith(
+        "the judge was not asked: The model was not asked: session"
+    )
     assert "__interrupt__" not in state
 
 
@@ -355,14 +357,14 @@ def child(folder: Path, place: str) -> int:
     return run_child("tests.graph.budget_child", str(folder), place).returncode
 
 
-def kept_in(folder: Path) -> Book:
+def kept_in(folder: Path) -> UsageAccount:
     """The book that a process left."""
     with Conversation.open(folder / "t.db", thread="t") as talk:
         return book(talk)
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Book:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> UsageAccount:
     """The book of a process that nobody killed."""
     folder = tmp_path_factory.mktemp("calm")
     assert 0 == child(folder, "nowhere")
@@ -377,7 +379,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Book:
     ],
 )
 def test_a_hold_outlives_a_kill_and_is_not_doubled(
-    tmp_path: Path, calm: Book, where: str, asked: list[str]
+    tmp_path: Path, calm: UsageAccount, where: str, asked: list[str]
 ) -> None:
     """The same call finds it; an answer that was paid for and lost counts twice, as it was paid."""
     assert -signal.SIGKILL == child(tmp_path, where)
@@ -410,7 +412,7 @@ def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None
     question, told = state["messages"]
     assert ("First question, please?", True) == (question.content, is_notice(told))
     assert told.content.startswith("No answer: it would have gone over a budget")
-    assert ([], []) == (model.inputs, drive(kept_book(store, "t"))["holds"])
+    assert ([], []) == (model.inputs, drive(load_usage_account(store, "t"))["holds"])
     assert "exceed_budget" == decision(run(graph, "First question, please?"))
 
 
@@ -431,6 +433,6 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
 
     assert ["human", "ai"] == [each.type for each in state["messages"]]
     assert is_notice(state["messages"][-1])
-    assert (drafts, drafts) == (len(model.inputs), len(state.get("cuts", [])))
+    assert (drafts, drafts) == (len(model.inputs), len(state.get("branches", [])))
     run(graph, "Who?", context={"session_budget_tokens": 5_000})
-    assert record(graph)[-1].startswith("ai: This is draft")
+    assert transcript(graph)[-1].startswith("ai: This is draft")

@@ -143,10 +143,10 @@ def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) 
             talk.say("Thanks")
         talk.say(again)
 
-        (mark,) = talk.checkpoints()
+        (annotation,) = talk.checkpoints()
 
-        assert ("error", 1) == (mark["reason"], mark["turn"])
-        assert talk.messages()[1].id == mark["message_id"]
+        assert ("error", 1) == (annotation["reason"], annotation["turn"])
+        assert talk.messages()[1].id == annotation["message_id"]
 
 
 def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:

@@ -50,8 +50,8 @@ def test_a_conversation_outlives_its_process(tmp_path: Path) -> None:
         assert before.turns == after.turns
         assert before.checkpoints == after.checkpoints
         assert (3, 0, 4) == (moved.turns, moved.removed, moved.restored)
-        assert [ref["kind"] for ref in before.cuts] == ["draft"]
-        assert before.cuts == after.cuts
+        assert [ref["kind"] for ref in before.branches] == ["draft"]
+        assert before.branches == after.branches
 
 
 def test_the_reply_tells_what_happened(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
     """A named point is found by name, by id and by the beginning of its id."""
     with opened(tmp_path, 0.6, 0.6, 0.6) as talk:
         talk.say("q1")
-        mark = talk.checkpoint("kyoto")
+        annotation = talk.checkpoint("kyoto")
         talk.say("q2")
         whole = said(talk.messages())
-        for reference in ("kyoto", mark["id"], mark["id"][:6]):
+        for reference in ("kyoto", annotation["id"], annotation["id"][:6]):
             assert talk.rollback(reference).turns == 1
             talk.undo()
 
@@ -288,7 +288,7 @@ async def test_the_async_form_does_the_same(tmp_path: Path) -> None:
     assert {"token", "taken_back", "reply"} <= kinds
     assert (1, 2) == (moved.turns, back.turns)
     assert ["q", "more", "pushed"] == [turn.question for turn in timeline.turns]
-    assert "here" in [mark["name"] for mark in marks]
+    assert "here" in [annotation["name"] for annotation in marks]
     assert len(messages) == 6
     async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as talk:
         with pytest.raises(NothingToUndoError):

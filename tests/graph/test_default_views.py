@@ -64,7 +64,7 @@ COMBINATIONS = [
         id=f"{strategy}-{topics}-{'tools' if with_tools else 'no tools'}",
     )
     for strategy, topics, with_tools in product(
-        ("three_stage", "summarizing", "sliding"), ("fold", "off"), (False, True)
+        ("three_stage", "summarizing", "sliding"), ("compaction", "off"), (False, True)
     )
 ]
 COMBINATIONS.append(pytest.param({"recall_tokens": 0}, True, id="no recall"))
@@ -83,11 +83,11 @@ def test_a_long_talk_in_a_small_window(
         for number in range(TURNS):
             reply = talk.say(question(number))
             assert f"Of day {number}:" in reply.text
-        record = talk.messages()
+        transcript = talk.messages()
 
-    asked = [text_of(m) for m in record if m.type == "human"]
+    asked = [text_of(m) for m in transcript if m.type == "human"]
     assert [question(number) for number in range(TURNS)] == asked
-    assert TURNS == sum(text_of(m).startswith("Of day") for m in record)
+    assert TURNS == sum(text_of(m).startswith("Of day") for m in transcript)
     for sent in chat.calls:
         validate(sent, "openai")
     refused = sum(sum(len(tokens_of(text_of(m))) for m in sent) > WINDOW for sent in chat.calls)
@@ -108,8 +108,8 @@ async def test_the_default_in_async_code(tmp_path: Path) -> None:
         ) as talk:
             for number in part:
                 assert f"Of day {number}:" in (await talk.say(question(number))).text
-            record = await talk.messages()
-    assert TURNS == sum(text_of(m).startswith("Of day") for m in record)
+            transcript = await talk.messages()
+    assert TURNS == sum(text_of(m).startswith("Of day") for m in transcript)
 
 
 @pytest.mark.parametrize("tools", [(), (look_up,)], ids=["alone", "with tools"])

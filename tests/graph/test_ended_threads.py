@@ -24,7 +24,7 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
         drive(label(store, "t", {"tenant": "a"}))
         talk.say("Is it later?")
         ended = drive(end(store, "t", now=NOW))
-        record = talk.messages()
+        transcript = talk.messages()
         with pytest.raises(SessionEndedError, match="'t'"):
             talk.say("And now?")
         talk.rollback()
@@ -32,7 +32,7 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
         restored = talk.messages()
 
     assert ("Is it late?", 2, {"tenant": "a"}) == (ended.title, ended.turns, ended.labels)
-    assert 4 == len(record)
+    assert 4 == len(transcript)
     assert 2 == len(restored)
     assert ("ended", NOW, 1, {"tenant": "a"}) == (
         session.status,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from tests.graph.kit import config, make, record, said
+from tests.graph.kit import config, make, said, transcript
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import open_turn
 from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
@@ -435,7 +435,7 @@ def test_a_turn_that_was_sealed_is_found_by_its_run(opens: Opens, model: Paid) -
         settings={"live_messages": 8},
     )
     first = [talk.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
-    live = drive(talk._talk.reading(Talk.snapshot)).values["messages"]
+    live = drive(talk._talk.reading(ThreadHandle.snapshot)).values["messages"]
     assert "turn-0" not in [message.id for message in live]
     paid, whole = len(model.asked), talk.messages()
 
@@ -457,11 +457,11 @@ def test_a_host_that_sends_a_message_again_gets_no_second_answer(model: Paid) ->
     value = {"messages": [HumanMessage("Hello", id="a")]}
     first = graph.invoke(value, config())
     graph.invoke({"messages": [HumanMessage("More", id="b")]}, config())
-    before = record(graph)
+    before = transcript(graph)
 
     again = graph.invoke(value, config())
 
-    assert before == record(graph) == said(again["messages"])
+    assert before == transcript(graph) == said(again["messages"])
     assert first["messages"] == again["messages"][:2]
     assert ["Hello", "More"] == model.asked
 

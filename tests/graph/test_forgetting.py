@@ -78,7 +78,7 @@ def sent(talk: Conversation, question: str = "And now?") -> str:
 def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     """Views leave it out, the record keeps it, and restored it is where it was."""
     talk = three(opened)
-    before, record = probe(talk), talk.messages()
+    before, transcript = probe(talk), talk.messages()
     entry = talk.forget(ids(talk)[2], reason="wrong")
 
     assert (entry,) == talk.forgotten()
@@ -92,8 +92,8 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     assert 1 == talk.restore(entry["id"]).restored
     assert () == talk.forgotten()
     assert before == probe(talk)
-    assert record == talk.messages()
-    assert record == replay(talk.events()).messages
+    assert transcript == talk.messages()
+    assert transcript == replay(talk.events()).messages
 
 
 def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
@@ -165,7 +165,7 @@ def test_results_that_bear_on_no_question(opened: Opening, below: float, gone: s
     )
     talk.say("How large is alpha, and who discovered it?")
     talk.say("Tell me more.")
-    record = talk.messages()
+    transcript = talk.messages()
     entry = talk.forget_tool_results(below)
     talk.say("Go on.")
 
@@ -173,7 +173,7 @@ def test_results_that_bear_on_no_question(opened: Opening, below: float, gone: s
     assert 2 == len(shown)
     for word in ("Alpha", "Beta"):
         assert (word not in gone) == any(word in each for each in shown)
-    assert record == talk.messages()[: len(record)]
+    assert transcript == talk.messages()[: len(transcript)]
     assert len(gone.split()) == (0 if entry is None else len(entry["message_ids"]))
 
 
@@ -281,7 +281,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:
     talk = opened(settings=settings)
     for number in range(12):
         talk.say(f"question {number} " + "on and on " * 30)
-    assert state(talk)["fold"]["spans"]
+    assert state(talk)["compaction"]["spans"]
     assert "question 1 " in sent(talk)
     talk.forget(ids(talk)[2])
 
@@ -309,7 +309,7 @@ def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> 
     talk.say("The zanzibar treaty of 1890?")
     for number in range(6):
         talk.say(f"NEW subject {number}")
-    assert state(talk)["sealed"]["messages"] > 2
+    assert state(talk)["offloaded"]["messages"] > 2
     talk.forget("topic-1")
     talk.say("NEW Which treaty of zanzibar?")
     model: Any = talk._talk.services.answerer
@@ -353,18 +353,18 @@ def test_a_sealed_message_is_forgotten_and_restored(opened: Opening) -> None:
     talk = opened(detector=Listener(), settings=WINDOW)
     for number in range(6):
         talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-    record = talk.messages()
-    assert state(talk)["sealed"]["messages"] > 2
-    entry = talk.forget(record[0].id or "")
+    transcript = talk.messages()
+    assert state(talk)["offloaded"]["messages"] > 2
+    entry = talk.forget(transcript[0].id or "")
     for number in range(6, 10):
         talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-    assert record[0].id not in {m.id for m in state(talk)["messages"]}
+    assert transcript[0].id not in {m.id for m in state(talk)["messages"]}
 
     assert "subject 0" not in sent(talk)
-    assert record == talk.messages()[: len(record)]
+    assert transcript == talk.messages()[: len(transcript)]
     talk.restore(entry["id"])
     assert () == talk.forgotten()
-    assert record == talk.messages()[: len(record)]
+    assert transcript == talk.messages()[: len(transcript)]
 
 
 def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
@@ -563,17 +563,17 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
     ) as talk:
         for words in ("apples one", "apples two", "NEW pears", "pears two"):
             talk.say(words)
-        record, before = talk.messages(), probe(talk)
+        transcript, before = talk.messages(), probe(talk)
         for act in acts:
             with suppress(ConflictError, NotFoundError):
                 _do(talk, *act)
-            assert record == talk.messages()
+            assert transcript == talk.messages()
         for entry in talk.forgotten():
             talk.restore(entry["id"])
         for pin in talk.pins():
             talk.unpin(pin["message_id"])
         assert before == probe(talk)
-        assert record == replay(talk.events()).messages
+        assert transcript == replay(talk.events()).messages
 
 
 def _do(talk: Conversation, act: str, place: int) -> None:
@@ -604,10 +604,10 @@ def test_commands(opened: Opening, language: str) -> None:
     talk = three(opened, settings={"language": language})
     model: Any = talk._talk.services.answerer
     asked = len(model.func.inputs)
-    mark = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
+    annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 
     assert "q1" in talk.say("/pin 1").text
-    assert mark in talk.say("/timeline").text.splitlines()[0]
+    assert annotation in talk.say("/timeline").text.splitlines()[0]
     assert "q1" in talk.say("/unpin 1").text
     assert "q1 / q2" in talk.say("/forget 1-2").text
     (entry,) = talk.forgotten()
@@ -652,7 +652,7 @@ def test_orders_about_sealed_turns(opened: Opening) -> None:
     talk = opened(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
         talk.say(f"NEW subject {number}")
-    assert state(talk)["sealed"]["turns"] > 1
+    assert state(talk)["offloaded"]["turns"] > 1
 
     assert "subject 1" in talk.say("/pin 2").text
     assert "subject 0" in talk.say("/forget 1").text
@@ -671,10 +671,10 @@ def test_async(tmp_path: Path) -> None:
         ) as talk:
             for number in (1, 2):
                 await talk.say(f"q{number}")
-            record = await talk.messages()
+            transcript = await talk.messages()
             assert 2 == len(await talk.pin())
-            assert 1 == len(await talk.unpin(record[2].id))
-            assert (await talk.pins())[0]["message_id"] == record[3].id
+            assert 1 == len(await talk.unpin(transcript[2].id))
+            assert (await talk.pins())[0]["message_id"] == transcript[3].id
             entry = await talk.forget(turns=1)
             assert (entry,) == await talk.forgotten()
             assert await talk.forget_tool_results() is None
@@ -682,7 +682,7 @@ def test_async(tmp_path: Path) -> None:
             assert "q1" not in model.texts()
             await talk.restore(entry["id"])
             assert () == await talk.forgotten()
-            return record
+            return transcript
 
     assert 2 == sum(map(is_answer, asyncio.run(main())))
 

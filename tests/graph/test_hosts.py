@@ -10,10 +10,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from unsay.graph.builder import build_graph
 from unsay.settings import Context
-from unsay.state import RecordChannel
+from unsay.state import TranscriptChannel
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 SCRIPT = {"q1": GOOD, "q2": ["Nonsense about fish.", "A much better answer than before."]}
@@ -96,7 +96,7 @@ async def test_invoke_and_ainvoke_lead_to_the_same_record() -> None:
     for text in ("q1", "q2", "/checkpoint x", "/undo"):
         await two.ainvoke({"messages": [("user", text)]}, config())
 
-    assert record(one) == record(two)
+    assert transcript(one) == transcript(two)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_saver_that_cannot_replay_gets_the_plain_record() -> None:
     graph = make(Numbered(), scores(0.9, 0.1, 0.9), checkpointer=Forgetful())
     say(graph, "q1", "q2", "/rollback", "/undo")
 
-    assert not isinstance(graph.channels["messages"], RecordChannel)
-    assert record(graph)[:4] == [
+    assert not isinstance(graph.channels["messages"], TranscriptChannel)
+    assert transcript(graph)[:4] == [
         "human: q1",
         "ai: This is draft 1, about what was asked.",
         "human: q2",
@@ -149,9 +149,9 @@ def test_a_saver_that_can_replay_stores_deltas(tmp_path: Path) -> None:
 
     again = build_graph(Numbered(), checkpointer=SqliteSaver(connection))
 
-    assert isinstance(graph.channels["messages"], RecordChannel)
-    assert len(record(again)) == 160
-    assert record(graph) == record(again)
+    assert isinstance(graph.channels["messages"], TranscriptChannel)
+    assert len(transcript(again)) == 160
+    assert transcript(graph) == transcript(again)
     connection.close()
 
 

@@ -77,13 +77,13 @@ def test_folds_are_judged_beside_what_they_leave_out(tmp_path: Path) -> None:
     with Conversation.open(tmp_path / "t.db", **options(model=small, strategy=strategy)) as talk:
         for number in range(30):
             talk.say(f"What of ferry-{number}?")
-        record = [message.id for message in talk.messages()]
+        transcript = [message.id for message in talk.messages()]
         judged = talk.judge_summaries(None)
     assert {"middle"} == {each.summary.why for each in judged}
     ids = [message.id for each in judged for message in each.summary.messages]
     assert len(set(ids)) == len(ids)
-    assert set(ids) <= set(record[1:])
-    assert ids == sorted(ids, key=record.index)
+    assert set(ids) <= set(transcript[1:])
+    assert ids == sorted(ids, key=transcript.index)
 
 
 def test_nothing_of_the_thread_changes(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError
 from unsay.events.transcript_replay import replay
-from unsay.history.branch import list_cuts
+from unsay.history.branch import list_stored_branches
 from unsay.history.compensations import Entry, list_entries
 
 ROOT = Path(__file__).parents[2]
 HELLO = ("say", "How do lists work?", "q1")
 MORE = ("say", "And how do they grow?", "q2")
-BOOKED = ("say", "Book seat 4A.", "q2")
+BOOKED = ("say", "UsageAccount seat 4A.", "q2")
 NEXT = "And then?"
 DOUBT = ("Taken back:", "Perhaps taken back, please look:")
 """What a person is told of a compensation, and of one whose process died meanwhile."""
@@ -63,7 +63,7 @@ def turns(durability: str | None) -> list[Script]:
         Script(name="look", acts=[("say", "Look.", "q2")], tools=True, durability=durability),
         Script(
             name="book-badly",
-            acts=[("say", "Book badly seat 4A.", "q2")],
+            acts=[("say", "UsageAccount badly seat 4A.", "q2")],
             tools=True,
             durability=durability,
         ),
@@ -266,11 +266,11 @@ class Aftermath:
         """Before anybody says anything: no act is half done, and what was told of is there."""
         look = said(talk.messages())
         assert look in [self.before, self.after, *self._between()]
-        record = {message.id for message in talk.messages()}
-        cuts = drive(list_cuts(talk._talk.database.store, THREAD))
-        cut = {message.id for each in cuts for message in each["messages"]}
+        transcript = {message.id for message in talk.messages()}
+        branches = drive(list_stored_branches(talk._talk.database.store, THREAD))
+        branch = {message.id for each in branches for message in each["messages"]}
         met = {*self.rehearsed.ids, *(name for name in self.told if name)}
-        assert set() == met - record - cut
+        assert set() == met - transcript - branch
 
     def _between(self) -> list[list[str]]:
         """The records that may stand while a turn is under way."""
@@ -331,9 +331,9 @@ class Aftermath:
 
     def _check_books(self, talk: Conversation) -> None:
         """The ledger tells of the record, each message once."""
-        record = talk.messages()
-        assert record == replay(talk.events()).messages
-        assert len(record) == len({message.id for message in record})
+        transcript = talk.messages()
+        assert transcript == replay(talk.events()).messages
+        assert len(transcript) == len({message.id for message in transcript})
 
     def _check_next(self, talk: Conversation) -> None:
         """The thread goes on, back, and leaves no run behind that nobody will end."""

@@ -19,14 +19,21 @@ from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import (
     EventConflictError,
-    LedgerGapError,
+    EventLogGapError,
     UnknownThreadError,
     UnknownToolResultError,
 )
 from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.settings import Context
-from unsay.storage.event_log import EMPTY, Head, ledger_namespace, make_page, put_page, read_events
+from unsay.storage.event_log import (
+    EMPTY,
+    Head,
+    event_log_namespace,
+    make_page,
+    put_page,
+    read_events,
+)
 from unsay.storage.items import frozen
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.types import Event
@@ -66,7 +73,7 @@ def pages(talk: Conversation) -> int:
     """How many pages the store holds."""
     store = talk.graph.store
     assert store is not None
-    return len(store.search(ledger_namespace("t"), limit=1_000))
+    return len(store.search(event_log_namespace("t"), limit=1_000))
 
 
 def checked(talk: Conversation) -> list[Event]:
@@ -155,8 +162,8 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
         back["kind"],
         back["keep"],
     )
-    cut = replay(events).cuts[back["cut_id"]]
-    assert ["ai: This is draft 1, about what was asked."] == said(cut)
+    branch = replay(events).branches[back["branch_id"]]
+    assert ["ai: This is draft 1, about what was asked."] == said(branch)
 
 
 def test_a_rejected_draft_takes_its_tool_steps_along(opened: Opening) -> None:
@@ -213,7 +220,7 @@ def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
     assert [*TURN, "user_message", "assistant_message"] == types(waiting)
     assert ("context", ["h", "a"]) == (back["kind"], back["removed"])
     assert types(waiting) == types(events)[: len(waiting)]
-    assert ["h", "a"] == [message.id for message in replay(events).cuts[back["cut_id"]]]
+    assert ["h", "a"] == [message.id for message in replay(events).branches[back["branch_id"]]]
     assert ["human: q1", "human: q2"] == said(talk.messages())[::2]
 
 
@@ -226,12 +233,15 @@ def test_a_fold_is_told(opened: Opening) -> None:
     talk.say(second)
 
     events = checked(talk)
-    (folded,) = of(events, "fold")
-    assert record_ids(talk)[1] == folded["through"]
-    assert ("topic-1", True) == (folded["topic_id"], "list comprehensions" in folded["summary"])
-    assert ["user_message", "fold", "assistant_message"] == types(events)[4:7]
+    (summarized,) = of(events, "compaction")
+    assert record_ids(talk)[1] == summarized["through"]
+    assert ("topic-1", True) == (
+        summarized["topic_id"],
+        "list comprehensions" in summarized["summary"],
+    )
+    assert ["user_message", "compaction", "assistant_message"] == types(events)[4:7]
     talk.say(third)
-    assert ["topic-1", "topic-2"] == [each["topic_id"] for each in of(checked(talk), "fold")]
+    assert ["topic-1", "topic-2"] == [each["topic_id"] for each in of(checked(talk), "compaction")]
 
 
 @pytest.mark.parametrize("by", ["command", "order"])
@@ -247,7 +257,7 @@ def test_checkpoints_rollbacks_and_undos_of_a_person(opened: Opening, by: str) -
 
     events = checked(talk)
     (back,), (restored,) = of(events, "rollback"), of(events, "restore")
-    assert [back["cut_id"]] == restored["cut_ids"]
+    assert [back["branch_id"]] == restored["branch_ids"]
     assert [] == of(gone, "restore")
     told = [data["message"]["data"]["id"] for data in of(events, *TURN[:2])]
     assert len(set(told)) == len(told)
@@ -407,7 +417,7 @@ def test_a_page_that_was_never_committed_does_not_count(opened: Opening) -> None
     talk = opened()
     talk.say("q1")
     store: Any = talk.graph.store
-    head = talk.graph.get_state(config("t")).values["ledger"]
+    head = talk.graph.get_state(config("t")).values["event_log"]
     place = Head(page_id=head["page_id"], count=head["count"])
     lost = make_page(
         place, [make_event(*planner_note("lost"), stamp=Stamp(thread_id="t", at="2026-01-01"))]
@@ -482,7 +492,7 @@ def test_a_fork_has_a_ledger_of_its_own(opened: Opening, by: str) -> None:
     assert not {each["id"] for each in main[4:]} & {each["id"] for each in fork[4:]}
     assert "q2" not in str(fork)
     store: Any = talk.graph.store
-    head = ends[0].values["ledger"]
+    head = ends[0].values["event_log"]
     there = drive(read_events(store, "t", Head(page_id=head["page_id"], count=head["count"])))
     assert as_stored(ends[0].values["messages"]) == as_stored(replay(there).messages)
 
@@ -510,10 +520,10 @@ def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], 
     for number in range(3):
         talk.say(f"question {number}")
     store: Any = talk.graph.store
-    items = sorted(store.search(ledger_namespace("t")), key=lambda item: item.value["count"])
+    items = sorted(store.search(event_log_namespace("t")), key=lambda item: item.value["count"])
     fault(store, items[which])
 
-    with pytest.raises(LedgerGapError, match="backup"):
+    with pytest.raises(EventLogGapError, match="backup"):
         talk.events()
 
 
@@ -551,7 +561,7 @@ async def test_a_plain_graph_keeps_a_ledger_in_memory(form: str) -> None:
         graph.invoke(value, config()) if form == "invoke" else await graph.ainvoke(value, config())
 
     values = graph.get_state(config()).values
-    head = Head(page_id=values["ledger"]["page_id"], count=values["ledger"]["count"])
+    head = Head(page_id=values["event_log"]["page_id"], count=values["event_log"]["count"])
     store: Any = graph.store
     events = drive(read_events(store, "t", head))
     assert as_stored(values["messages"]) == as_stored(replay(events).messages)
@@ -596,13 +606,13 @@ def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None
     seen = [m.text for call in chat.calls for m in call if m.type == "tool"]
     whole = f"花: {ROWS}"
     assert [seen[0]] * 2 == seen
-    record = json.loads(seen[0])
+    transcript = json.loads(seen[0])
     assert (True, "size_limit", len(whole.encode())) == (
-        record["omitted"],
-        record["reason"],
-        record["bytes"],
+        transcript["omitted"],
+        transcript["reason"],
+        transcript["bytes"],
     )
-    assert whole.startswith(record["preview"])
+    assert whole.startswith(transcript["preview"])
     assert len(seen[0].encode()) <= 1_000
     events = checked(talk)
     assert whole == of(events, "tool_result")[0]["message"]["data"]["content"]

@@ -21,7 +21,7 @@ from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
     DatabaseCorruptError,
-    LedgerGapError,
+    EventLogGapError,
     NothingToUndoError,
     UnsayError,
 )
@@ -61,7 +61,7 @@ def outline(talk: Conversation) -> dict[str, Any]:
         "record": [re.sub("cp-[0-9a-f]+", "cp", each) for each in said(talk.messages())],
         "turns": turns,
         "marks": marks,
-        "topics": [(t.label, t.folded) for t in seen.topics],
+        "topics": [(t.label, t.summarized) for t in seen.topics],
         "topic": seen.current_topic,
         "spent": (spent.live, spent.abandoned),
         "branches": [(b.kind, b.turns, b.messages, b.words) for b in talk.branches()],
@@ -86,9 +86,9 @@ def there_and_back(talk: Conversation) -> None:
 def restored(talk: Conversation) -> None:
     """What a long way back took returns in a later process."""
     talk.rollback("after 2")
-    cut = next(each.id for each in talk.branches() if each.kind == "person")
+    branch = next(each.id for each in talk.branches() if each.kind == "person")
     talk.say("Somewhere else?")
-    talk.restore(cut)
+    talk.restore(branch)
 
 
 def picked(talk: Conversation) -> None:
@@ -172,7 +172,7 @@ def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
     talk = spoken_to(opened, SMALL)
     held = state(talk)
     assert len(held["messages"]) <= 2 * SMALL["live_messages"] + 2
-    assert len(held["messages"]) + held["sealed"]["messages"] == 2 * len(QUESTIONS)
+    assert len(held["messages"]) + held["offloaded"]["messages"] == 2 * len(QUESTIONS)
     assert [q for q in QUESTIONS if not any(q in each for each in words(talk))] == []
 
 
@@ -184,7 +184,7 @@ def test_the_ledger_tells_of_all(opened: Opening) -> None:
     assert replay(talk.events()).messages == talk.messages()
     store = talk.graph.store
     assert store is not None
-    items = store.search(thread_namespace("ledger", "t"), limit=1_000)
+    items = store.search(thread_namespace("event_log", "t"), limit=1_000)
     assert any("pages" in item.value for item in items)
 
 
@@ -201,7 +201,7 @@ def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
     talk = opened(model=model, settings=SMALL, detector=detector)
     for words_ in ("The wedding costs 5,000.", "And the flowers?", "NEW: cats", "a", "b", "c", "d"):
         talk.say(words_)
-    assert "sealed" in state(talk)
+    assert "offloaded" in state(talk)
     assert "The wedding costs 5,000." not in model.texts()
     assert "The wedding costs 5,000." in model.texts()[0]
 
@@ -265,16 +265,16 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
     assert replay(talk.events()).messages == talk.messages()
 
 
-@pytest.mark.parametrize("ledger", ["kept", "lost"])
-def test_an_emptied_record_names_no_segment(opened: Opening, ledger: str) -> None:
+@pytest.mark.parametrize("event_log", ["kept", "lost"])
+def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> None:
     """Nothing in the stored state leads back to what a host removed, with or without a ledger."""
     talk = spoken_to(opened, SMALL)
-    if ledger == "lost":
-        talk.graph.update_state(config(), {"ledger": EMPTY})
-    before = state(talk)["sealed"]
+    if event_log == "lost":
+        talk.graph.update_state(config(), {"event_log": EMPTY})
+    before = state(talk)["offloaded"]
     talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     assert before is not None
-    assert state(talk)["sealed"] is None
+    assert state(talk)["offloaded"] is None
     assert [] == talk.messages()
 
 
@@ -369,7 +369,7 @@ def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
     assert 44 == len(talk.messages())
 
 
-@pytest.mark.parametrize("at", [0, -1], ids=["sealed", "held"])
+@pytest.mark.parametrize("at", [0, -1], ids=["offloaded", "held"])
 def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) -> None:
     """A message that was never cut is said to stand there, wherever it lies."""
     talk = spoken_to(opened, SMALL)
@@ -409,7 +409,7 @@ def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
 def _change(talk: Conversation, key: str, **changes: Any) -> None:
     store = talk.graph.store
     assert store is not None
-    place = thread_namespace("sealed", "t")
+    place = thread_namespace("offloaded", "t")
     item = store.get(place, key)
     assert item is not None
     store.put(place, key, {**item.value, **changes}, index=False)
@@ -428,7 +428,7 @@ def test_a_page_that_was_changed_is_refused(
 ) -> None:
     """A damaged page is named, and what is newer can still be talked about."""
     talk = spoken_to(opened, SMALL)
-    page_id = state(talk)["sealed"]["page_id"]
+    page_id = state(talk)["offloaded"]["page_id"]
     _change(talk, f"{page_id}{suffix}", **changes)
     with pytest.raises(DatabaseCorruptError, match=page_id):
         talk.messages()
@@ -445,8 +445,8 @@ async def test_async_conversations_have_the_same_window(tmp_path: Any) -> None:
         await talk.say(question)
     assert (await talk.rollback(turns=10)).turns == len(QUESTIONS) - 10
     assert (await talk.undo()).turns == len(QUESTIONS)
-    record: list[AnyMessage] = await talk.messages()
-    assert QUESTIONS == [m.text for m in record if m.type == "human"]
+    transcript: list[AnyMessage] = await talk.messages()
+    assert QUESTIONS == [m.text for m in transcript if m.type == "human"]
     await talk.close()
 
 
@@ -481,9 +481,9 @@ def test_a_gap_in_the_ledger_does_not_end_the_talk(opened: Opening) -> None:
     talk.say("Question 0?")
     store = talk.graph.store
     assert store is not None
-    place = thread_namespace("ledger", "t")
+    place = thread_namespace("event_log", "t")
     store.delete(place, store.search(place, limit=100)[0].key)
     for number in range(1, 20):
         assert talk.say(f"Question {number}?").text
-    with pytest.raises(LedgerGapError):
+    with pytest.raises(EventLogGapError):
         talk.events()

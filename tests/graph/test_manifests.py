@@ -10,12 +10,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid, state
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
-from unsay.context.manifest import CallView, manifest_in
+from unsay.context.manifest import CallContext, manifest_in
 from unsay.context.sliding import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import PENDING, TurnCall
-from unsay.errors import NothingToUndoError, UnknownThreadError, UnknownViewError
+from unsay.errors import NothingToUndoError, UnknownContextError, UnknownThreadError
 from unsay.testing import ScriptedChat
 
 PLAIN = {"topics": "off"}
@@ -26,7 +26,7 @@ def sent_of(talk: Conversation, turn: int | None = None) -> list[tuple[int, ...]
     return [each.view.sent.places for each in talk.view(turn).calls]
 
 
-def rules_of(view: CallView) -> dict[str, tuple[int, ...]]:
+def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
     """The places of each rule."""
     return {rule.name: rule.places for rule in view.rules}
 
@@ -125,7 +125,7 @@ def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
     assert len(state(talk)["messages"]) < len(talk.messages())
     (call,) = talk.view().calls
     told = rules_of(call.view)
-    places = sorted([*call.view.sent.places, *told["sealed"], *told["topic"]])
+    places = sorted([*call.view.sent.places, *told["offloaded"], *told["topic"]])
     assert list(range(1, 16)) == places
     assert call.view.fits
     (first,) = talk.view(1).calls
@@ -159,8 +159,8 @@ def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
     ("turn", "attempt", "error", "words"),
     [
         (9, None, NothingToUndoError, "Turn 9 is not on the record"),
-        (1, 3, UnknownViewError, r"no attempt 3; there are \[1\]"),
-        (2, None, UnknownViewError, "not kept: a host or an older version answered it"),
+        (1, 3, UnknownContextError, r"no attempt 3; there are \[1\]"),
+        (2, None, UnknownContextError, "not kept: a host or an older version answered it"),
     ],
     ids=["no such turn", "no such attempt", "answered by a host"],
 )

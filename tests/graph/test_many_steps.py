@@ -3,7 +3,7 @@
 import pytest
 
 from tests.graph.back_kit import Opening, state, words
-from tests.graph.kit import Numbered, config, make, record, say
+from tests.graph.kit import Numbered, config, make, say, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
 from unsay.operations.rollback import MOST, WITHOUT_STORE
@@ -87,4 +87,4 @@ def test_without_a_store_the_newest_can_be_undone() -> None:
     assert WITHOUT_STORE <= len(kept) <= MOST + 1
     for _ in range(WITHOUT_STORE):
         say(graph, "/undo")
-    assert len([each for each in record(graph) if "Question" in each]) == TURNS - WITHOUT_STORE
+    assert len([each for each in transcript(graph) if "Question" in each]) == TURNS - WITHOUT_STORE

@@ -64,7 +64,7 @@ def fetched(path: Path, *said: str) -> str:
         return result.tool_call_id
 
 
-@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> None:
     """The record holds the result whole, and the tool gives the part that is asked for."""
     name, start = fetched(tmp_path, *said), ROWS.index("row 7000")
@@ -188,7 +188,7 @@ def test_without_tools_of_the_users_only_on_brings_them(tmp_path: Path) -> None:
     assert "tools" not in plain.get_graph(xray=True).to_json()["nodes"]
 
 
-@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -> None:
     """The tool knows nothing of a result that a person wants left out, until it is restored."""
     name = fetched(tmp_path, *said)
@@ -205,7 +205,7 @@ def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -
     assert ("success", ROWS[:8]) == (read.status, text_of(read).splitlines()[-1])
 
 
-@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "sealed"])
+@pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple[str, ...]) -> None:
     """However long the result is, the quote tells how many characters of the record's it leaves out."""
     fetched(tmp_path, *said)

@@ -2,12 +2,12 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.builder import Graph
-from unsay.history.branch import list_cuts
-from unsay.messages.annotations import mark_of
+from unsay.history.branch import list_stored_branches
+from unsay.messages.annotations import annotation_of
 
 
 def last(state: dict) -> str:
@@ -37,7 +37,7 @@ def test_a_command_is_answered_without_a_model(command: str, expected: str, lang
     state = say(graph, command)
 
     assert expected in last(state)
-    assert mark_of(state["messages"][-1])["kind"] == "notice"
+    assert annotation_of(state["messages"][-1])["kind"] == "notice"
     assert len(model.inputs) == 2
 
 
@@ -80,26 +80,26 @@ def test_rollback_by_name_and_its_undo_by_chat() -> None:
     """A person goes back to a named point, and takes that back."""
     graph = make(Numbered())
     say(graph, "q1", "/checkpoint kyoto", "q2", "q3")
-    before = [line for line in record(graph) if "q" in line[:9]]
+    before = [line for line in transcript(graph) if "q" in line[:9]]
 
     say(graph, "/rollback kyoto")
-    rolled = record(graph)
+    rolled = transcript(graph)
     say(graph, "/undo")
 
     assert rolled[:2] == ["human: q1", "ai: This is draft 1, about what was asked."]
     assert "human: q2" not in rolled
-    assert before == [line for line in record(graph) if line.startswith("human: q")]
+    assert before == [line for line in transcript(graph) if line.startswith("human: q")]
 
 
 def test_undo_takes_back_a_turn_with_its_rollbacks() -> None:
     """Undoing a turn whose retries cut the record deeper brings all of it back."""
     graph = make(Numbered(), scores(0.9, 0.6, 0.1, 0.9))
     say(graph, "q1", "q2", "q3")
-    assert "human: q2" not in record(graph)
+    assert "human: q2" not in transcript(graph)
 
     say(graph, "/undo")
 
-    assert record(graph)[:4] == [
+    assert transcript(graph)[:4] == [
         "human: q1",
         "ai: This is draft 1, about what was asked.",
         "human: q2",
@@ -145,7 +145,7 @@ def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
 
     say(graph, "/undo")
 
-    assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
+    assert ["human: q1", "human: q2", "human: /undo"] == transcript(graph)[::2]
 
 
 def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
@@ -153,21 +153,21 @@ def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
     graph = interrupted()
 
     say(graph, "q4")
-    assert ["human: q1", "human: q2", "human: q4"] == record(graph)[::2]
+    assert ["human: q1", "human: q2", "human: q4"] == transcript(graph)[::2]
     say(graph, "/undo")
 
-    assert ["human: q1", "human: q2", "human: /undo"] == record(graph)[::2]
+    assert ["human: q1", "human: q2", "human: /undo"] == transcript(graph)[::2]
 
 
 def test_a_failed_turn_whose_cut_is_lost_still_leaves_a_usable_thread() -> None:
     """A store that forgot a cut keeps nobody from talking on."""
     graph = interrupted()
-    for ref in graph.get_state(config()).values["cuts"]:
-        graph.store.delete(("unsay", "cuts", "t"), ref["id"])  # type: ignore[union-attr]
+    for ref in graph.get_state(config()).values["branches"]:
+        graph.store.delete(("unsay", "branches", "t"), ref["id"])  # type: ignore[union-attr]
 
     say(graph, "q4")
 
-    assert ["human: q1", "human: q4"] == record(graph)[::2]
+    assert ["human: q1", "human: q4"] == transcript(graph)[::2]
 
 
 def test_a_model_that_returns_nothing_costs_no_earlier_turn() -> None:
@@ -180,7 +180,7 @@ def test_a_model_that_returns_nothing_costs_no_earlier_turn() -> None:
 
     say(graph, "q4")
 
-    assert ["human: q1", "human: q2", "human: q4"] == record(graph)[::2]
+    assert ["human: q1", "human: q2", "human: q4"] == transcript(graph)[::2]
 
 
 def test_a_context_rollback_of_a_failed_turn_can_be_undone() -> None:
@@ -192,10 +192,10 @@ def test_a_context_rollback_of_a_failed_turn_can_be_undone() -> None:
         graph.invoke({"messages": pushed}, config())
 
     say(graph, "q5")
-    assert ["q1", "q2", "q3", "q5"] == [t[7:] for t in record(graph) if t.startswith("human")]
+    assert ["q1", "q2", "q3", "q5"] == [t[7:] for t in transcript(graph) if t.startswith("human")]
     say(graph, "/undo", "/undo")
 
-    assert "human: bad?" in record(graph)
+    assert "human: bad?" in transcript(graph)
 
 
 def test_a_host_orders_a_rollback_without_a_question() -> None:
@@ -252,8 +252,8 @@ def test_a_rollback_behind_the_answer_has_a_reason(target: str | None, expected:
     graph.invoke(None, config())
 
     assert graph.store is not None
-    (cut,) = drive(list_cuts(graph.store, "t"))
-    assert ("person", expected) == (cut["kind"], cut["reason"])
+    (branch,) = drive(list_stored_branches(graph.store, "t"))
+    assert ("person", expected) == (branch["kind"], branch["reason"])
 
 
 def test_a_host_orders_a_rollback_with_a_question() -> None:
@@ -367,7 +367,7 @@ def test_a_person_decides_what_is_delivered(decision: object, words: str, flag: 
     state = graph.invoke(Command(resume=decision), config())
 
     assert words == last(state)
-    assert flag == mark_of(state["messages"][-1])["flag"]
+    assert flag == annotation_of(state["messages"][-1])["flag"]
     assert len(model.inputs) == 2
 
 
@@ -398,7 +398,7 @@ def test_a_person_rejects_every_draft() -> None:
     assert "No answer" in last(state)
     assert model.texts() == ["q2"]
     assert last(after) == "This is draft 3, about what was asked."
-    assert len(after["cuts"]) == 2
+    assert len(after["branches"]) == 2
 
 
 def test_rejecting_every_draft_costs_no_earlier_turn() -> None:
@@ -408,7 +408,7 @@ def test_rejecting_every_draft_costs_no_earlier_turn() -> None:
 
     graph.invoke(Command(resume="reject"), config())
 
-    assert ["human: q1", "human: q2", "human: q3"] == record(graph)[::2]
+    assert ["human: q1", "human: q2", "human: q3"] == transcript(graph)[::2]
 
 
 def test_nonsense_as_a_decision_asks_again() -> None:
@@ -431,7 +431,9 @@ def test_a_checkpoint_name_is_taken_once() -> None:
     state = say(graph, "/checkpoint home")
 
     assert "exists already" in last(state)
-    assert ["home"] == [mark["name"] for mark in state["checkpoints"] if mark["name"]]
+    assert ["home"] == [
+        annotation["name"] for annotation in state["checkpoints"] if annotation["name"]
+    ]
 
 
 def test_messages_of_a_front_end_keep_their_ids() -> None:

@@ -110,7 +110,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
         store = talk._talk.database.store
-        place = thread_namespace("sealed", "t")
+        place = thread_namespace("offloaded", "t")
         names = [item.key for item in store.search(place, limit=100) if item.key.endswith(WORDS)]
         for name in names:
             store.delete(place, name)
@@ -129,8 +129,8 @@ def test_an_order_finds_what_was_said_and_the_next_view_shows_it(tmp_path: Path)
         reply = talk.say("/recall parrot")
         talk.say("Tell a joke.")
         talk.say("And another one.")
-        record = talk.messages()
-        assert record == replay(talk.events()).messages
+        transcript = talk.messages()
+        assert transcript == replay(talk.events()).messages
         assert ["recall"] == [e["type"] for e in talk.events() if e["type"] == "recall"]
     assert "1. user: “My sister Ayumi" in reply.text
     assert "has parrot" in reply.text

@@ -66,7 +66,7 @@ def test_the_ledger_and_the_file_of_the_talk_do_not_hold_them(tmp_path: Path) ->
     with Conversation.open(path, model=model, judge=scores(0.1, 0.9), reminders=ALL) as talk:
         talk.say("q")
         again = replay(talk.events())
-        drafts = [message for cut in again.cuts.values() for message in cut]
+        drafts = [message for branch in again.branches.values() for message in branch]
         assert not any(each.text in str(talk.events()) for each in ALL)
         assert said(talk.messages()) == said(again.messages)
         assert 1 == len(drafts)

@@ -124,7 +124,7 @@ def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: st
     assert "What is a list?" in shown
     assert not any("asked: What is a list?" in text for text in shown)
     assert "What is a list?" not in model.texts()
-    assert ["unfold"] == [e["type"] for e in talk.events() if e["type"] == "unfold"]
+    assert ["expand"] == [e["type"] for e in talk.events() if e["type"] == "expand"]
     checked(talk)
 
 
@@ -134,21 +134,21 @@ def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
     talk = opened(model, detector=SHIFTS)
     talk.say("What is a list?")
     talk.say("NEW: the weather")
-    record = talk.messages()
+    transcript = talk.messages()
 
     talk.restore("topic-1")
     with pytest.raises(ConflictError, match="not folded"):
         talk.restore("topic-1")
     talk.undo()
-    folded = state(talk)["unfolded"]
+    summarized = state(talk)["expanded"]
     talk.redo()
-    opened_again = state(talk)["unfolded"]
+    opened_again = state(talk)["expanded"]
     talk.undo()
     talk.say("and tomorrow?")
 
-    assert (0, 1) == (len(folded), len(opened_again))
+    assert (0, 1) == (len(summarized), len(opened_again))
     assert "What is a list?" not in model.texts()
-    assert record == talk.messages()[:4]
+    assert transcript == talk.messages()[:4]
     checked(talk)
 
 
@@ -160,7 +160,7 @@ def test_unfolded_topics_are_bounded(opened: Opening) -> None:
     for number in range(UNFOLDED + 2):
         talk.restore(f"topic-{number + 1}")
 
-    assert UNFOLDED == len(state(talk)["unfolded"])
+    assert UNFOLDED == len(state(talk)["expanded"])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_what_cannot_be_restored(
     talk = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
     talk.say("q1")
     draft = cut_of(talk, "draft")
-    drafted = {cut["id"]: cut for cut in cuts_of(talk)}[draft]["drafts"][0].id
+    drafted = {branch["id"]: branch for branch in cuts_of(talk)}[draft]["drafts"][0].id
     for question in ("q2", "q3"):
         talk.say(question)
     talk.rollback(turns=1)
@@ -211,10 +211,10 @@ def test_a_rejected_draft_is_picked(opened: Opening) -> None:
     """A person puts a draft that the judge took back at the end of the record."""
     talk = opened(judge=scores(0.1, 0.9))
     talk.say("q1")
-    cut = cut_of(talk, "draft")
+    branch = cut_of(talk, "draft")
     draft = cuts_of(talk)[0]["drafts"][0]
 
-    talk.pick([draft.id], cut)
+    talk.pick([draft.id], branch)
 
     assert ["ai: This is draft 1, about what was asked."] == said(talk.messages()[-1:])
     checked(talk)
@@ -251,12 +251,12 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
     names = [m.id or "" for m in talk.messages()]
     question = next(m.id or "" for m in talk.messages() if text_of(m).startswith("When"))
     talk.rollback(turns=1)
-    cut = cut_of(talk, "person")
+    branch = cut_of(talk, "person")
 
     calls = next(
         n for n, m in zip(names, cuts_of(talk)[0]["messages"], strict=True) if m.type == "tool"
     )
-    talk.pick([question, calls, names[-1]], cut)
+    talk.pick([question, calls, names[-1]], branch)
 
     assert sorted(names) == sorted(m.id or "" for m in talk.messages())
     assert names[-1] == talk.messages()[-1].id
@@ -321,8 +321,8 @@ def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
     """As long as no other begins so."""
     talk = three(opened)
     talk.rollback(turns=1)
-    cut = cut_of(talk, "person")
+    branch = cut_of(talk, "person")
 
-    assert 3 == talk.restore(cut[:10]).turns
+    assert 3 == talk.restore(branch[:10]).turns
     with pytest.raises(UnknownBranchError, match="'cut-'"):
         talk.restore("cut-")

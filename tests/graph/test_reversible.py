@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from tests.children import run_child
-from tests.graph.kit import GOOD, config, make, record, said, say, scores
+from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
 from unsay import reversible
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
@@ -47,14 +47,14 @@ async def cancel_later(args: dict[str, Any], result: str) -> None:
 
 @reversible(undo=cancel, describe="the ticket to {to}")
 def book(to: str) -> str:
-    """Book a ticket."""
+    """UsageAccount a ticket."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 
 
 @tool
 async def book_later(to: str) -> str:
-    """Book a ticket, on an event loop."""
+    """UsageAccount a ticket, on an event loop."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 
@@ -64,7 +64,7 @@ reversible(undo=cancel_later)(book_later)
 
 @reversible(undo=cancel, confirm=True, describe="the dear ticket to {to}")
 def book_dear(to: str) -> str:
-    """Book a dear ticket."""
+    """UsageAccount a dear ticket."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 
@@ -114,7 +114,7 @@ def opened(folder: Path, **options: Any) -> Conversation:
     return Conversation.open(folder / "a.db", thread="t", tools=TOOLS, **options)
 
 
-def journal(talk: Conversation) -> list[tuple[str, str]]:
+def step_log(talk: Conversation) -> list[tuple[str, str]]:
     """Each call's tool and how far its compensation is."""
     found = drive(list_entries(talk._talk.database.store, "t"))
     return sorted((each.compensation.tool, each.status) for each in found)
@@ -136,7 +136,7 @@ def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
         talk.rollback(talk.checkpoints()[0]["id"])
 
         assert ["+Kyoto", "+Osaka", "+Nara", "-Nara", "-Osaka", "-Kyoto"] == WORLD
-        assert [("book", "done")] * 3 == journal(talk)
+        assert [("book", "done")] * 3 == step_log(talk)
         assert 2 == len(talk.messages())
 
 
@@ -158,15 +158,15 @@ def test_a_return_is_reported_where_the_graph_moves() -> None:
     """The notice says that the words are back and the deed is not."""
     made = graph()
     say(made, "Hello", "Kyoto", "/undo")
-    undone = record(made)[-1]
+    undone = transcript(made)[-1]
     state = say(made, "/redo")
 
     assert undone.endswith("Taken back: the ticket to Kyoto.")
-    assert record(made)[-1].endswith(
+    assert transcript(made)[-1].endswith(
         "Back on the record, but taken back before and not done again: the ticket to Kyoto."
     )
     assert ["+Kyoto", "-Kyoto"] == WORLD
-    assert [] == state["owed"]
+    assert [] == state["pending_compensations"]
 
 
 def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> None:
@@ -184,7 +184,7 @@ def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> N
         ("letter(to='Ann')", "skipped"),
         ("the ticket to Kyoto", "failed"),
     ] == events
-    assert record(made)[-1].endswith(
+    assert transcript(made)[-1].endswith(
         "Taken back: the ticket to Nara, the ticket to Osaka. Not taken back, what it did stands: "
         "letter(to='Ann') (no compensation is registered), "
         "the ticket to Kyoto (OSError: no line to Kyoto)."
@@ -220,7 +220,7 @@ def test_a_rejected_drafts_deeds_are_taken_back_before_the_next_attempt() -> Non
     assert [[], ["+Kyoto"], ["+Kyoto", "-Kyoto"]] == found
     assert ["+Kyoto", "-Kyoto"] == WORLD
     assert f"ai: {GOOD}" == said(state["messages"])[-1]
-    assert [] == state["owed"]
+    assert [] == state["pending_compensations"]
 
 
 def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
@@ -244,7 +244,7 @@ def test_the_best_draft_tells_of_deeds_that_stand() -> None:
         ScriptedChat(replies={"trip": drafts}), judge, tools=TOOLS, settings={"max_rollbacks": 1}
     )
 
-    state = say(made, "Book me a trip.")
+    state = say(made, "UsageAccount me a trip.")
 
     assert ["+Kyoto", "-Kyoto", "+Nara"] == WORLD
     assert "ai: Booked Nara, as asked." == said(state["messages"])[-1]
@@ -262,11 +262,11 @@ def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> Non
         store=store,
     )
 
-    state = say(made, "Book me a trip.")
+    state = say(made, "UsageAccount me a trip.")
 
     assert ["+Nara", "-Nara"] == WORLD
     assert "ai: I am not sure about this trip." == said(state["messages"])[-1]
-    assert [] == state["owed"]
+    assert [] == state["pending_compensations"]
 
 
 @pytest.mark.parametrize(
@@ -282,12 +282,12 @@ def test_a_person_is_asked_before_the_record_changes(answer: Any, world: list[st
     """In LangChain's request; with a yes the call is taken back, without it is named."""
     made = graph()
     say(made, "Hello", "dear")
-    before = record(made)
+    before = transcript(made)
     state = say(made, "/rollback")
     (asked,) = state["__interrupt__"]
 
     assert ["+Paris"] == WORLD
-    assert [*before, "human: /rollback"] == record(made)
+    assert [*before, "human: /rollback"] == transcript(made)
     (action,) = asked.value["action_requests"]
     assert ("undo_book_dear", {"to": "Paris"}) == (action["name"], action["args"]["args"])
     assert action["args"] == action["arguments"]
@@ -299,8 +299,8 @@ def test_a_person_is_asked_before_the_record_changes(answer: Any, world: list[st
     made.invoke(Command(resume=answer), config())
 
     assert world == WORLD
-    assert ("a person declined it" in record(made)[-1]) == (len(world) == 1)
-    assert "tool: ticket Paris" not in record(made)
+    assert ("a person declined it" in transcript(made)[-1]) == (len(world) == 1)
+    assert "tool: ticket Paris" not in transcript(made)
 
 
 def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
@@ -329,7 +329,7 @@ def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_pat
         assert before == talk.messages()
         assert events == talk.events()
         assert ["+Paris"] == WORLD
-        assert [("book_dear", "made")] == journal(talk)
+        assert [("book_dear", "made")] == step_log(talk)
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -348,7 +348,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
         assert ["undone" if yes else "skipped"] == [each.result for each in report.outcomes]
         assert 2 == len(talk.messages())
-        assert [] == drive(inner.snapshot()).values["owed"]
+        assert [] == drive(inner.snapshot()).values["pending_compensations"]
 
 
 def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> None:
@@ -363,7 +363,7 @@ def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> 
     assert "__interrupt__" in state
     assert asked + 1 == len(chat.calls)
     assert ["+Paris", "-Paris"] == WORLD
-    assert f"ai: {GOOD}" == record(made)[-1]
+    assert f"ai: {GOOD}" == transcript(made)[-1]
 
 
 def test_the_last_drafts_dear_deed_is_asked_about_before_another_is_delivered() -> None:
@@ -375,14 +375,16 @@ def test_the_last_drafts_dear_deed_is_asked_about_before_another_is_delivered() 
     chat = ScriptedChat(replies={"trip": drafts})
     judge = ScriptedJudge(scores={"not sure": 0.4, "Booked": 0.2})
     made = make(chat, judge, tools=TOOLS, settings={"max_rollbacks": 1})
-    state = say(made, "Book me a trip.")
+    state = say(made, "UsageAccount me a trip.")
     asked = len(chat.calls)
     made.invoke(Command(resume="approve"), config())
 
     assert "__interrupt__" in state
     assert ["+Paris", "-Paris"] == WORLD
     assert asked == len(chat.calls)
-    assert ["human: Book me a trip.", "ai: I am not sure about this trip."] == record(made)
+    assert ["human: UsageAccount me a trip.", "ai: I am not sure about this trip."] == transcript(
+        made
+    )
 
 
 def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back() -> None:
@@ -391,13 +393,13 @@ def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back()
     made = make(
         chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
     )
-    say(made, "Book me a trip.")
+    say(made, "UsageAccount me a trip.")
     answer = {"decisions": [{"type": "respond", "args": "Do not book."}]}
 
     made.invoke(Command(resume=answer), config())
 
     assert ["+Nara", "-Nara"] == WORLD
-    assert f"ai: {GOOD}" == record(made)[-1]
+    assert f"ai: {GOOD}" == transcript(made)[-1]
 
 
 def test_an_abandoned_turns_deeds_are_taken_back() -> None:
@@ -409,10 +411,10 @@ def test_an_abandoned_turns_deeds_are_taken_back() -> None:
         chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
     )
 
-    say(made, "Book me a trip.", "Thanks")
+    say(made, "UsageAccount me a trip.", "Thanks")
 
     assert ["+Nara", "-Nara"] == WORLD
-    assert ["human: Thanks", f"ai: {GOOD}"] == record(made)
+    assert ["human: Thanks", f"ai: {GOOD}"] == transcript(made)
 
 
 def test_without_a_store_calls_are_taken_back_all_the_same() -> None:
@@ -421,7 +423,7 @@ def test_without_a_store_calls_are_taken_back_all_the_same() -> None:
     state = say(made, "Hello", "Kyoto", "/undo")
 
     assert ["+Kyoto", "-Kyoto"] == WORLD
-    assert [] == state["owed"]
+    assert [] == state["pending_compensations"]
 
 
 def test_an_agents_own_tools_are_named() -> None:
@@ -438,7 +440,7 @@ def test_an_agents_own_tools_are_named() -> None:
     made = make(agent)
     say(made, "Dig.", "/undo")
 
-    assert "dig(deep=3) (no compensation is registered)" in record(made)[-1]
+    assert "dig(deep=3) (no compensation is registered)" in transcript(made)[-1]
 
 
 def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
@@ -464,7 +466,7 @@ def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
     made.invoke(None, config(), durability="sync")
 
     assert ["+Kyoto", "-Kyoto"] == WORLD
-    assert f"ai: {GOOD}" == record(made)[-1]
+    assert f"ai: {GOOD}" == transcript(made)[-1]
 
 
 @pytest.mark.parametrize("order", ["Thanks", "/undo", None], ids=["next", "command", "order"])
@@ -480,11 +482,11 @@ def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: s
         talk.say("Hello")
         with pytest.raises(ModelUnavailableError):
             talk.say("Kyoto")
-        assert [("book", "made")] == journal(talk)
+        assert [("book", "made")] == step_log(talk)
         talk.undo() if order is None else talk.say(order)
 
         assert ["+Kyoto", "-Kyoto"] == WORLD
-        assert [("book", "done")] == journal(talk)
+        assert [("book", "done")] == step_log(talk)
         assert "human: Kyoto" not in said(talk.messages())
 
 

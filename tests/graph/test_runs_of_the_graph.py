@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from tests.children import run_child
-from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_hosts import events, streamed
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
@@ -395,7 +395,7 @@ async def test_a_run_that_waits_for_a_tools_question(place: dict[str, Any], form
     assert paused.suspension is not None
     assert ("paused", {"requests": [{"pay": 5}]}) == (paused.status, paused.suspension.body)
     assert [DONE] == lines(runs(graph.store))
-    assert "ai: Paid: yes." == record(graph)[-1]
+    assert "ai: Paid: yes." == transcript(graph)[-1]
 
 
 async def test_a_run_canceled_between_model_and_tools() -> None:
@@ -518,7 +518,7 @@ async def test_graphs_without_a_store_work_as_before(without: dict[str, Any], fo
     state = await invoked(form, graph, asked("q"), durability=None)
 
     assert ["human: q", "ai: This is draft 2, about what was asked."] == said(state["messages"])
-    assert "ledger" not in state
+    assert "event_log" not in state
 
 
 @FORMS
@@ -557,7 +557,7 @@ async def test_an_agent_of_ours_as_the_model_is_a_child_run(form: str) -> None:
     (child,) = drive(children(graph.store, str(HOST_RUN)))
     assert [DONE, DONE] == lines(runs(graph.store))
     assert child.run_id != str(HOST_RUN)
-    assert ["human: q", "ai: This is draft 1, about what was asked."] == record(graph)
+    assert ["human: q", "ai: This is draft 1, about what was asked."] == transcript(graph)
 
 
 @FORMS

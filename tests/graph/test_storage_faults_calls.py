@@ -92,7 +92,7 @@ def failing(database: Any, faults: Faults, *, which: str) -> Database:
 STEPS: dict[str, Callable[[Conversation], Any]] = {
     "say 1": lambda talk: talk.say("question 1"),
     "say 2": lambda talk: talk.say("question 2"),
-    "mark": lambda talk: talk.checkpoint("here"),
+    "annotation": lambda talk: talk.checkpoint("here"),
     "say 3": lambda talk: talk.say("question 3"),
     "back": lambda talk: talk.rollback(turns=1),
     "undo": lambda talk: talk.undo(),
@@ -108,9 +108,12 @@ def model(messages: Any) -> str:
 
 def view(talk: Conversation) -> list[str]:
     """The record, and behind it the checkpoints that have a name."""
-    record = said(talk.messages())
-    marks = talk.checkpoints() if record else ()
-    return [*record, *(f"checkpoint: {mark['name']}" for mark in marks if mark["name"])]
+    transcript = said(talk.messages())
+    marks = talk.checkpoints() if transcript else ()
+    return [
+        *transcript,
+        *(f"checkpoint: {annotation['name']}" for annotation in marks if annotation["name"]),
+    ]
 
 
 def waiting(before: list[str], name: str) -> list[str]:

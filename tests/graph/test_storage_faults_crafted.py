@@ -65,9 +65,9 @@ PLACES: dict[str, str] = {
     "checkpoints": "UPDATE checkpoints SET type = :kind, checkpoint = :data",
     "writes": "UPDATE writes SET type = :kind, value = :data",
     "metadata": "UPDATE checkpoints SET metadata = :json",
-    "cuts": "UPDATE store SET value = :cut WHERE prefix LIKE 'unsay.cuts.%'",
-    "ledger": "UPDATE store SET value = json_set(json_remove(value, '$.unsay_sum'), '$.events', :frozen)"
-    " WHERE prefix LIKE 'unsay.ledger.%'",
+    "branches": "UPDATE store SET value = :branch WHERE prefix LIKE 'unsay.branches.%'",
+    "event_log": "UPDATE store SET value = json_set(json_remove(value, '$.unsay_sum'), '$.events', :frozen)"
+    " WHERE prefix LIKE 'unsay.event_log.%'",
     "everything": "UPDATE store SET value = :json",
 }
 """Where such a row may lie."""
@@ -120,11 +120,11 @@ def test_a_crafted_row_runs_nothing(
     command = f"touch {trace}"
     kind, data = PAYLOADS[payload](command)
     frozen = b64encode(zlib.compress(data)).decode()
-    plain = json.dumps({**constructor(2, command), "events": frozen, "journal": frozen})
-    cut = json.dumps({"id": "cut-1", "created_at": "", "messages": frozen, "drafts": frozen})
+    plain = json.dumps({**constructor(2, command), "events": frozen, "pending_input": frozen})
+    branch = json.dumps({"id": "cut-1", "created_at": "", "messages": frozen, "drafts": frozen})
     kind, data = FORMS[form](kind, data)
     connection = sqlite3.connect(file, isolation_level=None)
-    values = {"kind": kind, "data": data, "frozen": frozen, "json": plain, "cut": cut}
+    values = {"kind": kind, "data": data, "frozen": frozen, "json": plain, "branch": branch}
     used = {name: value for name, value in values.items() if f":{name}" in PLACES[place]}
     assert connection.execute(PLACES[place], used).rowcount
     connection.close()

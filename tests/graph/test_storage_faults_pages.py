@@ -178,13 +178,13 @@ def test_a_damaged_journal_takes_whole_turns_and_the_thread_goes_on(
             talk.say(f"question {number}")
             moments.append([message.content for message in talk.messages()])
         shutil.copy(file, copy)
-        journal = bytearray(file.with_name("t.db-wal").read_bytes())
-    place = min(int(keep * len(journal)), len(journal) - 1)
+        step_log = bytearray(file.with_name("t.db-wal").read_bytes())
+    place = min(int(keep * len(step_log)), len(step_log) - 1)
     if damage == "cut":
-        del journal[place:]
+        del step_log[place:]
     else:
-        journal[place] ^= 255
-    copy.with_name("copy.db-wal").write_bytes(journal)
+        step_log[place] ^= 255
+    copy.with_name("copy.db-wal").write_bytes(step_log)
 
     with Conversation.open(copy, model=Numbered(), **given) as talk:
         found = [message.content for message in talk.messages()]

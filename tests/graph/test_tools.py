@@ -94,7 +94,7 @@ def test_a_rejected_draft_takes_its_tool_steps_with_it() -> None:
     state = say(graph, "When is the train?")
 
     assert said(state["messages"]) == ["human: When is the train?", f"ai: {GOOD}"]
-    assert ["ai", "tool", "ai"] == [m.type for m in state["cuts"][0]["body"]["drafts"]]
+    assert ["ai", "tool", "ai"] == [m.type for m in state["branches"][0]["body"]["drafts"]]
 
 
 def test_a_tool_that_raises_tells_the_model() -> None:

@@ -143,6 +143,6 @@ def test_a_new_task_marks_its_start() -> None:
 
     state = say(graph, "one", "new two")
 
-    (mark,) = state["checkpoints"]
-    assert mark["reason"] == "task_start"
-    assert mark["message_id"] == state["messages"][1].id
+    (annotation,) = state["checkpoints"]
+    assert annotation["reason"] == "task_start"
+    assert annotation["message_id"] == state["messages"][1].id

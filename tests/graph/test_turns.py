@@ -6,11 +6,11 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.graph.kit import GOOD, Numbered, config, make, record, said, say, scores
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
 from unsay.history.branch import unpack
-from unsay.messages.annotations import mark_of
+from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.testing.scripts import question_of
 
@@ -49,12 +49,12 @@ def test_a_good_answer_becomes_a_checkpoint() -> None:
 
     state = say(graph, "q1")
 
-    (mark,) = state["checkpoints"]
-    assert state["messages"][-1].id == mark["message_id"]
+    (annotation,) = state["checkpoints"]
+    assert state["messages"][-1].id == annotation["message_id"]
     assert state["quality_score"] == 0.8
     assert state["should_rollback"] is False
     assert state["rollback_checkpoint_id"] is None
-    assert state["checkpoint_metadata"]["checkpoint_id"] == mark["id"]
+    assert state["checkpoint_metadata"]["checkpoint_id"] == annotation["id"]
     assert state["checkpoint_metadata"]["message_count"] == 2
     assert [note["node"] for note in state["state_history"]] == [
         "detect_topic_change",
@@ -101,7 +101,7 @@ def test_a_rejected_draft_is_retried_with_the_reason_and_without_the_draft() -> 
     assert "It talks about fish." in retry[-1].content
     assert question_of(retry) == "q2"
     assert not any("Nonsense" in str(message.content) for message in retry)
-    assert mark_of(state["messages"][-1])["rollbacks"] == 1
+    assert annotation_of(state["messages"][-1])["rollbacks"] == 1
     chat.assert_all_used()
 
 
@@ -112,8 +112,8 @@ def test_the_cut_keeps_the_rejected_draft() -> None:
 
     state = say(graph, "q")
 
-    (ref,) = state["cuts"]
-    (item,) = graph.store.search(("unsay", "cuts", "t"))  # type: ignore[union-attr]
+    (ref,) = state["branches"]
+    (item,) = graph.store.search(("unsay", "branches", "t"))  # type: ignore[union-attr]
     assert item.key == ref["id"]
     assert "body" not in ref
     assert ["Nonsense about fish."] == [m.content for m in unpack(item.value)["drafts"]]
@@ -125,7 +125,7 @@ def test_without_a_store_the_state_carries_the_cut() -> None:
 
     state = say(graph, "q")
 
-    assert [m.content for m in state["cuts"][0]["body"]["drafts"]] == [
+    assert [m.content for m in state["branches"][0]["body"]["drafts"]] == [
         "This is draft 1, about what was asked."
     ]
 
@@ -145,10 +145,10 @@ def test_exhausted_attempts_deliver_the_best_draft_flagged_on_the_whole_record()
         "human: q3",
         "ai: This is draft 4, about what was asked.",
     ]
-    assert mark_of(state["messages"][-1])["flag"] == "low_quality"
+    assert annotation_of(state["messages"][-1])["flag"] == "low_quality"
     assert state["quality_score"] == 0.4
     assert len(model.inputs) == 5
-    assert [ref["kind"] for ref in state["cuts"]] == ["draft", "draft", "rejected"]
+    assert [ref["kind"] for ref in state["branches"]] == ["draft", "draft", "rejected"]
 
 
 def test_a_failure_goes_to_the_last_checkpoint_and_a_second_one_further() -> None:
@@ -174,7 +174,7 @@ def test_a_restored_score_does_not_bless_the_next_answer() -> None:
 
     state = say(graph, "q1", "q2")
 
-    assert [0.95] == [mark["score"] for mark in state["checkpoints"]]
+    assert [0.95] == [annotation["score"] for annotation in state["checkpoints"]]
     assert state["quality_score"] == 0.6
 
 
@@ -209,7 +209,7 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
         "ai: This is draft 2, about what was asked.",
     ]
     assert not any("bad question" in text or "bad answer" in text for text in model.texts(-1))
-    assert [ref["kind"] for ref in state["cuts"]] == ["context"]
+    assert [ref["kind"] for ref in state["branches"]] == ["context"]
     assert "taken back" in model.texts(-1)[-1]
 
 
@@ -221,7 +221,7 @@ def test_an_injected_exchange_alone_is_judged_and_answered_by_a_notice() -> None
 
     state = graph.invoke({"messages": [HumanMessage("bad?"), AIMessage("bad!")]}, config())
 
-    assert mark_of(state["messages"][-1])["kind"] == "notice"
+    assert annotation_of(state["messages"][-1])["kind"] == "notice"
     assert len(model.inputs) == 1
     assert not any("bad!" in text for text in said(state["messages"]))
 
@@ -235,7 +235,7 @@ def test_a_good_injected_exchange_stays_and_is_not_judged_twice() -> None:
     say(graph, "q1", "q2")
 
     assert 1 == sum("An app said so.\n</answer" in text for text in asked)
-    assert len(record(graph)) == 6
+    assert len(transcript(graph)) == 6
 
 
 def test_a_message_that_demands_a_score_does_not_get_it() -> None:
@@ -336,7 +336,7 @@ def test_local_judging_asks_no_model() -> None:
 
     assert [] == asked
     assert state["messages"][-1].content == GOOD
-    assert mark_of(state["messages"][-1])["source"] == "prejudge"
+    assert annotation_of(state["messages"][-1])["source"] == "prejudge"
 
 
 def test_an_answer_with_an_id_on_the_record_gets_a_new_one() -> None:

@@ -74,23 +74,23 @@ def talk_here(folder: Path, **settings: Any) -> Conversation:
 def whole(folder: Path) -> list[str]:
     """The questions of a record in which every turn is whole and in the ledger as it is."""
     with talk_here(folder) as talk:
-        record, events = talk.messages(), talk.events()
-    assert record == replay(events).messages
-    questions = [message.text for message in record[::2]]
+        transcript, events = talk.messages(), talk.events()
+    assert transcript == replay(events).messages
+    questions = [message.text for message in transcript[::2]]
     answers = [
         line for each in questions for line in (f"human: {each}", f"ai: This answers {each}")
     ]
-    assert answers == said(record)
+    assert answers == said(transcript)
     return questions
 
 
 def kept_beside(folder: Path, question: str) -> list[str]:
     """What the ledger keeps, on the record or off it, of a thread whose last turn is whole."""
     with talk_here(folder) as talk:
-        record, found = talk.messages(), replay(talk.events())
-    assert record == found.messages
-    assert [question, "ai"] == [record[-2].text, record[-1].type]
-    return [message.text for part in (record, *found.cuts.values()) for message in part]
+        transcript, found = talk.messages(), replay(talk.events())
+    assert transcript == found.messages
+    assert [question, "ai"] == [transcript[-2].text, transcript[-1].type]
+    return [message.text for part in (transcript, *found.branches.values()) for message in part]
 
 
 @pytest.mark.parametrize("writers", [2, 3, pytest.param(6, marks=pytest.mark.full)])

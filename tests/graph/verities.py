@@ -79,28 +79,28 @@ class Verities:
         self._check_runs(runs_of(talk), now, scene)
 
     def _check_ledger(
-        self, talk: Conversation, record: list[AnyMessage], state: Mapping[str, Any]
+        self, talk: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
     ) -> None:
         """The ledger only grows, and tells of the record byte for byte."""
         try:
             events = talk.events()
         except UnknownThreadError:
-            assert [] == record
+            assert [] == transcript
             return
         told = replay(events)
-        assert as_bytes(record) == as_bytes(told.messages)
-        count = state["ledger"]["count"] if "ledger" in state else 0
+        assert as_bytes(transcript) == as_bytes(told.messages)
+        count = state["event_log"]["count"] if "event_log" in state else 0
         written = [(event["id"], body_of(event)) for event in events[:count]]
         assert self.written == written[: len(self.written)]
         self.written = written
-        self._check_loss(record, told)
+        self._check_loss(transcript, told)
 
-    def _check_loss(self, record: Sequence[AnyMessage], told: Replayed) -> None:
+    def _check_loss(self, transcript: Sequence[AnyMessage], told: Replayed) -> None:
         """What was ever on the record is there now, word for word, or in a cut."""
-        there = {message.id or "": text_of(message) for message in record}
-        cut = {(m.id, text_of(m)) for messages in told.cuts.values() for m in messages}
+        there = {message.id or "": text_of(message) for message in transcript}
+        branch = {(m.id, text_of(m)) for messages in told.branches.values() for m in messages}
         gone = {(name, words) for name, words in self.said.items() if there.get(name) != words}
-        assert set() == gone - cut
+        assert set() == gone - branch
         self.said |= there
 
     def _check_runs(self, runs: Mapping[str, Run], now: StateSnapshot, scene: Scene) -> None:

@@ -42,7 +42,7 @@ class Ways:
     def pick(self, place: int, which: int) -> None:
         """Somebody takes a message of an abandoned line over."""
         branch = self._abandoned(place)
-        cut = replay(self.talk.events()).cuts[branch]
+        cut = replay(self.talk.events()).branches[branch]
         if cut:
             self.talk.pick([cut[which % len(cut)].id or ""], branch)
 
@@ -51,10 +51,10 @@ class Ways:
         """Somebody goes on in a thread of its own, with all that was answered in this one."""
         self.forks += 1
         other = self.talk.fork(thread=f"fork-{self.forks}")
-        record = [message_to_dict(message) for message in other.messages()]
+        transcript = [message_to_dict(message) for message in other.messages()]
         source = [message_to_dict(message) for message in self.talk.messages()]
-        assert record == source[: len(record)]
-        assert record == [message_to_dict(m) for m in replay(other.events()).messages]
+        assert transcript == source[: len(transcript)]
+        assert transcript == [message_to_dict(m) for m in replay(other.events()).messages]
 
     def _abandoned(self, place: int) -> str:
         lines = [each.id for each in self.talk.branches() if each.id.startswith("cut-")]

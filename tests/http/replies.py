@@ -30,4 +30,4 @@ def calls(name: str, *, times: int | None = 1, **arguments: Any) -> Behavior:
 
 def bodies(llmock: LLMock, model: str) -> list[Any]:
     """The requests for one model, oldest first."""
-    return [record.body for record in llmock.requests if record.model == model]
+    return [transcript.body for transcript in llmock.requests if transcript.model == model]

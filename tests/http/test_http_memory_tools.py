@@ -82,7 +82,7 @@ def call_id(talk: Conversation) -> str:
         pytest.param({"live_messages": 100}, (), id="whole"),
         pytest.param({"live_messages": 100, "max_tool_result_bytes": 1_000}, (), id="offloaded"),
         pytest.param({"live_messages": 100, "context_window_tokens": 8_000}, (), id="truncated"),
-        pytest.param({}, (*CHAT, *CHAT), id="sealed"),
+        pytest.param({}, (*CHAT, *CHAT), id="offloaded"),
     ],
 )
 def test_any_part_of_a_result_is_fetched(

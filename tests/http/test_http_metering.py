@@ -21,7 +21,7 @@ from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import CircuitOpenError, ModelUnavailableError
 from unsay.graph.builder import build_graph
-from unsay.llm.usage_account import kept_book
+from unsay.llm.usage_account import load_usage_account
 
 JUDGED = {"judge_model": "judge"}
 SPARE = Match(model="spare")
@@ -71,7 +71,7 @@ def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: P
     settings = {**JUDGED, "fallback_model": "spare"}
     with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as talk:
         events = list(talk.stream(QUESTION))
-        record = [(message.type, message.content) for message in talk.messages()]
+        transcript = [(message.type, message.content) for message in talk.messages()]
 
     (void,) = [each for each in events if each.kind == "taken_back"]
     assert {"attempt": 0, "score": None} == {key: void.data[key] for key in ("attempt", "score")}
@@ -83,7 +83,7 @@ def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: P
     assert ANSWER.startswith(struck)
     assert struck
     assert [ANSWER] == list(by_id.values())
-    assert [("human", QUESTION), ("ai", ANSWER)] == record
+    assert [("human", QUESTION), ("ai", ANSWER)] == transcript
 
 
 def test_the_fallback_knows_the_tools(llmock: LLMock, tmp_path: Path) -> None:
@@ -133,7 +133,9 @@ async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAISer
 
     assert [ANSWER] * 50 == said
     assert (2, 100) == (crowd.most, len(server.asked))
-    assert {24} == {drive(kept_book(store, f"t{n}"))["session"]["tokens"] for n in range(50)}
+    assert {24} == {
+        drive(load_usage_account(store, f"t{n}"))["session"]["tokens"] for n in range(50)
+    }
 
 
 def test_what_servers_report_is_booked_and_priced(
@@ -154,7 +156,7 @@ def test_what_servers_report_is_booked_and_priced(
         tmp_path / "t.db", thread="t", model="answerer", tools=[read_meter], settings=settings
     ) as talk:
         talk.say(ASKED)
-        kept = drive(kept_book(talk._talk.database.store, "t"))
+        kept = drive(load_usage_account(talk._talk.database.store, "t"))
         spent = talk.graph.get_state(talk._talk.config).values["spent"]
 
     assert {"judge": {"input": 7, "output": 5, "total": 12, "micros": 700}} == spent

@@ -46,7 +46,7 @@ def model(**options: object) -> ChatOpenAI:
     return ChatOpenAI(model="answerer", **{"max_retries": 0, **options})
 
 
-def record(talk: Conversation) -> list[tuple[str, str]]:
+def transcript(talk: Conversation) -> list[tuple[str, str]]:
     """Who said what."""
     return [(message.type, str(message.content)) for message in talk.messages()]
 
@@ -60,9 +60,9 @@ def test_fault_has_its_error_and_the_question_is_kept(
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
         with pytest.raises(raised):
             talk.say(QUESTION)
-        assert [("human", QUESTION)] == record(talk)
+        assert [("human", QUESTION)] == transcript(talk)
         reply = talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
     assert (ANSWER, 0.9) == (reply.text, reply.score)
 
 
@@ -85,7 +85,7 @@ async def test_fault_in_async_code_is_survived_by_a_restart(
             await first.say(QUESTION)
     with Conversation.open(tmp_path / "t.db", thread="t", model=model(), settings=JUDGED) as talk:
         talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_other_words_after_a_fault_set_the_question_aside(llmock: LLMock, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_other_words_after_a_fault_set_the_question_aside(llmock: LLMock, tmp_pa
         with pytest.raises(ModelUnavailableError):
             talk.say(QUESTION)
         talk.say(other)
-        assert [("human", other), ("ai", ANSWER)] == record(talk)
+        assert [("human", other), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_server_that_fails_for_ever_is_given_up(llmock: LLMock, tmp_path: Path) 
         assert 3 == len(bodies(llmock, "answerer"))
         llmock.reset().add(answers(), grades(0.9))
         talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_silent_model_is_given_up_in_time(llmock: LLMock, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_silent_model_is_given_up_in_time(llmock: LLMock, tmp_path: Path) -> Non
         with pytest.raises(ModelUnavailableError, match="imeout"):
             talk.say(QUESTION)
         talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
     with Conversation.open(tmp_path / "t.db", model=silent, judge="judge") as talk:
         with pytest.raises(ModelUnavailableError):
             talk.say(QUESTION)
-        assert [("human", QUESTION)] == record(talk)
+        assert [("human", QUESTION)] == transcript(talk)
 
 
 BREAKS = [
@@ -159,9 +159,9 @@ def test_broken_stream_loses_nothing(
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
         with pytest.raises(raised):
             list(talk.stream(QUESTION))
-        assert [("human", QUESTION)] == record(talk)
+        assert [("human", QUESTION)] == transcript(talk)
         assert ANSWER == list(talk.stream(QUESTION))[-1].text
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> None:
@@ -173,13 +173,13 @@ def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> 
             "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
             for struck in [e.message_id for e in events if e.kind == "taken_back"]
         ]
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_answer_at_its_length_limit_is_taken_back(llmock: LLMock, tmp_path: Path) -> None:
     """What the provider cut off is not delivered while another draft is whole."""
-    cut = Reply(text="A spider has eight legs, and", finish_reason="length", match=ANSWERER)
-    llmock.add(cut, answers(), grades(0.9))
+    branch = Reply(text="A spider has eight legs, and", finish_reason="length", match=ANSWERER)
+    llmock.add(branch, answers(), grades(0.9))
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
         reply = talk.say(QUESTION)
     assert (ANSWER, 1) == (reply.text, reply.rollbacks)
@@ -192,7 +192,7 @@ def test_empty_answers_are_no_answer(llmock: LLMock, tmp_path: Path) -> None:
         with pytest.raises(EmptyAnswerError, match="3 attempts"):
             talk.say(QUESTION)
         talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_window_of_the_server_is_respected(llmock: LLMock, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_window_of_the_server_is_respected(llmock: LLMock, tmp_path: Path) -> No
         with pytest.raises(ContextOverflowError, match="start a new topic"):
             talk.say(long)
         talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == record(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 
 
 def test_langchain_does_not_recognize_the_overflow_by_its_code(llmock: LLMock) -> None:

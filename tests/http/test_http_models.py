@@ -28,7 +28,7 @@ def test_models_come_from_the_environment(
     with Conversation.open(tmp_path / "t.db") as talk:
         reply = talk.say(QUESTION)
     assert (ANSWER, 0.9) == (reply.text, reply.score)
-    assert ["answerer", "judge"] == [record.model for record in llmock.requests]
+    assert ["answerer", "judge"] == [transcript.model for transcript in llmock.requests]
 
 
 def test_server_of_ones_own_needs_no_key(
@@ -164,6 +164,6 @@ def test_models_of_the_responses_api_answer_and_judge(llmock: LLMock, tmp_path: 
     settings = {"judge_model": "codex-judge"}
     with Conversation.open(tmp_path / "t.db", model="codex-answerer", settings=settings) as talk:
         events = list(talk.stream(QUESTION))
-    assert {"/v1/responses"} == {record.path for record in llmock.requests}
+    assert {"/v1/responses"} == {transcript.path for transcript in llmock.requests}
     assert ANSWER * 2 == "".join(event.text for event in events if event.kind == "token")
     assert (ANSWER, 1) == (events[-1].text, sum(event.kind == "taken_back" for event in events))

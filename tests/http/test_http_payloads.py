@@ -13,7 +13,7 @@ from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
-from unsay.history.failed_requests import KeptRequest, list_requests
+from unsay.history.failed_requests import FailedRequest, list_requests
 
 Serve = Callable[[Script], OpenAIServer]
 ENGLISH = "How warm is it in Paris, and is it raining there?"
@@ -42,7 +42,7 @@ def posted(asked: Asked) -> dict[str, Any]:
     return {k: v for k, v in asked.body.items() if k not in ("stream", "stream_options")}
 
 
-def kept(talk: Conversation | AsyncConversation) -> list[KeptRequest]:
+def kept(talk: Conversation | AsyncConversation) -> list[FailedRequest]:
     """The failed requests that the thread keeps."""
     store = talk.graph.store
     assert store is not None

@@ -114,7 +114,7 @@ def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: 
         for words in (("human", question), ("ai", seed_talk.answers[question]))
     ]
     assert expected == said(messages)
-    assert ["draft", "context"] == [cut["kind"] for cut in timeline.cuts]
+    assert ["draft", "context"] == [branch["kind"] for branch in timeline.branches]
 
 
 def test_rollback_by_hand_after_a_restart(

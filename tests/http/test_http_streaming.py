@@ -153,10 +153,10 @@ def test_answer_after_a_tool_call_is_streamed(serve: Serve, tmp_path: Path) -> N
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
     ) as talk:
         events = list(talk.stream(QUESTION))
-        record = [message.type for message in talk.messages()]
+        transcript = [message.type for message in talk.messages()]
     assert [ANSWER] == list(drafts(events).values())
     assert sum(event.kind == "token" for event in events) > 5
-    assert ["human", "ai", "tool", "ai"] == record
+    assert ["human", "ai", "tool", "ai"] == transcript
     result = server.asked_of("answerer")[-1].body["messages"][-1]
     assert ("call_1", "Paris: 21 degrees") == (result["tool_call_id"], result["content"])
 

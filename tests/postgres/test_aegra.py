@@ -36,8 +36,8 @@ from tests.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     Thread,
     clean_log,
     client,
-    record,
     server_log,
+    transcript,
     wait_until_ready,
 )
 from unsay.storage.sqlite import open_database
@@ -158,7 +158,7 @@ async def test_a_failed_turn_is_answered_once(thread: Thread, llmock: LLMock) ->
     llmock.add(Fail(401, match=ANSWERER), answers(GOOD), grades(0.9))
     failed = await thread.say(QUESTION, raise_error=False)
     assert "The provider refused" in failed["__error__"]["message"]
-    assert TURN == record(await thread.say(QUESTION))
+    assert TURN == transcript(await thread.say(QUESTION))
 
 
 async def test_an_ended_thread_is_refused(
@@ -176,7 +176,7 @@ async def test_an_ended_thread_is_refused(
     refused = await thread.say(OTHER, raise_error=False)
 
     assert "was ended" in refused["__error__"]["message"]
-    assert TURN == record(await thread.state())[:2]
+    assert TURN == transcript(await thread.state())[:2]
 
 
 globals().update(

@@ -17,7 +17,7 @@ from unsay.storage.sqlite import open_database
 pytestmark = pytest.mark.full
 
 LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
-PLACE = ("unsay", "cuts", "t")
+PLACE = ("unsay", "branches", "t")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def hold(database: Database, thread: str = "t", wait: float = 0.0) -> Any:
 
 
 def end_leases(machine: Machine, url: str) -> None:
-    """Cut every connection that holds a lease, as a network or an operator would."""
+    """StoredBranch every connection that holds a lease, as a network or an operator would."""
     machine.sql(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'",
         name=name_of(url),
@@ -97,7 +97,7 @@ def test_who_lost_the_connection_may_not_write(
         one.erase("t")
     assert ["before"] == [item.key for item in other.store.search(PLACE)]
     assert other.saver.get_tuple(config) is None
-    one.store.put(("unsay", "cuts", "t2"), "another thread", {})
+    one.store.put(("unsay", "branches", "t2"), "another thread", {})
     lease.release()
     hold(one).release()
 
@@ -123,9 +123,9 @@ def test_a_turn_whose_lease_was_taken_over_changes_nothing(
     with pytest.raises(ThreadBusyError):
         talk.say("ours")
 
-    record = said(second.messages())
-    assert "ai: This answer comes too late." not in record
-    assert "human: theirs" in record
+    transcript = said(second.messages())
+    assert "ai: This answer comes too late." not in transcript
+    assert "human: theirs" in transcript
 
 
 async def test_a_wait_that_is_cancelled_leaves_no_lock(

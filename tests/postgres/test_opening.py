@@ -62,12 +62,12 @@ def test_tables_are_made_once(machine: Machine) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGAPPNAME", "test")
         first = open_database(machine.url(name))
-    first.store.put(("unsay", "cuts", "t"), "a", {"v": 1})
+    first.store.put(("unsay", "branches", "t"), "a", {"v": 1})
     first.close()
     second = open_database(machine.url(name))
 
     assert tables(machine, name) == OURS
-    assert {"v": 1} == second.store.get(("unsay", "cuts", "t"), "a").value  # type: ignore[union-attr]
+    assert {"v": 1} == second.store.get(("unsay", "branches", "t"), "a").value  # type: ignore[union-attr]
     assert can_replay_deltas(second.saver)
     second.close()
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
@@ -161,8 +161,8 @@ def test_the_path_shows_no_password(machine: Machine, guest: str) -> None:
 
     assert f"postgresql://guest@/ready?host={machine.folder}" == opened.path
     assert PASSWORD not in repr(opened.path)
-    opened.store.put(("unsay", "cuts", "t"), "a", {})
-    opened.store.delete(("unsay", "cuts", "t"), "a")
+    opened.store.put(("unsay", "branches", "t"), "a", {})
+    opened.store.delete(("unsay", "branches", "t"), "a")
     opened.close()
 
 
@@ -202,7 +202,7 @@ def test_a_closed_database_says_so(url: str) -> None:
     opened.close()
 
     with pytest.raises(StorageError, match="was closed: open it again"):
-        opened.store.put(("unsay", "cuts", "t"), "a", {})
+        opened.store.put(("unsay", "branches", "t"), "a", {})
 
 
 def test_a_registry_over_postgres(url: str) -> None:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.full
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
-PLACE = ("unsay", "cuts", "t")
+PLACE = ("unsay", "branches", "t")
 LONG = "A long answer, said again and again. " * 50
 CUT = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()
@@ -201,11 +201,11 @@ def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -
 def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine, url: str) -> None:
     """As long as the lease's own connection lives, the turn goes on over another."""
 
-    def cuts(_: Any) -> AIMessage:
+    def branches(_: Any) -> AIMessage:
         machine.sql(CUT, name=name_of(url))
         return AIMessage("It is an answer to what was asked.")
 
-    with Conversation.open(url, thread="t", model=cuts, judge=scores()) as talk:
+    with Conversation.open(url, thread="t", model=branches, judge=scores()) as talk:
         talk.say("q1")
         talk.say("q2")
 
@@ -272,10 +272,10 @@ def test_the_ledger_makes_the_record_again_byte_for_byte(url: str) -> None:
         talk.rollback()
         talk.undo()
     with Conversation.open(url, thread="t") as talk:
-        record, events = talk.messages(), talk.events()
+        transcript, events = talk.messages(), talk.events()
 
     replayed = replay(events).messages
-    assert [_bytes(each) for each in record] == [_bytes(each) for each in replayed]
+    assert [_bytes(each) for each in transcript] == [_bytes(each) for each in replayed]
 
 
 def _bytes(message: Any) -> str:
@@ -293,5 +293,5 @@ def test_a_graph_of_the_hosts_own(database: Database, ask: str) -> None:
     if ask == "update":
         graph.update_state(config, {"messages": [("user", "by hand")]}, as_node="__start__")
 
-    record = said(graph.get_state(config).values["messages"])
-    assert "human: q1" == record[0]
+    transcript = said(graph.get_state(config).values["messages"])
+    assert "human: q1" == transcript[0]

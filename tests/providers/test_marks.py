@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.providers.converters import PROVIDERS, sent
 from unsay.context.manifest import NOTE
-from unsay.messages.annotations import with_mark
+from unsay.messages.annotations import annotate
 from unsay.types import Provider
 
 CALL = {"name": "search", "args": {"q": "x"}, "id": "call-1", "type": "tool_call"}
@@ -22,7 +22,7 @@ TALK: list[AnyMessage] = [
 def test_no_provider_is_sent_a_mark(provider: Provider) -> None:
     """With a manifest and a verdict on every message the request is what it is without."""
     marked = [
-        with_mark(each, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}})
+        annotate(each, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}})
         for each in TALK
     ]
     assert str(sent(TALK, provider)) == str(sent(marked, provider))

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, Steps
 from unsay.messages.content import text_of
@@ -69,9 +69,9 @@ def talk(shape: str, words: str = "some words of the talk") -> list[AnyMessage]:
     return messages
 
 
-def situation(messages: Sequence[AnyMessage], **more: Any) -> Situation:
+def plan_context(messages: Sequence[AnyMessage], **more: Any) -> PlanContext:
     """A situation in English."""
-    return Situation(messages=messages, count=count, texts=TEXTS, **more)
+    return PlanContext(messages=messages, count=count, texts=TEXTS, **more)
 
 
 def ids(messages: Sequence[AnyMessage]) -> list[str | None]:
@@ -84,7 +84,7 @@ class QuestionsOnly(Strategy):
 
     per_turn = True
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """The answers before the newest four messages go."""
         if now.utilization < 0.5:
             return now.keep()
@@ -95,7 +95,7 @@ class QuestionsOnly(Strategy):
 class Sparse(Strategy):
     """A user's own strategy that leaves out whatever it can, every other message."""
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """Every other message goes, whatever it is."""
         return now.leave_out(list(now.messages)[::2], why="sparse")
 
@@ -103,6 +103,6 @@ class Sparse(Strategy):
 class Broken(Strategy):
     """A user's own strategy that fails."""
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """No plan."""
         raise ValueError(f"no plan for {len(now.messages)} messages")

@@ -11,12 +11,19 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from unsay.budget.accounts import LAYERS, Book, Place, account_of, new_book, used_of
+from unsay.budget.accounts import (
+    LAYERS,
+    Place,
+    UsageAccount,
+    account_of,
+    new_usage_account,
+    used_of,
+)
 from unsay.budget.limits import Limit, Limits
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetExceededError
 from unsay.history.threads import purge_thread
-from unsay.llm.usage_account import ThreadAccount, keep_book, kept_book
+from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usage_account
 from unsay.storage.sqlite import open_database
 from unsay.tokens.pricing import Amount
 
@@ -30,7 +37,7 @@ def opened(store: Any = None) -> ThreadAccount:
     return ThreadAccount(store, "t", wait_seconds=60)
 
 
-def used(book: Book) -> list[int]:
+def used(book: UsageAccount) -> list[int]:
     """What the three layers have used, session first."""
     return [used_of(book, layer, PLACE).tokens for layer in LAYERS]
 
@@ -81,7 +88,7 @@ def test_one_key_asked_for_by_many_is_held_once() -> None:
 
 def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
     """The booking may be made again under its key, and counts once."""
-    rows: list[Book] = []
+    rows: list[UsageAccount] = []
     broken = True
 
     class Broken(InMemoryStore):
@@ -94,7 +101,7 @@ def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
     account = opened(Broken())
     with pytest.raises(OSError, match="full"):
         drive(account.settle(Amount(tokens=150), key="k", place=PLACE))
-    assert new_book() == drive(account.read())
+    assert new_usage_account() == drive(account.read())
     broken = False
     for _ in range(3):
         drive(account.settle(Amount(tokens=150), key="k", place=PLACE))
@@ -108,7 +115,7 @@ def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
     limits, account = replace(HARD, mode="ask"), opened()
     call = partial(account.reserve, limits, Amount(tokens=1_500), key="k", place=PLACE)
     first = drive(call())
-    assert ("ask", new_book()) == (first.check.outcome, drive(account.read()))
+    assert ("ask", new_usage_account()) == (first.check.outcome, drive(account.read()))
 
     second = drive(call(may_exceed=True))
 
@@ -123,17 +130,17 @@ def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[A
     drive(account.settle(Amount(tokens=7), key="k", place=PLACE))
     spent = drive(account.read())
 
-    def keeping() -> Steps[list[Book]]:
+    def keeping() -> Steps[list[UsageAccount]]:
         for thread in ("a.b", "a"):
-            yield keep_book(store, thread, spent)
+            yield save_usage_account(store, thread, spent)
         yield from purge_thread(database, "a")
         return [
-            (yield from kept_book(store, "a.b")),
-            (yield from kept_book(store, "a")),
-            (yield from kept_book(store, "c")),
+            (yield from load_usage_account(store, "a.b")),
+            (yield from load_usage_account(store, "a")),
+            (yield from load_usage_account(store, "c")),
         ]
 
-    assert [spent, new_book(), new_book()] == driver(keeping())
+    assert [spent, new_usage_account(), new_usage_account()] == driver(keeping())
     database.close()
 
 
@@ -141,7 +148,7 @@ def test_a_book_goes_on_where_it_was() -> None:
     """As the store kept it."""
     store = InMemoryStore()
     drive(opened(store).settle(Amount(tokens=900), key="k", place=PLACE))
-    before, after = drive(kept_book(store, "t")), opened(store)
+    before, after = drive(load_usage_account(store, "t")), opened(store)
 
     with pytest.raises(BudgetExceededError, match=r"session budget: 900 \+ 101 of 1000 tokens"):
         drive(after.reserve(HARD, Amount(tokens=101), key="other", place=PLACE))

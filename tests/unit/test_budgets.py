@@ -15,12 +15,12 @@ from unsay.budget.accounts import (
     KEPT_KEYS,
     KEPT_TASKS,
     LAYERS,
-    Book,
     Layer,
     Place,
+    UsageAccount,
     account_of,
     knows,
-    new_book,
+    new_usage_account,
     release,
     settle,
     used_of,
@@ -53,15 +53,15 @@ def tokens(count: int) -> Amount:
     return Amount(tokens=count)
 
 
-def spent(*calls: tuple[int, Place]) -> Book:
+def spent(*calls: tuple[int, Place]) -> UsageAccount:
     """A book in which calls are booked."""
-    book = new_book()
+    book = new_usage_account()
     for number, (count, place) in enumerate(calls):
         book = settle(book, tokens(count), key=f"call-{number}", place=place)
     return book
 
 
-def used(book: Book, place: Place = PLACE) -> list[int]:
+def used(book: UsageAccount, place: Place = PLACE) -> list[int]:
     """What the three layers have used, session first."""
     return [used_of(book, layer, place).tokens for layer in LAYERS]
 
@@ -128,7 +128,7 @@ def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str)
 )
 def test_a_call_is_warned_of_before_the_limit(asked: int, warned: list[Layer]) -> None:
     """The share that counts is the one that the call leads to."""
-    found = check(new_book(), HARD, tokens(asked), place=PLACE)
+    found = check(new_usage_account(), HARD, tokens(asked), place=PLACE)
 
     assert warned == [gauge.layer for gauge in found.warnings]
     assert asked / 300 == found.usage
@@ -144,9 +144,11 @@ def test_without_limits_everything_is_granted() -> None:
 def test_costs_are_limited_beside_tokens() -> None:
     """A call that is short and dear goes over the cost alone."""
     limits = Limits(session=Limit(tokens=1_000, micros=500), mode="hard")
-    found = check(new_book(), limits, Amount(tokens=10, micros=501), place=PLACE)
+    found = check(new_usage_account(), limits, Amount(tokens=10, micros=501), place=PLACE)
 
-    held = reserve(new_book(), limits, Amount(tokens=1, micros=400), key="k", place=PLACE).book
+    held = reserve(
+        new_usage_account(), limits, Amount(tokens=1, micros=400), key="k", place=PLACE
+    ).book
 
     assert "refused" == check(held, limits, Amount(micros=101), place=PLACE).outcome
     assert "granted" == check(held, limits, Amount(micros=100), place=PLACE).outcome
@@ -156,13 +158,13 @@ def test_costs_are_limited_beside_tokens() -> None:
 
 def test_a_held_call_counts_until_it_is_known() -> None:
     """It is spent as it was estimated, then as it was; one that was not made is given back."""
-    held = reserve(new_book(), HARD, tokens(250), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).book
 
     assert [250, 250, 250] == used(held)
     assert [0, 0, 0] == [account_of(held, layer, PLACE)["tokens"] for layer in LAYERS]
     assert "refused" == check(held, HARD, tokens(51), place=PLACE).outcome
     assert [40, 40, 40] == used(settle(held, tokens(40), key="k", place=PLACE))
-    assert new_book() == release(held, "k")
+    assert new_usage_account() == release(held, "k")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_a_held_call_counts_until_it_is_known() -> None:
 )
 def test_what_is_held_counts_where_it_is_held(place: Place, held: list[int]) -> None:
     """For the whole session, for its own task, for its own agent."""
-    book = new_book()
+    book = new_usage_account()
     for count, where in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
         book = reserve(book, HARD, tokens(count), key=f"{count}", place=where).book
 
@@ -185,7 +187,7 @@ def test_what_is_held_counts_where_it_is_held(place: Place, held: list[int]) -> 
 
 def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
     """The money is spent; the next call finds it so and is refused."""
-    held = reserve(new_book(), HARD, tokens(200), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(200), key="k", place=PLACE).book
     over = settle(held, tokens(700), key="k", place=PLACE)
 
     assert [700, 700, 700] == used(over)
@@ -194,7 +196,7 @@ def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
 
 def test_a_held_call_is_booked_where_it_was_held() -> None:
     """Whoever brings the usage need not know the task any more."""
-    held = reserve(new_book(), HARD, tokens(250), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).book
 
     assert used(settle(held, tokens(9), key="k", place=OTHER_TASK), PLACE) == [9, 9, 9]
 
@@ -202,7 +204,7 @@ def test_a_held_call_is_booked_where_it_was_held() -> None:
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_a_key_is_held_and_booked_once(times: int) -> None:
     """However often a step is run again."""
-    book = new_book()
+    book = new_usage_account()
     for _ in range(times):
         tried = reserve(book, HARD, tokens(200), key="k", place=PLACE)
         book = tried.book
@@ -260,7 +262,7 @@ def test_a_yes_that_nothing_needs_changes_nothing() -> None:
 
 def test_old_tasks_agents_and_keys_are_let_go() -> None:
     """A book does not grow with its session, and the session's sum stays whole."""
-    book = new_book()
+    book = new_usage_account()
     for number in range(200):
         for place in (Place(task_id=f"t{number}"), Place(task_id="t", agent_id=f"a{number}")):
             book = settle(book, tokens(1), key=f"{number}-{place.task_id}", place=place)
@@ -352,7 +354,7 @@ LIMITS = st.builds(
 )
 
 
-def within(book: Book, limits: Limits, places: Sequence[Place]) -> bool:
+def within(book: UsageAccount, limits: Limits, places: Sequence[Place]) -> bool:
     """Whether no layer has used more than it may."""
     return all(
         limit is None or used_of(book, layer, place).tokens <= limit
@@ -367,7 +369,7 @@ def test_a_hard_limit_holds_under_any_interleaving(
     calls: list[tuple[int, float, Place]], limits: Limits, data: st.DataObject
 ) -> None:
     """Calls that come to at most their estimate begin, end, fail and repeat; no layer goes over."""
-    book, booked = new_book(), 0
+    book, booked = new_usage_account(), 0
     waiting, running = list(enumerate(calls)), list[tuple[int, tuple[int, float, Place]]]()
     while waiting or running:
         assert within(book, limits, [place for _, _, place in calls])
@@ -396,7 +398,7 @@ def test_a_hard_limit_holds_under_any_interleaving(
 @given(calls=CALLS, costs=st.lists(st.integers(0, 10**7), min_size=12, max_size=12))
 def test_the_layers_add_up(calls: list[tuple[int, float, Place]], costs: list[int]) -> None:
     """A session has spent what its tasks have, and each of them what its agents have."""
-    book = new_book()
+    book = new_usage_account()
     for number, (count, _, place) in enumerate(calls):
         amount = Amount(tokens=count, micros=costs[number])
         book = settle(book, amount, key=f"{number}", place=place)
@@ -415,7 +417,7 @@ def test_the_order_of_repetitions_does_not_matter(
     """Bookings that come twice, late and in another order, make the sums that they make once."""
     once = list(enumerate(calls))
     mixed = data.draw(st.permutations(once + once))
-    first, second = new_book(), new_book()
+    first, second = new_usage_account(), new_usage_account()
     for number, (count, _, place) in once:
         first = settle(first, tokens(count), key=f"{number}", place=place)
     for number, (count, _, place) in mixed:
@@ -452,7 +454,7 @@ def test_a_book_is_json_and_never_changed(
     calls: list[tuple[int, float, Place]], limits: Limits
 ) -> None:
     """Every function gives a new book and leaves the old one as it was."""
-    book = new_book()
+    book = new_usage_account()
     for number, (count, _, place) in enumerate(calls):
         before = json.dumps(book)
         held = reserve(book, limits, tokens(count), key=f"{number}", place=place).book

@@ -14,13 +14,13 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from unsay.budget.accounts import Book
+from unsay.budget.accounts import UsageAccount
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetDeclinedError, BudgetExceededError, ConfigurationError
 from unsay.graph.builder import make_services
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import Purpose
-from unsay.llm.usage_account import Accounts, kept_book
+from unsay.llm.usage_account import Accounts, load_usage_account
 from unsay.runtime import Scope
 from unsay.settings import Context
 from unsay.state import State, Update
@@ -102,9 +102,9 @@ class Bench:
         return builder.compile(checkpointer=InMemorySaver(serde=strict), store=self.store)
 
     @property
-    def book(self) -> Book:
+    def book(self) -> UsageAccount:
         """As it is kept."""
-        return drive(kept_book(self.store, "t"))
+        return drive(load_usage_account(self.store, "t"))
 
     @property
     def used(self) -> list[int]:
@@ -250,7 +250,7 @@ def test_threads_of_one_graph_share_no_book() -> None:
         graph.invoke(_given("one"), {"configurable": {"thread_id": thread}})
 
     assert [100, 100] == [
-        drive(kept_book(bench.store, each))["session"]["tokens"] for each in ("a", "b")
+        drive(load_usage_account(bench.store, each))["session"]["tokens"] for each in ("a", "b")
     ]
     assert {} == dict(bench.services.sole(Accounts)._open)
 

@@ -6,7 +6,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.history.threads import ThreadEntry, entry_of, list_threads
+from unsay.history.threads import ThreadInfo, entry_of, list_threads
 from unsay.storage.base import THREADS
 from unsay.storage.items import get_item, put_item
 from unsay.storage.sqlite import open_database
@@ -19,9 +19,9 @@ VALUE = {
 }
 
 
-def entry(thread_id: str) -> ThreadEntry:
+def entry(thread_id: str) -> ThreadInfo:
     """What a thread with that value is listed as."""
-    return ThreadEntry(
+    return ThreadInfo(
         thread_id=thread_id,
         title="京都 🍁",
         turns=2,
@@ -71,7 +71,7 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
     for index in range(len(days)):
         place = (index * 7) % len(days)
         drive(steps(put_item(store, THREADS, f"t{place}", {**VALUE, "updated_at": days[place]})))
-    store.put((*THREADS[:1], "cuts", "t"), "cut-1", {"other": "things"})
+    store.put((*THREADS[:1], "branches", "t"), "cut-1", {"other": "things"})
 
     listed = list_threads(store)
 

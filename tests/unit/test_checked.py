@@ -17,7 +17,7 @@ from unsay.storage.sqlite_checkpointer import CheckedSerializer
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
-PLACE = ("unsay", "cuts", "t")
+PLACE = ("unsay", "branches", "t")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_purged_thread_is_not_a_damaged_one(database: FileDatabase) -> None:
     [
         "UPDATE store SET value = json_set(value, '$.words', 'nine')",
         "UPDATE store SET key = 'other'",
-        "UPDATE store SET prefix = 'unsay.cuts.u'",
+        "UPDATE store SET prefix = 'unsay.branches.u'",
         "UPDATE store SET value = 'x'",
         "UPDATE store SET value = '[]'",
         "UPDATE store SET created_at = 'x'",
@@ -120,7 +120,7 @@ def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> No
     change(database, statement)
 
     with pytest.raises(DatabaseCorruptError, match="put a backup of the database in its place"):
-        database.store.search(("unsay", "cuts"))
+        database.store.search(("unsay", "branches"))
 
 
 def test_a_hosts_own_items_are_left_as_they_are(database: FileDatabase) -> None:
@@ -131,7 +131,7 @@ def test_a_hosts_own_items_are_left_as_they_are(database: FileDatabase) -> None:
     other.close()
 
     assert b'{"v":1}' == bytes(rows["host"])
-    assert SUM.encode() in bytes(rows["unsay.cuts.t"])
+    assert SUM.encode() in bytes(rows["unsay.branches.t"])
 
 
 @pytest.mark.parametrize(

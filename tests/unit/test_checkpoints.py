@@ -138,9 +138,9 @@ def along(steps: list[tuple[int, str | None]]) -> list[Checkpoint]:
     return found
 
 
-@given(steps=TURNS, cut=st.integers(0, 60), limit=st.integers(1, 9))
+@given(steps=TURNS, branch=st.integers(0, 60), limit=st.integers(1, 9))
 def test_thinning_gives_the_same_whenever_it_runs(
-    steps: list[tuple[int, str | None]], cut: int, limit: int
+    steps: list[tuple[int, str | None]], branch: int, limit: int
 ) -> None:
     """At once, in two parts or after each checkpoint: the same ones stay, and none returns."""
     marks = along(steps)
@@ -153,7 +153,7 @@ def test_thinning_gives_the_same_whenever_it_runs(
         assert not gone & {c["id"] for c in grown}
 
     assert whole == grown
-    assert whole == thin([*thin(marks[:cut], limit=limit), *marks[cut:]], limit=limit)
+    assert whole == thin([*thin(marks[:branch], limit=limit), *marks[branch:]], limit=limit)
     assert whole == thin(whole, limit=limit)
 
 

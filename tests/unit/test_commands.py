@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.history.checkpoints import make_checkpoint
-from unsay.messages.annotations import notice, with_mark
+from unsay.messages.annotations import annotate, notice
 from unsay.operations.commands import (
     TIMELINE_TURNS,
     VERBS,
@@ -79,7 +79,7 @@ def test_any_text_is_a_command_or_a_question(text: str) -> None:
 def exchange(index: int, score: float | None = None) -> list[AnyMessage]:
     """A question and its judged answer."""
     answer = AIMessage(f"answer {index}", id=f"a{index}")
-    return [HumanMessage(f"question {index}", id=f"q{index}"), with_mark(answer, score=score)]
+    return [HumanMessage(f"question {index}", id=f"q{index}"), annotate(answer, score=score)]
 
 
 COMMANDED = [

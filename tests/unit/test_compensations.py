@@ -25,7 +25,7 @@ from unsay.history.compensations import (
     put_entries,
     unpack,
 )
-from unsay.messages.annotations import with_mark
+from unsay.messages.annotations import annotate
 from unsay.operations.compensate import (
     COPIED,
     FAILED_CALL,
@@ -73,7 +73,7 @@ def anything(**given: Any) -> None:
 
 
 def seat_of(seat: str, seats: int = 1) -> str:
-    """Book a seat."""
+    """UsageAccount a seat."""
     return f"{seat} {seats}"
 
 
@@ -125,7 +125,7 @@ def test_a_tool_of_ones_own_can_be_taken_back() -> None:
 
     class Booking(BaseTool):
         name: str = "book"
-        description: str = "Book."
+        description: str = "UsageAccount."
 
         def _run(self, seat: str) -> str:
             return seat
@@ -179,7 +179,7 @@ def test_a_call_is_described(describe: Any, words: str) -> None:
 
 @reversible(undo=both, confirm=True, describe="booking {seat}")
 def booked(seat: str) -> str:
-    """Book a seat."""
+    """UsageAccount a seat."""
     return seat
 
 
@@ -262,7 +262,7 @@ def test_two_calls_with_one_id_are_two() -> None:
 
 def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
     """It was made elsewhere, and may stand there still."""
-    copy = with_mark(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
+    copy = annotate(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
     change = replace_tail(Line(messages=(copy, gave("1"))), None, label=LABEL)
 
     assert [COPIED] == [each.obstacle for each in due(change, SERVICES)]
@@ -280,7 +280,7 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
         emit=lambda _: None,
     )
     drive(disown(RECORD, scope, "t"))
-    scope.journal.changes.append(replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL))
+    scope.step_log.changes.append(replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL))
     drive(book(State(), scope, Update()))
     report = drive(finish(State(), scope))
 

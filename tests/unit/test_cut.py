@@ -7,8 +7,8 @@ from tests.transcripts import valid_transcripts, wild_transcripts
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.messages.boundaries import (
     keep_recent,
-    safe_cut,
     safe_indices,
+    safe_split,
     steps,
     tail_start,
     turns,
@@ -81,11 +81,11 @@ def test_both_sides_of_a_safe_cut_are_valid(
 ) -> None:
     """Any safe cut of any valid transcript leaves two valid ones."""
     index = data.draw(st.integers(0, len(messages)))
-    cut = safe_cut(messages, index, towards=data.draw(TOWARDS))
+    branch = safe_split(messages, index, towards=data.draw(TOWARDS))
 
     assert () == faults(messages)
-    assert () == faults(messages[:cut])
-    assert () == faults(messages[cut:])
+    assert () == faults(messages[:branch])
+    assert () == faults(messages[branch:])
 
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS, data=st.data())
@@ -94,22 +94,22 @@ def test_safe_cut_is_the_nearest_safe_index(
 ) -> None:
     """The cut is safe, lies the way that was asked for, and a safe index stays where it is."""
     index = data.draw(st.integers(0, len(messages)))
-    cut = safe_cut(messages, index, towards=towards)
+    branch = safe_split(messages, index, towards=towards)
 
-    between = range(cut + 1, index + 1) if towards == "older" else range(index, cut)
-    assert cut in safe_indices(messages)
-    assert 0 <= cut <= len(messages)
-    assert cut <= index if towards == "older" else cut >= index
+    between = range(branch + 1, index + 1) if towards == "older" else range(index, branch)
+    assert branch in safe_indices(messages)
+    assert 0 <= branch <= len(messages)
+    assert branch <= index if towards == "older" else branch >= index
     assert not any(each in safe_indices(messages) for each in between)
-    assert cut == safe_cut(messages, cut, towards=towards)
+    assert branch == safe_split(messages, branch, towards=towards)
 
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS)
 def test_safe_cut_is_monotone(messages: list[AnyMessage], towards: str) -> None:
     """A later index never gives an earlier cut."""
-    cuts = [safe_cut(messages, each, towards=towards) for each in range(len(messages) + 1)]
+    branches = [safe_split(messages, each, towards=towards) for each in range(len(messages) + 1)]
 
-    assert sorted(cuts) == cuts
+    assert sorted(branches) == branches
 
 
 @given(messages=TRANSCRIPTS)
@@ -125,7 +125,7 @@ def test_index_outside_the_messages(index: int) -> None:
     messages = [_ask(), AIMessage("a")]
 
     with pytest.raises(IndexError, match="0 to 2"):
-        safe_cut(messages, index, towards="older")
+        safe_split(messages, index, towards="older")
     with pytest.raises(IndexError, match="0 to 2"):
         tail_start(messages, index, towards="newer")
 

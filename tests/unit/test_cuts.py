@@ -26,22 +26,24 @@ from unsay.history.branch import (
     Label,
     Line,
     add_reference,
-    cuts_namespace,
+    branches_namespace,
     pack,
     reference,
     replace_tail,
     unpack,
 )
-from unsay.messages.annotations import notice, with_mark
+from unsay.messages.annotations import annotate, notice
 from unsay.storage.sqlite import open_database
-from unsay.types import Checkpoint, Cut, CutRef, Segment
+from unsay.types import BranchRef, Checkpoint, Segment, StoredBranch
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
-def cut(*messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ...] = ()) -> Cut:
+def branch(
+    *messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ...] = ()
+) -> StoredBranch:
     """A cut of these messages."""
-    return Cut(
+    return StoredBranch(
         id=name,
         kind="person",
         base=None,
@@ -65,7 +67,7 @@ def cut(*messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ..
     )
 
 
-def kept(value: Cut) -> Cut:
+def kept(value: StoredBranch) -> StoredBranch:
     """The cut after a journey through the text of a JSON store."""
     return unpack(json.loads(json.dumps(pack(value), allow_nan=False)))
 
@@ -93,7 +95,7 @@ MESSAGES = {
     "tool result": ToolMessage(
         "4", id="a", tool_call_id="call-1", name="add", status="error", artifact={"rows": [1, 2]}
     ),
-    "marks": with_mark(
+    "marks": annotate(
         AIMessage("4", id="a", response_metadata={"finish_reason": "stop", "logprobs": -9999.0}),
         outcome="failed",
         score=0.1,
@@ -112,10 +114,10 @@ MESSAGES = {
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_a_cut_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
     """Whatever a record can hold comes back as it was, from text and from the file."""
-    before = cut(message, drafts=(message,))
+    before = branch(message, drafts=(message,))
     after = kept(before)
     database = open_database(tmp_path / "t.db")
-    place = cuts_namespace("t")
+    place = branches_namespace("t")
     database.store.put(place, before["id"], pack(before), index=False)
     found = database.store.get(place, before["id"])
     database.close()
@@ -140,14 +142,14 @@ def test_a_cut_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) 
 def test_any_words_and_arguments_are_kept(words: str, arguments: dict[str, Any], name: str) -> None:
     """No text, number or id is changed on the way."""
     call = {"name": "f", "args": arguments, "id": name, "type": "tool_call"}
-    before = cut(HumanMessage(words, id=name), AIMessage(words, id=name, tool_calls=[call]))
+    before = branch(HumanMessage(words, id=name), AIMessage(words, id=name, tool_calls=[call]))
 
     assert before == kept(before)
 
 
 def test_half_a_character_does_not_stop_a_rollback() -> None:
     """A model's broken emoji is kept as a checkpoint would keep it: as a question mark."""
-    after = kept(cut(AIMessage("\ud83d!", id="a")))
+    after = kept(branch(AIMessage("\ud83d!", id="a")))
 
     assert ["?!"] == [message.content for message in after["messages"]]
 
@@ -158,7 +160,7 @@ def test_a_cut_of_nothing_is_kept() -> None:
         Line(messages=()), None, label=Label(kind="undo", reason="", created_at="")
     )
 
-    assert empty.cut == kept(empty.cut)
+    assert empty.branch == kept(empty.branch)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +181,9 @@ def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
     database = open_database(tmp_path / "t.db")
     for store in (database.store, InMemoryStore()):
         for thread in (one, other):
-            value = pack(cut(HumanMessage(thread, id="a")))
-            store.put(cuts_namespace(thread), "cut-1", value, index=False)
-        found = [store.get(cuts_namespace(thread), "cut-1") for thread in (one, other)]
+            value = pack(branch(HumanMessage(thread, id="a")))
+            store.put(branches_namespace(thread), "cut-1", value, index=False)
+        found = [store.get(branches_namespace(thread), "cut-1") for thread in (one, other)]
         assert [one, other] == [
             unpack(item.value)["messages"][0].content for item in found if item is not None
         ]
@@ -192,7 +194,7 @@ def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
 def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
     """Different ids have different places that any store accepts."""
     try:
-        places = [cuts_namespace(each) for each in (one, other)]
+        places = [branches_namespace(each) for each in (one, other)]
     except UnicodeEncodeError:
         return
     store = InMemoryStore()
@@ -209,10 +211,12 @@ def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
 )
 def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
     """The state names a cut with its size, and carries it only where no store does."""
-    whole = cut(HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c")))
+    whole = branch(
+        HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c"))
+    )
     ref = reference(whole, inline=inline)
 
-    assert CutRef(
+    assert BranchRef(
         id="cut-1",
         kind="person",
         base=None,
@@ -220,7 +224,7 @@ def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
         created_at="2026-01-01T00:00:00+00:00",
         size=3,
     ) == {key: value for key, value in ref.items() if key != "body"}
-    assert body == ref.keys() - CutRef.__required_keys__
+    assert body == ref.keys() - BranchRef.__required_keys__
     assert [whole] * len(body) == [ref[key] for key in body]  # type: ignore[literal-required]
 
 
@@ -230,15 +234,15 @@ def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
 )
 def test_references_are_bounded(*, inline: bool, limit: int) -> None:
     """The newest are kept, in the order in which they were made."""
-    refs: list[CutRef] = []
+    refs: list[BranchRef] = []
     for index in range(limit + 3):
-        refs = add_reference(refs, reference(cut(name=f"cut-{index}"), inline=inline))
+        refs = add_reference(refs, reference(branch(name=f"cut-{index}"), inline=inline))
 
     assert [f"cut-{index}" for index in range(3, limit + 3)] == [ref["id"] for ref in refs]
 
 
 def test_a_cut_made_again_replaces_itself() -> None:
     """A node run twice leaves one reference, the newest."""
-    refs = [reference(cut(name=each), inline=False) for each in ("one", "two")]
+    refs = [reference(branch(name=each), inline=False) for each in ("one", "two")]
 
     assert [refs[1], refs[0]] == add_reference(refs, refs[0])

@@ -34,7 +34,7 @@ from unsay.storage.sqlite_checkpointer import COMPRESSED_FROM, CompressedSeriali
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "loop", "step": 0, "parents": {}}
-PLACE = ("unsay", "cuts", "t")
+PLACE = ("unsay", "branches", "t")
 LONG = "A long answer, said again and again. " * 50
 
 
@@ -247,15 +247,15 @@ def test_a_damaged_file_is_refused_and_left_alone(
             id="foreign mark",
         ),
         pytest.param(
-            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 3"],
+            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 4"],
             DatabaseTooNewError,
-            r"written by a newer unsay \(layout 3, this one knows 2\): upgrade",
+            r"written by a newer unsay \(layout 4, this one knows 3\): upgrade",
             id="newer layout",
         ),
         pytest.param(
-            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 1"],
+            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 2"],
             DatabaseTooOldError,
-            r"written by an older unsay \(layout 1, this one reads 2 alone\): give another path",
+            r"written by an older unsay \(layout 2, this one reads 3 alone\): give another path",
             id="older layout",
         ),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.messages.annotations import DOCUMENT, is_question, notice, with_mark
+from unsay.messages.annotations import DOCUMENT, annotate, is_question, notice
 from unsay.operations.pending import (
     Injected,
     PendingInput,
@@ -21,7 +21,7 @@ CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
 KINDS = "hdajscrn"
 
 
-def record(shape: str) -> list[AnyMessage]:
+def transcript(shape: str) -> list[AnyMessage]:
     """A record from one letter a message.
 
     h human, d document, a answer, j judged answer, s system, c tool call, r tool result, n notice.
@@ -30,7 +30,7 @@ def record(shape: str) -> list[AnyMessage]:
         "h": lambda name: HumanMessage(name, id=name),
         "d": lambda name: HumanMessage(name, id=name, name=DOCUMENT),
         "a": lambda name: AIMessage(name, id=name),
-        "j": lambda name: with_mark(AIMessage(name, id=name), outcome="unscored"),
+        "j": lambda name: annotate(AIMessage(name, id=name), outcome="unscored"),
         "s": lambda name: SystemMessage(name, id=name),
         "c": lambda name: AIMessage("", id=name, tool_calls=[CALL]),
         "r": lambda name: ToolMessage(name, id=name, tool_call_id="call-1"),
@@ -50,8 +50,8 @@ def turn(question_id: str | None, *more: str, done: bool) -> Turn:
         rejections=[],
         rollbacks=0,
         extra_attempts=0,
-        cuts=[],
-        draft_cuts=[],
+        branches=[],
+        draft_branches=[],
         context_reason=None,
         guidance=None,
         new_topic=False,
@@ -84,7 +84,7 @@ def turn(question_id: str | None, *more: str, done: bool) -> Turn:
 )
 def test_the_pending_question_is_found(shape: str, question: int | None, start: int) -> None:
     """The newest unanswered words of the user, and where the unanswered part begins."""
-    messages = record(shape)
+    messages = transcript(shape)
 
     asked = None if question is None else messages[question]
     assert PendingInput(question=asked, start=start, interrupted=range(0)) == read_entry(
@@ -115,7 +115,7 @@ def test_an_interrupted_question_is_told_from_the_new_one(
     shape: str, last: Turn, start: int, interrupted: range
 ) -> None:
     """A turn that never ended, and what was asked after it, are two things."""
-    messages = record(shape)
+    messages = transcript(shape)
     found = read_entry(messages, last)
 
     assert (start, interrupted) == (found.start, found.interrupted)
@@ -131,7 +131,7 @@ def test_a_record_splits_into_settled_interrupted_and_pending(
     shape: str, place: int, *, done: bool
 ) -> None:
     """Pending begins at a question, holds the newest one, and nothing in it is answered."""
-    messages = record(shape)
+    messages = transcript(shape)
     last = turn(messages[place].id, done=done) if place < len(messages) else None
     found = read_entry(messages, last)
 
@@ -170,13 +170,13 @@ def test_answers_without_a_verdict_are_found(
     """Oldest first, each with the start of its exchange."""
     injected = [Injected(index=index, start=start) for index, start in found]
 
-    assert injected == unjudged(record(shape), end)
+    assert injected == unjudged(transcript(shape), end)
 
 
 @given(shape=st.text(KINDS, max_size=12), end=st.integers(min_value=0, max_value=12))
 def test_every_unjudged_answer_is_found_once(shape: str, end: int) -> None:
     """All plain answers after the newest judged one before the end, and nothing else."""
-    messages = record(shape)
+    messages = transcript(shape)
     upto = min(end, len(messages))
     found = unjudged(messages, upto)
 
@@ -187,8 +187,8 @@ def test_every_unjudged_answer_is_found_once(shape: str, end: int) -> None:
 
 def test_documents_that_wait_with_the_question_are_found() -> None:
     """Only pending ones without a verdict, oldest first."""
-    messages = record("dhjddhd")
-    judged = with_mark(messages[4], outcome="passed")
+    messages = transcript("dhjddhd")
+    judged = annotate(messages[4], outcome="passed")
     pending = ["d3", "d4", "h5", "d6"]
 
     assert [messages[3], messages[6]] == unjudged_documents(

@@ -14,30 +14,30 @@ from langchain_core.messages import (
 )
 
 from tests.unit.ledger_kit import STAMP, VALUES, as_stored, events_of, messages
-from unsay.errors import LedgerGapError
+from unsay.errors import EventLogGapError
 from unsay.events.event_types import (
     Stamp,
     body_of,
     canonical,
     checkpoint,
+    compaction,
     distinct,
     edit,
-    fold,
+    expand,
     fork,
     make_event,
     planner_note,
     recall,
     rollback,
-    unfold,
     verdict,
 )
 from unsay.events.transcript_replay import replay
-from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.annotations import annotate, annotation_of
 from unsay.state import merge_messages
 from unsay.storage.items import freeze, thaw
 from unsay.types import Checkpoint, Event, Topic
 
-WORKER = with_mark(
+WORKER = annotate(
     AIMessage(
         [
             {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -107,7 +107,7 @@ def test_an_answer_becomes_events_in_the_sacred_order() -> None:
     events = events_of(WORKER, stamp=STAMP)
 
     assert ["thinking", "assistant_message", "tool_call", "tool_call", "verdict"] == kinds(events)
-    assert {"message_id": "a", "mark": mark_of(WORKER)} == events[-1]["data"]
+    assert {"message_id": "a", "annotation": annotation_of(WORKER)} == events[-1]["data"]
     assert [("t", "r1", "q1")] * 5 == [(e["thread_id"], e["run_id"], e["turn_id"]) for e in events]
 
 
@@ -148,7 +148,7 @@ def test_a_chunk_is_the_message_that_a_record_makes_of_it() -> None:
 
 def test_a_mark_without_a_verdict_stays_in_its_message() -> None:
     """A notice's note is no verdict event."""
-    noted = with_mark(AIMessage("hi", id="a"), kind="notice")
+    noted = annotate(AIMessage("hi", id="a"), kind="notice")
 
     assert ["assistant_message"] == kinds(events_of(noted, stamp=STAMP))
 
@@ -213,11 +213,11 @@ MARK = Checkpoint(
     created_at="2026",
 )
 FISH = Topic(id="t1", label="fish", summary="They swim.", summarized_through="b")
-CUT = {"cut_id": "x", "kind": "person", "base": "a", "keep": [], "removed": ["b"], "drafts": []}
+CUT = {"branch_id": "x", "kind": "person", "base": "a", "keep": [], "removed": ["b"], "drafts": []}
 SHAPES = {
     "verdict": (
         make_event(*verdict("a", {"outcome": "passed"}), stamp=STAMP),
-        {"message_id": "a", "mark": {"outcome": "passed"}},
+        {"message_id": "a", "annotation": {"outcome": "passed"}},
     ),
     "checkpoint": (make_event(*checkpoint(MARK), stamp=STAMP), {"checkpoint": MARK}),
     "rollback": (
@@ -228,13 +228,13 @@ SHAPES = {
         make_event(
             *rollback("x", "person", "a", restored=["y"], removed=["b"], reason="back"), stamp=STAMP
         ),
-        {"cut_ids": ["y"], **CUT, "reason": "back"},
+        {"branch_ids": ["y"], **CUT, "reason": "back"},
     ),
-    "fold": (
-        make_event(*fold(FISH), stamp=STAMP),
+    "compaction": (
+        make_event(*compaction(FISH), stamp=STAMP),
         {"topic_id": "t1", "label": "fish", "summary": "They swim.", "through": "b"},
     ),
-    "unfold": (make_event(*unfold(FISH), stamp=STAMP), {"topic_id": "t1", "label": "fish"}),
+    "expand": (make_event(*expand(FISH), stamp=STAMP), {"topic_id": "t1", "label": "fish"}),
     "recall": (make_event(*recall(["a"], "q"), stamp=STAMP), {"message_ids": ["a"], "for": "q"}),
     "planner_note": (make_event(*planner_note("hm"), stamp=STAMP), {"text": "hm"}),
     "edit": (make_event(*edit([]), stamp=STAMP), {"messages": []}),
@@ -259,7 +259,7 @@ def test_a_message_that_lacks_an_event_is_refused(missing: int) -> None:
     events = events_of(WORKER, stamp=STAMP)
     del events[missing]
 
-    with pytest.raises(LedgerGapError):
+    with pytest.raises(EventLogGapError):
         message_from(events)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.transcripts import valid_transcripts
-from unsay.context.compaction import Fold, Span, hidden, with_partners
+from unsay.context.compaction import Compaction, Span, hidden, with_partners
 from unsay.context.exclusions import (
     anchored,
     cleared_ids,
@@ -16,7 +16,7 @@ from unsay.context.exclusions import (
     forgotten_topics,
     named_ids,
     remembered,
-    told_topics,
+    summarized_topics,
     untold,
 )
 from unsay.context.topics import by_topic
@@ -24,7 +24,7 @@ from unsay.messages.boundaries import steps
 from unsay.messages.conformance import conform
 from unsay.messages.validation import DIALECTS, faults
 from unsay.prompts.fields import Texts
-from unsay.types import Forgotten, Segment, Topic, Unfolded
+from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 ENGLISH = Texts("en")
 
@@ -85,7 +85,7 @@ def test_topics() -> None:
     forgotten = [entry("message", "q1"), entry("topic", topic="B")]
 
     assert {"B"} == forgotten_topics(forgotten)
-    assert [plain] == told_topics([plain, {**plain, "id": "B"}], forgotten)
+    assert [plain] == summarized_topics([plain, {**plain, "id": "B"}], forgotten)
     assert {"q1"} == named_ids(forgotten)
 
 
@@ -114,11 +114,11 @@ def test_results_are_cleared_in_their_place() -> None:
 
 def test_stretches_begin_at_what_is_left() -> None:
     """A topic whose first message is forgotten begins at the next; one that is gone is gone."""
-    shown: list[Unfolded] = [{"topic_id": "A", "at": "q2"}]
+    shown: list[ExpandedTopic] = [{"topic_id": "A", "at": "q2"}]
     left = anchored(talk(), SEGMENTS, shown, {"q1", "a1", "q2"})
 
     assert [Segment(topic_id="B", start="call")] == left.segments
-    assert [Unfolded(topic_id="A", at="call")] == left.unfolded
+    assert [ExpandedTopic(topic_id="A", at="call")] == left.expanded
 
 
 def test_stretches_stay_where_they_began() -> None:
@@ -156,7 +156,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(
 ) -> None:
     """A summary that tells of something forgotten goes; a span holds on to what is left."""
     made = untold(
-        talk(), SEGMENTS, Fold(spans=[before]), forgotten=set(forgotten.split()), cleared=()
+        talk(), SEGMENTS, Compaction(spans=[before]), forgotten=set(forgotten.split()), cleared=()
     )
 
     assert ([] if expected is None else [expected]) == made["spans"]
@@ -164,15 +164,15 @@ def test_folds_tell_nothing_of_what_is_forgotten(
 
 def test_folds_of_topics_and_of_results() -> None:
     """Each topic's fold is over its own messages; what is shortened ends at what is left."""
-    of_b = Fold(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
-    fold = Fold(topics={"A": Fold(spans=[span("q1", "a1")]), "B": of_b})
-    made = untold(talk(), SEGMENTS, fold, forgotten={"q1", "q2"}, cleared={"result"})
+    of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
+    compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
+    made = untold(talk(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"})
 
     assert {
-        "A": Fold(spans=[span("a1", "a1")]),
-        "B": Fold(spans=[], cleared="result", truncated=""),
+        "A": Compaction(spans=[span("a1", "a1")]),
+        "B": Compaction(spans=[], cleared="result", truncated=""),
     } == made["topics"]
-    assert Fold(topics={"A": Fold(spans=[span("q1", "a1")]), "B": of_b}) == fold
+    assert Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b}) == compaction
 
 
 @st.composite
@@ -252,10 +252,10 @@ def test_folds_hide_what_they_hid(
         return
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(groups) - 1)] * 2)))
     ends = messages[groups[first].start].id or "", messages[groups[last].stop - 1].id or ""
-    fold = Fold(spans=[span(*ends)])
+    compaction = Compaction(spans=[span(*ends)])
     out, cleared = forgotten_ids(messages, segments, forgotten), cleared_ids(messages, forgotten)
     left = [message for message in messages if message.id not in out]
 
-    before = {messages[index].id for index in hidden(messages, fold)} - out
-    made = untold(messages, segments, fold, forgotten=out, cleared=cleared)
+    before = {messages[index].id for index in hidden(messages, compaction)} - out
+    made = untold(messages, segments, compaction, forgotten=out, cleared=cleared)
     assert before == {left[index].id for index in hidden(left, made)}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unsay.budget.circuit_breaker import CircuitPolicy
 from unsay.budget.queue import Line
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.errors import CircuitOpenError, ContextOverflowError, WaitingLineFullError
+from unsay.errors import CircuitOpenError, ContextOverflowError, QueueFullError
 from unsay.llm.gateway import Gate, pause
 from unsay.settings import load_settings
 
@@ -179,7 +179,7 @@ def test_a_full_line_refuses(driver: Driver) -> None:
     busy = door.through({"m": call(1)})
     busy.send(None)
 
-    with pytest.raises(WaitingLineFullError, match=r"1 calls stand .* and 0 wait: .*waiting_calls"):
+    with pytest.raises(QueueFullError, match=r"1 calls stand .* and 0 wait: .*waiting_calls"):
         driver(door.through({"m": call(2)}))
     busy.close()
     assert 3 == driver(door.through({"m": call(3)}))
@@ -192,9 +192,7 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
     busy = door.through({"m": call(1)})
     busy.send(None)
 
-    with pytest.raises(
-        WaitingLineFullError, match=r"did not move for 0\.02 s: .*call_wait_seconds"
-    ):
+    with pytest.raises(QueueFullError, match=r"did not move for 0\.02 s: .*call_wait_seconds"):
         driver(door.through({"m": call(2)}))
     assert () == door.line.waiting
     busy.close()

@@ -104,7 +104,7 @@ def write(database: FileDatabase) -> None:
     with translated(database.path):
         place = database.saver.put(CONFIG, checkpoint, {}, {})
         database.saver.put_writes(place, [("messages", ["words"])], "task")
-        database.store.put(thread_namespace("cuts", "t"), "cut", {"words": "words"})
+        database.store.put(thread_namespace("branches", "t"), "cut", {"words": "words"})
 
 
 def counts(database: FileDatabase) -> list[int]:
@@ -377,8 +377,8 @@ def test_a_writer_that_lost_its_lease_writes_nothing(opened: Opens) -> None:
             {"configurable": {**CONFIG["configurable"], "checkpoint_id": "1"}}, [("a", 1)], "task"
         ),
         lambda: slow.saver.delete_thread("t"),
-        lambda: slow.store.put(thread_namespace("cuts", "t"), "cut", {"words": "others"}),
-        lambda: slow.store.delete(thread_namespace("cuts", "t"), "cut"),
+        lambda: slow.store.put(thread_namespace("branches", "t"), "cut", {"words": "others"}),
+        lambda: slow.store.delete(thread_namespace("branches", "t"), "cut"),
         lambda: slow.store.put(("unsay", "threads"), "t", {"title": "others"}),
     ]
     for each in late:
@@ -398,7 +398,7 @@ def test_only_its_own_thread_is_closed_to_it(opened: Opens) -> None:
     slow, quick = opened(), opened()
     lease = hold(slow.leases)
     taken_over(slow, quick)
-    slow.store.put(thread_namespace("cuts", "another"), "cut", {})
+    slow.store.put(thread_namespace("branches", "another"), "cut", {})
     slow.store.put(("unsay", "threads"), "another", {})
     slow.store.put(("host",), "t", {})
     lease.release()
@@ -424,7 +424,7 @@ def test_a_lost_lease_can_be_given_up(opened: Opens) -> None:
 def test_every_item_of_a_thread_is_known_as_its_own(thread: str) -> None:
     """Whatever characters a thread's id has, as far as a namespace can be made of it."""
     thread = thread.encode("utf-8", "ignore").decode()
-    kept = ".".join(thread_namespace("ledger", thread or "t"))
+    kept = ".".join(thread_namespace("event_log", thread or "t"))
 
     assert (thread or "t") == thread_of_item(kept, "a-page")
     assert thread == thread_of_item("unsay.threads", thread)

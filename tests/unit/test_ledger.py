@@ -17,7 +17,7 @@ from unsay.events.transcript_replay import replay
 from unsay.types import Event
 
 
-def ledger(**told: Any) -> EventBuilder:
+def event_log(**told: Any) -> EventBuilder:
     """A ledger whose clock and ids are counted."""
     ticks, names = count(1), count(1)
     return EventBuilder(
@@ -41,7 +41,7 @@ def test_a_builder_needs_no_arguments() -> None:
 
 def searched() -> EventBuilder:
     """The example of a search: thinking, text, two calls."""
-    book = ledger(run_id="r", turn_id="q", labels={"tenant": "a"})
+    book = event_log(run_id="r", turn_id="q", labels={"tenant": "a"})
     book.user("How warm?")
     book.tool_use("c1", "find", {"q": "sea"})
     book.text("I look.")
@@ -75,7 +75,7 @@ def test_parts_in_any_order_become_the_sacred_one() -> None:
 
 def test_a_flush_ends_a_message() -> None:
     """What is said after it is another message."""
-    book = ledger()
+    book = event_log()
     book.text("one")
     book.flush()
     book.text("two")
@@ -86,7 +86,7 @@ def test_a_flush_ends_a_message() -> None:
 
 def test_hidden_thinking_is_kept() -> None:
     """What a provider gave in place of its words goes back to it."""
-    book = ledger()
+    book = event_log()
     book.thinking("", redacted="abc")
 
     assert [{"type": "redacted_thinking", "data": "abc"}] == _blocks(book)
@@ -121,7 +121,7 @@ def test_every_event_says_where_and_when() -> None:
 def test_the_events_give_the_same_messages_in_another_ledger() -> None:
     """A ledger goes on where its events end, open calls included."""
     book = searched()
-    again = ledger(events=book.events)
+    again = event_log(events=book.events)
     book.results([{"id": "c1"}, {"id": "c2"}])
 
     assert book.messages()[:2] == again.messages()
@@ -168,8 +168,8 @@ def test_results_fit_calls_of_whole_messages() -> None:
     """Events that were taken from messages open and close calls like parts."""
     call = AIMessage("", id="a", tool_calls=[{"name": "add", "args": {}, "id": "c1"}])
     result = ToolMessage("4", tool_call_id="c1", id="r")
-    open_book = ledger(events=events_of(call, stamp=STAMP))
-    closed = ledger(events=[e for m in (call, result) for e in events_of(m, stamp=STAMP)])
+    open_book = event_log(events=events_of(call, stamp=STAMP))
+    closed = event_log(events=[e for m in (call, result) for e in events_of(m, stamp=STAMP)])
 
     assert 1 == len(open_book.results([{"id": "c1"}]))
     with pytest.raises(TranscriptError, match="c1"):
@@ -178,7 +178,7 @@ def test_results_fit_calls_of_whole_messages() -> None:
 
 def test_the_same_event_twice_is_one() -> None:
     """A retry at another time adds nothing; another body with the id is refused."""
-    book = ledger()
+    book = event_log()
     mine: Event = {**make_event(*planner_note("x"), stamp=STAMP), "id": "mine"}
 
     assert [True, False] == [book.append(mine), book.append({**mine, "at": "2030"})]
@@ -193,7 +193,7 @@ def test_appending_any_prefix_twice_changes_nothing(chosen: list[Any], data: st.
     whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(chosen)]
     events = [event for m in whole for event in events_of(m, stamp=STAMP)]
     size = data.draw(st.integers(0, len(events)))
-    book = ledger(events=[*events[:size], *events, *events[:size]])
+    book = event_log(events=[*events[:size], *events, *events[:size]])
 
     assert events == book.events
     assert as_stored(whole) == as_stored(book.messages())
@@ -207,7 +207,7 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_nothing_that_a_builder_says_is_lost(steps: list[str]) -> None:
     """In any order of saying, every word, call and result is in the messages, once."""
-    book, said, opened = ledger(), [], []
+    book, said, opened = event_log(), [], []
     for number, step in enumerate(steps):
         word = f"<{number}>"
         if step == "tool":

@@ -11,13 +11,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from unsay.errors import ConflictError
 from unsay.history.branch import Label, Line, replace_tail, with_returned
 from unsay.state import merge_message_update, merge_messages
-from unsay.types import Checkpoint, Cut, Segment, Topic
+from unsay.types import Checkpoint, Segment, StoredBranch, Topic
 
 PERSON = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
 UNDO = Label(kind="undo", reason="undo", created_at="2026-01-02T00:00:00+00:00")
 
 
-def mark(message_id: str) -> Checkpoint:
+def annotation(message_id: str) -> Checkpoint:
     """A checkpoint at a message."""
     return Checkpoint(
         id=f"cp-{message_id}",
@@ -31,7 +31,7 @@ def mark(message_id: str) -> Checkpoint:
     )
 
 
-def record(size: int, stem: str = "m") -> list[AnyMessage]:
+def transcript(size: int, stem: str = "m") -> list[AnyMessage]:
     """Questions and answers in turn."""
     return [
         (HumanMessage if index % 2 == 0 else AIMessage)(f"words {index}", id=f"{stem}{index}")
@@ -42,14 +42,14 @@ def record(size: int, stem: str = "m") -> list[AnyMessage]:
 def line(size: int, *, marks: tuple[str, ...] = (), starts: tuple[str, ...] = ()) -> Line:
     """A line with checkpoints and segments at the given messages."""
     return Line(
-        messages=tuple(record(size)),
-        checkpoints=tuple(mark(each) for each in marks),
+        messages=tuple(transcript(size)),
+        checkpoints=tuple(annotation(each) for each in marks),
         segments=tuple(Segment(topic_id=f"t-{each}", start=each) for each in starts),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class PlanContext:
     """A line, a place to go back to, and what waits for an answer."""
 
     line: Line
@@ -58,7 +58,7 @@ class Situation:
 
 
 @st.composite
-def situations(draw: Any) -> Situation:
+def situations(draw: Any) -> PlanContext:
     """Any line with any checkpoints and segments, places on it, and a pending tail."""
     size = draw(st.integers(min_value=0, max_value=10))
     names = [f"m{index}" for index in range(size)]
@@ -68,7 +68,7 @@ def situations(draw: Any) -> Situation:
     starts = [each for each in names if draw(st.booleans())]
     places: list[str | None] = [None, *names[:settled]]
     bases = draw(st.lists(st.sampled_from(places), min_size=1, max_size=4))
-    return Situation(
+    return PlanContext(
         line=line(size, marks=tuple(marks), starts=tuple(starts)),
         bases=tuple(bases),
         pending=tuple(names[settled:]),
@@ -76,7 +76,7 @@ def situations(draw: Any) -> Situation:
 
 
 @given(at=situations())
-def test_writes_lead_to_the_line(at: Situation) -> None:
+def test_writes_lead_to_the_line(at: PlanContext) -> None:
     """What is written to the record gives exactly the line, in both reducers."""
     change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
 
@@ -86,48 +86,48 @@ def test_writes_lead_to_the_line(at: Situation) -> None:
 
 
 @given(at=situations())
-def test_putting_back_what_was_cut_restores_everything(at: Situation) -> None:
+def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
     """A cut put back gives the same record, checkpoints and segments, and cuts nothing."""
     base = at.bases[0]
     back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
-    again = replace_tail(back.line, base, [back.cut], label=UNDO, keep=at.pending)
+    again = replace_tail(back.line, base, [back.branch], label=UNDO, keep=at.pending)
 
     assert at.line == again.line
-    assert [] == again.cut["messages"]
+    assert [] == again.branch["messages"]
     written = merge_messages(back.line.messages, again.writes)
     assert list(at.line.messages) == written
 
 
 @given(at=situations())
-def test_several_cuts_are_put_back_together(at: Situation) -> None:
+def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
     """Cuts made one after another, each further back, return in the order they stood in."""
     places = sorted(at.bases, key=at.line.index_of, reverse=True)
-    here, cuts, written = at.line, [], list(at.line.messages)
+    here, branches, written = at.line, [], list(at.line.messages)
     for base in places:
         change = replace_tail(here, base, label=PERSON, keep=at.pending)
         written = merge_messages(written, [change.writes])
-        here, cuts = change.line, [change.cut, *cuts]
-    again = replace_tail(here, places[-1], cuts, label=UNDO, keep=at.pending)
+        here, branches = change.line, [change.branch, *branches]
+    again = replace_tail(here, places[-1], branches, label=UNDO, keep=at.pending)
 
     assert at.line == again.line
     assert list(at.line.messages) == merge_messages(written, [again.writes])
 
 
 @given(at=situations())
-def test_nothing_is_lost_by_a_cut(at: Situation) -> None:
+def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
     """Every message, checkpoint and segment is afterwards on the line or in the cut, once."""
     change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
 
     def names(messages: Any) -> list[Any]:
         return sorted(each.id for each in messages)
 
-    cut, after = change.cut, change.line
-    assert names(at.line.messages) == names([*after.messages, *cut["messages"]])
+    branch, after = change.branch, change.line
+    assert names(at.line.messages) == names([*after.messages, *branch["messages"]])
     assert sorted(c["id"] for c in at.line.checkpoints) == sorted(
-        c["id"] for c in [*after.checkpoints, *cut["checkpoints"]]
+        c["id"] for c in [*after.checkpoints, *branch["checkpoints"]]
     )
     assert sorted(s["start"] for s in at.line.segments) == sorted(
-        s["start"] for s in [*after.segments, *cut["segments"]]
+        s["start"] for s in [*after.segments, *branch["segments"]]
     )
     standing = {message.id for message in after.messages}
     assert standing >= {c["message_id"] for c in after.checkpoints}
@@ -135,10 +135,10 @@ def test_nothing_is_lost_by_a_cut(at: Situation) -> None:
 
 
 @given(at=situations())
-def test_pending_question_stays_last(at: Situation) -> None:
+def test_pending_question_stays_last(at: PlanContext) -> None:
     """What waits for an answer stands at the end, whatever is cut or put back."""
     back = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
-    again = replace_tail(back.line, at.bases[0], [back.cut], label=UNDO, keep=at.pending)
+    again = replace_tail(back.line, at.bases[0], [back.branch], label=UNDO, keep=at.pending)
 
     for change in (back, again):
         tail = change.line.messages[len(change.line.messages) - len(at.pending) :]
@@ -146,38 +146,38 @@ def test_pending_question_stays_last(at: Situation) -> None:
 
 
 @given(at=situations())
-def test_cut_ids_follow_from_what_is_cut(at: Situation) -> None:
+def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
     """A node run twice makes the same cut; another cut has another id."""
     changes = [
         replace_tail(at.line, base, label=PERSON, keep=at.pending)
         for base in [*at.bases, *at.bases]
     ]
 
-    cuts = {change.cut["base"]: change.cut["id"] for change in changes}
-    assert [cuts[each] for each in at.bases] * 2 == [change.cut["id"] for change in changes]
-    assert len(cuts) == len(set(cuts.values()))
+    branches = {change.branch["base"]: change.branch["id"] for change in changes}
+    assert [branches[each] for each in at.bases] * 2 == [change.branch["id"] for change in changes]
+    assert len(branches) == len(set(branches.values()))
     drafted = Label(kind="person", reason="", created_at="", drafts=(AIMessage("no", id="d"),))
-    assert cuts[at.bases[0]] != replace_tail(at.line, at.bases[0], label=drafted).cut["id"]
+    assert branches[at.bases[0]] != replace_tail(at.line, at.bases[0], label=drafted).branch["id"]
 
 
 @given(at=situations(), size=st.integers(min_value=1, max_value=3))
-def test_replacing_an_answer_keeps_it(at: Situation, size: int) -> None:
+def test_replacing_an_answer_keeps_it(at: PlanContext, size: int) -> None:
     """What stood where an older cut returns is itself cut, and both ways lead on."""
     base = at.bases[0]
     back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
     kept = [m for m in back.line.messages if m.id in at.pending]
     settled = back.line.messages[: len(back.line.messages) - len(kept)]
     newer = Line(
-        messages=(*settled, *record(size, "n"), *kept),
-        checkpoints=(*back.line.checkpoints, mark("n0")),
+        messages=(*settled, *transcript(size, "n"), *kept),
+        checkpoints=(*back.line.checkpoints, annotation("n0")),
         segments=back.line.segments,
     )
-    swapped = replace_tail(newer, base, [back.cut], label=UNDO, keep=at.pending)
+    swapped = replace_tail(newer, base, [back.branch], label=UNDO, keep=at.pending)
 
     assert at.line == swapped.line
-    assert [f"n{index}" for index in range(size)] == [m.id for m in swapped.cut["messages"]]
+    assert [f"n{index}" for index in range(size)] == [m.id for m in swapped.branch["messages"]]
     assert list(at.line.messages) == merge_messages(newer.messages, swapped.writes)
-    returned = replace_tail(swapped.line, base, [swapped.cut], label=UNDO, keep=at.pending)
+    returned = replace_tail(swapped.line, base, [swapped.branch], label=UNDO, keep=at.pending)
     assert newer.messages == returned.line.messages
     assert newer.checkpoints == returned.line.checkpoints
 
@@ -187,14 +187,14 @@ def test_a_cut_in_words() -> None:
     before = line(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
     change = replace_tail(before, "m1", label=PERSON, keep=["m4"])
 
-    m = record(5)
+    m = transcript(5)
     assert line(2, marks=("m1",), starts=("m0",)).segments == change.line.segments[:1]
     assert (m[0], m[1], m[4]) == change.line.messages
-    assert (mark("m1"),) == change.line.checkpoints
+    assert (annotation("m1"),) == change.line.checkpoints
     assert ["m0", "m4"] == [each["start"] for each in change.line.segments]
     assert [RemoveMessage(id="m2"), RemoveMessage(id="m3")] == change.writes
     assert (
-        Cut(
+        StoredBranch(
             id="cut-0597d48cb43eb73d",
             kind="person",
             base="m1",
@@ -202,10 +202,10 @@ def test_a_cut_in_words() -> None:
             created_at="2026-01-01T00:00:00+00:00",
             messages=[m[2], m[3]],
             drafts=[],
-            checkpoints=[mark("m3")],
+            checkpoints=[annotation("m3")],
             segments=[Segment(topic_id="t-m2", start="m2")],
         )
-        == change.cut
+        == change.branch
     )
 
 
@@ -227,32 +227,32 @@ def test_places_have_names_and_back() -> None:
 def test_what_stands_already_is_not_put_back_twice() -> None:
     """A message that a host sent again stays where it is; the rest of the cut returns."""
     back = replace_tail(line(6, marks=("m5",)), "m1", label=PERSON)
-    again = Line(messages=(*back.line.messages, record(6)[3]))
+    again = Line(messages=(*back.line.messages, transcript(6)[3]))
 
-    change = replace_tail(again, "m3", [back.cut], label=UNDO)
+    change = replace_tail(again, "m3", [back.branch], label=UNDO)
 
     assert ["m0", "m1", "m3", "m2", "m4", "m5"] == [m.id for m in change.line.messages]
     assert ("m2", "m4", "m5") == change.only
-    assert (mark("m5"),) == change.line.checkpoints
+    assert (annotation("m5"),) == change.line.checkpoints
     assert list(change.line.messages) == merge_messages(again.messages, change.writes)
 
 
 def test_a_part_of_a_cut_returns_among_what_stays() -> None:
     """One message is put in its place, with its checkpoint; what was there stands behind it."""
     back = replace_tail(line(6, marks=("m3", "m5")), "m1", label=PERSON)
-    here = Line(messages=(*back.line.messages, *record(2, "n")))
+    here = Line(messages=(*back.line.messages, *transcript(2, "n")))
 
-    change = replace_tail(here, "m1", [back.cut], label=UNDO, keep=["n0", "n1"], only=["m3"])
+    change = replace_tail(here, "m1", [back.branch], label=UNDO, keep=["n0", "n1"], only=["m3"])
 
     assert ["m0", "m1", "m3", "n0", "n1"] == [m.id for m in change.line.messages]
-    assert ([], ("m3",)) == (change.cut["messages"], change.only)
-    assert (mark("m3"),) == change.line.checkpoints
+    assert ([], ("m3",)) == (change.branch["messages"], change.only)
+    assert (annotation("m3"),) == change.line.checkpoints
     assert list(change.line.messages) == merge_messages(here.messages, change.writes)
 
 
 def test_a_name_stays_with_the_checkpoint_that_has_it() -> None:
     """Of several checkpoints with one name the first keeps it."""
-    named = [Checkpoint(**{**mark(each), "name": "home"}) for each in ("m1", "m3", "m5")]
+    named = [Checkpoint(**{**annotation(each), "name": "home"}) for each in ("m1", "m3", "m5")]
     nameless = [Checkpoint(**{**each, "name": None}) for each in named]
 
     assert [named[0], *nameless[1:]] == with_returned(named[:1], named[1:], {"m3", "m5"})
@@ -264,14 +264,14 @@ def test_a_summary_goes_and_returns_with_its_words() -> None:
     """A fold tells of messages; without the last of them it tells nothing."""
     told = Topic(id="t", label="Kyoto", summary="Of Kyoto.", summarized_through="m3")
     silent = Topic(id="t", label="Kyoto", summary=None, summarized_through=None)
-    here = Line(messages=tuple(record(6)), topics=(told,))
+    here = Line(messages=tuple(transcript(6)), topics=(told,))
 
     kept = replace_tail(here, "m3", label=PERSON)
     gone = replace_tail(here, "m1", label=PERSON)
-    again = replace_tail(gone.line, "m1", [gone.cut], label=UNDO)
+    again = replace_tail(gone.line, "m1", [gone.branch], label=UNDO)
 
     assert ((told,), (silent,), (told,)) == (kept.line.topics, gone.line.topics, again.line.topics)
-    assert ("topics" not in kept.cut, [told]) == (True, gone.cut["topics"])
+    assert ("topics" not in kept.branch, [told]) == (True, gone.branch["topics"])
 
 
 SEALED = "m99"
@@ -279,21 +279,21 @@ SEALED = "m99"
 
 def behind(at: Line) -> Line:
     """The same line, its older part sealed."""
-    old = {**mark(SEALED), "sealed": True}
+    old = {**annotation(SEALED), "offloaded": True}
     return replace(at, before=SEALED, checkpoints=(old, *at.checkpoints))
 
 
 @given(situations())
-def test_a_line_behind_what_is_sealed_moves_as_any(at: Situation) -> None:
+def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
     """Cuts and what they bring back are those of a line that begins here, but for its start."""
     base = at.bases[0]
     plain = replace_tail(at.line, base, label=PERSON, keep=at.pending)
     there = replace_tail(behind(at.line), base or SEALED, label=PERSON, keep=at.pending)
     assert plain.writes == there.writes
     assert behind(plain.line) == there.line
-    assert base or SEALED == there.cut["base"]
-    assert {**plain.cut, "id": "", "base": ""} == {**there.cut, "id": "", "base": ""}
-    back = replace_tail(there.line, base or SEALED, [there.cut], label=UNDO, keep=at.pending)
+    assert base or SEALED == there.branch["base"]
+    assert {**plain.branch, "id": "", "base": ""} == {**there.branch, "id": "", "base": ""}
+    back = replace_tail(there.line, base or SEALED, [there.branch], label=UNDO, keep=at.pending)
     assert behind(at.line).messages == back.line.messages
     assert {each["id"] for each in behind(at.line).checkpoints} == {
         each["id"] for each in back.line.checkpoints
@@ -319,7 +319,7 @@ def test_a_checkpoint_in_the_sealed_part_stays() -> None:
     """A cut takes the checkpoints of what it takes, and no other."""
     change = replace_tail(behind(line(4, marks=("m1", "m3"))), SEALED, label=PERSON)
     assert [f"cp-{SEALED}"] == [each["id"] for each in change.line.checkpoints]
-    assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.cut["checkpoints"]]
+    assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.branch["checkpoints"]]
 
 
 def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
@@ -327,6 +327,6 @@ def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
     old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
     at = replace(line(4, starts=("m0", "m2")), topics=(old,))
     change = replace_tail(at, None, label=PERSON)
-    pages: Topic = {**change.line.topics[0], "sealed": "of older cats", "pages": ["p"]}
-    back = replace_tail(replace(change.line, topics=(pages,)), None, [change.cut], label=UNDO)
-    assert ({**old, "sealed": "of older cats", "pages": ["p"]},) == back.line.topics
+    pages: Topic = {**change.line.topics[0], "offloaded": "of older cats", "pages": ["p"]}
+    back = replace_tail(replace(change.line, topics=(pages,)), None, [change.branch], label=UNDO)
+    assert ({**old, "offloaded": "of older cats", "pages": ["p"]},) == back.line.topics

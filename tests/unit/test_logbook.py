@@ -17,7 +17,7 @@ from unsay.judging.topic_detector import LexicalDetector
 from unsay.operations.record_events import EMPTY, digest_of, edited_by_host, write_ahead
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
-from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of
+from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
 from unsay.types import Event, Offloaded
 
@@ -45,7 +45,7 @@ def scope(store: BaseStore | None) -> Scope:
     )
 
 
-def record(size: int, stem: str = "m") -> list[AnyMessage]:
+def transcript(size: int, stem: str = "m") -> list[AnyMessage]:
     """Questions and answers in turn."""
     return [
         (HumanMessage if index % 2 == 0 else AIMessage)(f"words {index}", id=f"{stem}{index}")
@@ -62,7 +62,7 @@ def stepped(state: State, update: Update, store: BaseStore) -> State:
 
 def told(state: State, store: BaseStore) -> Sequence[Event]:
     """All that the ledger tells."""
-    head = state["ledger"]
+    head = state["event_log"]
     return drive(read_events(store, "t", {"page_id": head["page_id"], "count": head["count"]}))
 
 
@@ -84,7 +84,7 @@ def test_a_digest_does_not_depend_on_how_many_there_are(size: int) -> None:
     ("change", "edited"),
     [
         pytest.param(lambda known: known, False, id="nothing"),
-        pytest.param(lambda known: [*known, *record(1, "new")], False, id="added"),
+        pytest.param(lambda known: [*known, *transcript(1, "new")], False, id="added"),
         pytest.param(lambda known: known[1:], True, id="first gone"),
         pytest.param(lambda known: known[:-1], True, id="last gone"),
         pytest.param(lambda known: known[::-1], True, id="moved"),
@@ -104,7 +104,7 @@ def test_a_digest_does_not_depend_on_how_many_there_are(size: int) -> None:
 def test_a_hosts_change_is_seen(change: object, edited: bool) -> None:  # noqa: FBT001
     """A record that does not begin as the ledger leads to was changed; one that goes on was not."""
     assert callable(change)
-    state = stepped(State(), Update(messages=record(6)), InMemoryStore())
+    state = stepped(State(), Update(messages=transcript(6)), InMemoryStore())
     assert edited == edited_by_host({**state, "messages": change(state["messages"])})
 
 
@@ -113,45 +113,45 @@ def test_a_record_of_which_a_stretch_is_left_was_not_emptied(
     size: int, data: st.DataObject
 ) -> None:
     """Whatever a host takes off the front, and as much again behind, the sealed part stays."""
-    state = stepped(State(), Update(messages=record(size)), InMemoryStore())
+    state = stepped(State(), Update(messages=transcript(size)), InMemoryStore())
     behind = data.draw(st.integers(0, size - 1))
     left = data.draw(st.integers(min(behind + 1, size - behind), size - behind))
     stretch = state["messages"][size - behind - left : size - behind]
-    assert offloaded_of({**state, "sealed": SEALED, "messages": stretch}) is not None
+    assert offloaded_of({**state, "offloaded": SEALED, "messages": stretch}) is not None
 
 
 def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
     """New words alone are a new record, without an older part."""
     state: State = {
-        **stepped(State(), Update(messages=record(9)), InMemoryStore()),
-        "sealed": SEALED,
+        **stepped(State(), Update(messages=transcript(9)), InMemoryStore()),
+        "offloaded": SEALED,
     }
     assert offloaded_of({**state, "messages": []}) is None
-    assert offloaded_of({**state, "messages": record(9, "new")}) is None
+    assert offloaded_of({**state, "messages": transcript(9, "new")}) is None
 
 
 def test_what_was_emptied_stays_so() -> None:
     """A step that knows nothing of it does not bring the older part back."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=record(4)), store)
-    emptied: State = {**state, "sealed": SEALED, "messages": record(2, "new")}
-    after = stepped(emptied, Update(messages=record(1, "answer")), store)
-    assert after["sealed"] is None
+    state = stepped(State(), Update(messages=transcript(4)), store)
+    emptied: State = {**state, "offloaded": SEALED, "messages": transcript(2, "new")}
+    after = stepped(emptied, Update(messages=transcript(1, "answer")), store)
+    assert after["offloaded"] is None
     assert after["messages"] == replay(told(after, store)).messages
 
 
 def test_what_is_sealed_stays_so() -> None:
     """A step on a record that goes on changes nothing of its older part."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=record(4)), store)
-    after = stepped({**state, "sealed": SEALED}, Update(messages=record(1, "answer")), store)
-    assert SEALED == after["sealed"]
+    state = stepped(State(), Update(messages=transcript(4)), store)
+    after = stepped({**state, "offloaded": SEALED}, Update(messages=transcript(1, "answer")), store)
+    assert SEALED == after["offloaded"]
 
 
 def test_the_ends_are_few() -> None:
     """The state does not name each message once more."""
-    state = stepped(State(), Update(messages=record(400)), InMemoryStore())
-    ends = state["ledger"]["ends"]
+    state = stepped(State(), Update(messages=transcript(400)), InMemoryStore())
+    ends = state["event_log"]["ends"]
     assert {"m0", "m399", "m398", "m396"} <= {*ends}
     assert len(ends) == len({*ends}) == 10
 
@@ -159,26 +159,28 @@ def test_the_ends_are_few() -> None:
 def test_an_edit_stands_behind_what_is_sealed() -> None:
     """The ledger replaces what the state holds, and leaves the rest of the record as it is."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=record(8)), store)
-    gone = [RemoveMessage(id=each.id or "") for each in record(4)]
-    sealed: Offloaded = {**SEALED, "last": "m3", "messages": 4}
-    live = stepped(state, Update(messages=gone, sealed=sealed), store)
-    assert 4 == live["ledger"]["length"]
+    state = stepped(State(), Update(messages=transcript(8)), store)
+    gone = [RemoveMessage(id=each.id or "") for each in transcript(4)]
+    offloaded: Offloaded = {**SEALED, "last": "m3", "messages": 4}
+    live = stepped(state, Update(messages=gone, offloaded=offloaded), store)
+    assert 4 == live["event_log"]["length"]
     edited: State = {**live, "messages": live["messages"][1:]}
-    after = stepped(edited, Update(messages=record(1, "new")), store)
-    assert [*record(4), *record(8)[5:], *record(1, "new")] == replay(told(after, store)).messages
+    after = stepped(edited, Update(messages=transcript(1, "new")), store)
+    assert [*transcript(4), *transcript(8)[5:], *transcript(1, "new")] == replay(
+        told(after, store)
+    ).messages
 
 
 def test_words_that_the_ledger_has_are_not_told_twice() -> None:
     """What entered and was put back in the same step is in the ledger already."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=record(4)), store)
-    entered: State = {**state, "messages": [*state["messages"], *record(3, "new")]}
+    state = stepped(State(), Update(messages=transcript(4)), store)
+    entered: State = {**state, "messages": [*state["messages"], *transcript(3, "new")]}
     run = scope(store)
-    run.journal.returned |= {"new0", "new2"}
+    run.step_log.returned |= {"new0", "new2"}
     after = drive(write_ahead(entered, run, Update(messages=[])))
-    assert EMPTY == after.get("ledger", EMPTY)
-    head: LedgerHead = drive(write_ahead(entered, run, Update(messages=record(1, "answer"))))[
-        "ledger"
+    assert EMPTY == after.get("event_log", EMPTY)
+    head: EventLogHead = drive(write_ahead(entered, run, Update(messages=transcript(1, "answer"))))[
+        "event_log"
     ]
-    assert state["ledger"]["count"] + 2 == head["count"]
+    assert state["event_log"]["count"] + 2 == head["count"]

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from tests.transcripts import valid_transcripts
-from tests.unit.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, situation, talk
+from tests.unit.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, plan_context, talk
 from unsay.context.compaction import in_place, summary_message, with_partners
 from unsay.context.manifest import (
     BESIDE,
     RECALLED,
     SEALED,
     Asked,
-    CallView,
+    CallContext,
     Manifest,
     Room,
     manifest_in,
@@ -25,7 +25,7 @@ from unsay.context.manifest import (
     read_manifest,
     with_manifest,
 )
-from unsay.context.plan import Omission, Plan, Situation
+from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Strategy, planned
 from unsay.context.summarizing import Summarizing
@@ -34,7 +34,7 @@ from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
 from unsay.errors import InputError
-from unsay.messages.annotations import DOCUMENT, notice, with_mark
+from unsay.messages.annotations import DOCUMENT, annotate, notice
 from unsay.tokens.pricing import Usage
 from unsay.types import Segment
 
@@ -57,11 +57,13 @@ def _sent(view: Sequence[AnyMessage], limit: int = 65_536) -> list[AnyMessage]:
     return sendable(view, texts=TEXTS, provider=None, max_tool_result_bytes=limit)
 
 
-def _asked(now: Situation, plan: Plan, record: Sequence[AnyMessage] = (), **more: Any) -> Asked:
+def _asked(
+    now: PlanContext, plan: Plan, transcript: Sequence[AnyMessage] = (), **more: Any
+) -> Asked:
     """A call that is sent a plan's view as it is."""
     view = in_place(plan.messages)
     return Asked(
-        record=record or now.messages,
+        transcript=transcript or now.messages,
         view=view,
         sent=_sent(view),
         left_out=plan.left_out,
@@ -70,9 +72,9 @@ def _asked(now: Situation, plan: Plan, record: Sequence[AnyMessage] = (), **more
     )
 
 
-def _shown(record: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> Asked:
+def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> Asked:
     """A call that is sent any view of a record."""
-    return Asked(record=record, view=view, sent=_sent(view), **(OCCASION | more))
+    return Asked(transcript=transcript, view=view, sent=_sent(view), **(OCCASION | more))
 
 
 def _manifest(asked: Asked, room: Room = ROOM) -> Manifest:
@@ -80,24 +82,24 @@ def _manifest(asked: Asked, room: Room = ROOM) -> Manifest:
 
 
 def _read(
-    manifest: Manifest, record: Sequence[AnyMessage], answer: AIMessage | None = None
-) -> CallView:
-    return read_manifest(answer or AIMessage("done", id="answer"), manifest, record)
+    manifest: Manifest, transcript: Sequence[AnyMessage], answer: AIMessage | None = None
+) -> CallContext:
+    return read_manifest(answer or AIMessage("done", id="answer"), manifest, transcript)
 
 
-def _named(view: CallView) -> dict[str, tuple[str, ...]]:
+def _named(view: CallContext) -> dict[str, tuple[str, ...]]:
     """The ids that each rule names."""
     return {rule.name: rule.message_ids for rule in (view.sent, *view.rules)}
 
 
 @st.composite
-def situations(draw: Callable[[st.SearchStrategy], Any]) -> Situation:
+def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, and a window that is soon full."""
     messages = draw(valid_transcripts(max_turns=6))
     few = st.sets(st.sampled_from(ids(messages)), max_size=2) if messages else st.just(set())
     starts = [m.id for m in messages if m.type == "human"]
     topics = draw(st.lists(st.sampled_from("xyz"), max_size=len(starts)))
-    return situation(
+    return plan_context(
         messages,
         pins=frozenset(draw(few)),
         window_tokens=draw(st.sampled_from([200, 2_000])),
@@ -107,7 +109,7 @@ def situations(draw: Callable[[st.SearchStrategy], Any]) -> Situation:
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
 @given(now=situations())
-def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: Situation) -> None:
+def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanContext) -> None:
     """Nothing on the record goes untold, and no message is told of twice."""
     plan = drive(planned(strategy, now))
     view = _read(_manifest(_asked(now, plan)), now.messages)
@@ -117,7 +119,7 @@ def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: Situati
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
 @given(now=situations())
-def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: Situation) -> None:
+def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext) -> None:
     """Each omission stands under its rule, what a summary stands for and pins as well."""
     plan = drive(planned(strategy, now))
     named = _named(_read(_manifest(_asked(now, plan)), now.messages))
@@ -130,7 +132,7 @@ def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: Situation) -
 
 
 @given(now=situations())
-def test_pins_and_their_partners_are_sent(now: Situation) -> None:
+def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
     """A manifest of a strategy that wants too much still has every pin among what was sent."""
     plan = drive(planned(Sparse(), now))
     view = _read(_manifest(_asked(now, plan)), now.messages)
@@ -142,16 +144,16 @@ def test_pins_and_their_partners_are_sent(now: Situation) -> None:
 @given(
     now=situations(),
     strategy=st.sampled_from(sorted(STRATEGIES)),
-    sealed=st.integers(0, 9),
+    offloaded=st.integers(0, 9),
     said=st.integers(0, 3),
 )
 def test_places_are_those_of_the_whole_record(
-    now: Situation, strategy: str, sealed: int, said: int
+    now: PlanContext, strategy: str, offloaded: int, said: int
 ) -> None:
     """What is sealed counts, what is said afterwards changes nothing."""
     plan = drive(planned(STRATEGIES[strategy], now))
-    manifest = _manifest(_asked(now, plan, before=sealed))
-    older = [HumanMessage("long ago", id=f"old{place}") for place in range(sealed)]
+    manifest = _manifest(_asked(now, plan, before=offloaded))
+    older = [HumanMessage("long ago", id=f"old{place}") for place in range(offloaded)]
     newer = [AIMessage("later", id=f"new{place}") for place in range(said)]
     view = _read(manifest, [*older, *now.messages, *newer])
     assert view.fits
@@ -181,11 +183,11 @@ def _long_talk(turns: int) -> list[AnyMessage]:
 )
 def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None:
     """Under 400 bytes for a view of 200 messages, however they lie."""
-    record = _long_talk(turns)
-    starts = [m.id or "" for m in record if m.type == "human"]
+    transcript = _long_talk(turns)
+    starts = [m.id or "" for m in transcript if m.type == "human"]
     segments = [Segment(topic_id="xy"[i % 2], start=start) for i, start in enumerate(starts)]
-    now = situation(
-        record,
+    now = plan_context(
+        transcript,
         window_tokens=100_000,
         pins=frozenset({f"{3:036}"}),
         segments=segments if isinstance(strategy, TopicScoped) else (),
@@ -209,7 +211,7 @@ def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None
 
 def test_the_parts_are_told_apart() -> None:
     """System prompt, tools, summaries, quotes and the rest add up to the prompt."""
-    quote = with_mark(HumanMessage("r" * 20, id="quote"), kind=RECALLED)
+    quote = annotate(HumanMessage("r" * 20, id="quote"), kind=RECALLED)
     view = [
         SystemMessage("s" * 40),
         *in_place([summary_message(["told"], TEXTS)]),
@@ -230,7 +232,7 @@ def test_parts_without_tokens_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "fits"),
+    ("transcript", "fits"),
     [
         (talk("uauau"), True),
         (talk("uauaua"), True),
@@ -243,10 +245,10 @@ def test_parts_without_tokens_are_left_out() -> None:
     ids=["the same", "more behind", "the end gone", "the beginning gone", "one gone", "one put in",
          "another order"],
 )  # fmt: skip
-def test_a_record_that_has_changed_is_told(record: list[AnyMessage], *, fits: bool) -> None:
+def test_a_record_that_has_changed_is_told(transcript: list[AnyMessage], *, fits: bool) -> None:
     """Where other messages stand in the places that are meant, none is named."""
     manifest = _manifest(_shown(talk("uauau"), talk("uauau")))
-    view = _read(manifest, record)
+    view = _read(manifest, transcript)
     assert fits == view.fits
     assert (("m0", "m1", "m2", "m3", "m4") if fits else ()) == view.sent.message_ids
     assert (1, 2, 3, 4, 5) == view.sent.places
@@ -272,35 +274,39 @@ def test_neighbours_that_were_joined_were_sent() -> None:
 )
 def test_what_no_strategy_left_out_has_a_rule_too(message: AnyMessage, rule: str) -> None:
     """What a provider cannot be sent, and what is not for it, is told of by name."""
-    record = [*talk("ua"), message, HumanMessage("Go on", id="q")]
+    transcript = [*talk("ua"), message, HumanMessage("Go on", id="q")]
     head = [SystemMessage("You are kind.\n\nSpeak softly.")]
-    view = [each for each in record if each.type == "ai" and each.id == "x" and rule != "notice"]
-    said = [each for each in record if each.id != "x"]
-    named = _named(_read(_manifest(_shown(record, [*head, *said[:2], *view, said[2]])), record))
+    view = [
+        each for each in transcript if each.type == "ai" and each.id == "x" and rule != "notice"
+    ]
+    said = [each for each in transcript if each.id != "x"]
+    named = _named(
+        _read(_manifest(_shown(transcript, [*head, *said[:2], *view, said[2]])), transcript)
+    )
     assert "x" in named[rule]
 
 
 def test_large_and_shortened_results_are_not_whole() -> None:
     """A result that is shown by its beginning alone is under the rule that did it."""
-    record = talk("ucacu", words="row " * 400)
-    now = situation(record)
-    plan = now.shorten(truncate=record[2])
+    transcript = talk("ucacu", words="row " * 400)
+    now = plan_context(transcript)
+    plan = now.shorten(truncate=transcript[2])
     view = in_place(plan.messages)
     asked = replace(_asked(now, plan), view=view, sent=_sent(view, limit=1_000))
-    named = _named(_read(_manifest(asked), record))
+    named = _named(_read(_manifest(asked), transcript))
     assert ("m1-result",) == named["truncated"]
     assert ("m3-result",) == named["size_limit"]
 
 
 def test_of_two_rules_the_first_counts() -> None:
     """What a person wanted forgotten is forgotten, also inside a fold; its summary tells no more."""
-    record = talk("uauau")
+    transcript = talk("uauau")
     left_out = [
         Omission(why="forgotten", message_ids=("m1",)),
         Omission(why="middle", message_ids=("m1", "m2"), summary="told"),
     ]
-    view = [record[0], *record[3:]]
-    named = _named(_read(_manifest(_shown(record, view, left_out=left_out)), record))
+    view = [transcript[0], *transcript[3:]]
+    named = _named(_read(_manifest(_shown(transcript, view, left_out=left_out)), transcript))
     assert ("m1",) == named["forgotten"]
     assert ("m2",) == named["middle"]
     assert ("m2",) == named["summarized"]
@@ -308,18 +314,18 @@ def test_of_two_rules_the_first_counts() -> None:
 
 def test_what_was_recalled_stays_under_its_rule() -> None:
     """A quote of a folded message says that it was recalled, and why it was out; lost ones count."""
-    record = talk("uauau")
+    transcript = talk("uauau")
     left_out = [Omission(why="middle", message_ids=("m1", "m2"))]
     asked = _shown(
-        record,
-        [record[0], *record[3:]],
+        transcript,
+        [transcript[0], *transcript[3:]],
         left_out=left_out,
         recalled={"m1", "old1", "nobody"},
         before=2,
         sealed_places={"old1": 2},
     )
     older = [HumanMessage("then", id="old0"), AIMessage("so", id="old1")]
-    view = _read(_manifest(asked), [*older, *record])
+    view = _read(_manifest(asked), [*older, *transcript])
     named = _named(view)
     assert ("m1", "m2") == named["middle"]
     assert ("old1", "m1") == named[RECALLED]
@@ -329,8 +335,8 @@ def test_what_was_recalled_stays_under_its_rule() -> None:
 
 def test_sealed_words_that_are_shown_were_sent() -> None:
     """What was fetched for a topic that is shown counts as sent, in its own place."""
-    record, earlier = talk("u"), AIMessage("so", id="old1")
-    asked = _shown(record, [earlier, *record], before=3, sealed_places={"old1": 2})
+    transcript, earlier = talk("u"), AIMessage("so", id="old1")
+    asked = _shown(transcript, [earlier, *transcript], before=3, sealed_places={"old1": 2})
     manifest = _manifest(asked)
     assert ("2,4", "1,3") == (manifest["sent"], manifest["by_rule"][SEALED])
 

@@ -10,14 +10,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from unsay.messages.annotations import (
     DOCUMENT,
     KEY,
+    annotate,
+    annotation_of,
     is_answer,
     is_document,
     is_notice,
     is_question,
-    mark_of,
     notice,
     spoken,
-    with_mark,
     with_verdict,
 )
 from unsay.types import Verdict
@@ -28,12 +28,12 @@ CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
 
 def test_a_mark_is_added_beside_the_words() -> None:
     """Notes gather on a copy; the message, its id and its other metadata stay."""
-    once = with_mark(ANSWER, turn=1, score=0.5)
-    twice = with_mark(once, score=0.7, topic="Kyoto")
+    once = annotate(ANSWER, turn=1, score=0.5)
+    twice = annotate(once, score=0.7, topic="Kyoto")
 
-    assert {} == mark_of(ANSWER)
-    assert {"turn": 1, "score": 0.5} == mark_of(once)
-    assert {"turn": 1, "score": 0.7, "topic": "Kyoto"} == mark_of(twice)
+    assert {} == annotation_of(ANSWER)
+    assert {"turn": 1, "score": 0.5} == annotation_of(once)
+    assert {"turn": 1, "score": 0.7, "topic": "Kyoto"} == annotation_of(twice)
     assert (
         AIMessage(
             "4",
@@ -52,8 +52,8 @@ def test_a_foreign_value_under_our_key_is_no_mark(foreign: Any) -> None:
     """What another program wrote there is not read, and is overwritten by the first note."""
     message = AIMessage("4", response_metadata={KEY: foreign})
 
-    assert {} == mark_of(message)
-    assert {"turn": 1} == mark_of(with_mark(message, turn=1))
+    assert {} == annotation_of(message)
+    assert {"turn": 1} == annotation_of(annotate(message, turn=1))
 
 
 def test_a_verdict_is_written_on_its_answer() -> None:
@@ -68,7 +68,7 @@ def test_a_verdict_is_written_on_its_answer() -> None:
         "turn": 3,
         "topic": "Kyoto",
         "rollbacks": 2,
-    } == mark_of(with_verdict(ANSWER, verdict, turn=3, topic="Kyoto", rollbacks=2))
+    } == annotation_of(with_verdict(ANSWER, verdict, turn=3, topic="Kyoto", rollbacks=2))
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,11 @@ class Reader:
 
 
 @given(st.lists(messages(), max_size=3), VALUES)
-def test_what_is_remembered_is_what_would_be_read(record: list[AnyMessage], beside: Any) -> None:
+def test_what_is_remembered_is_what_would_be_read(
+    transcript: list[AnyMessage], beside: Any
+) -> None:
     """A value from memory is that from the bytes, the first time and each time after."""
-    kind, stored = SERIALIZER.dumps_typed({"messages": record, "beside": beside})
+    kind, stored = SERIALIZER.dumps_typed({"messages": transcript, "beside": beside})
     memo, reader = Memo(), Reader()
     fresh = SERIALIZER.loads_typed((kind, stored))
     for _ in range(3):

@@ -26,18 +26,18 @@ from unsay.errors import (
     NothingToUndoError,
     UnknownCheckpointError,
 )
-from unsay.history.branch import Label, Line, cuts_namespace, unpack
+from unsay.history.branch import Label, Line, branches_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.operations.rollback import (
     OPERATIONS,
     counts,
-    fetch_cuts,
     go_back,
     last_operation,
     last_undone,
     line_of,
+    load_branches,
     note,
     place_name,
     redo_last,
@@ -46,10 +46,10 @@ from unsay.operations.rollback import (
     undo_last,
 )
 from unsay.operations.targets import (
-    landing_of,
-    landing_of_context,
-    landing_of_drafts,
-    landing_of_order,
+    target_of,
+    target_of_context,
+    target_of_drafts,
+    target_of_order,
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
@@ -82,7 +82,9 @@ def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
     )
 
 
-def mark(message_id: str, *, name: str | None = None, score: float | None = 0.9) -> Checkpoint:
+def annotation(
+    message_id: str, *, name: str | None = None, score: float | None = 0.9
+) -> Checkpoint:
     """A checkpoint at a message."""
     return make_checkpoint(
         message_id=message_id,
@@ -108,22 +110,22 @@ def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
 
 def line(messages: Sequence[AnyMessage], *marks: str) -> Line:
     """A record with checkpoints at these messages."""
-    return Line(messages=tuple(messages), checkpoints=tuple(mark(each) for each in marks))
+    return Line(messages=tuple(messages), checkpoints=tuple(annotation(each) for each in marks))
 
 
 def test_a_line_is_the_part_of_a_state_that_moves() -> None:
     """The record, the checkpoints and the segments, whichever there are."""
     segments = [Segment(topic_id="t1", start="q1")]
-    state = State(messages=talk(1), checkpoints=[mark("a1")], segments=segments)
+    state = State(messages=talk(1), checkpoints=[annotation("a1")], segments=segments)
 
     assert Line(messages=()) == line_of(State())
     assert Line(
-        messages=tuple(talk(1)), checkpoints=(mark("a1"),), segments=tuple(segments)
+        messages=tuple(talk(1)), checkpoints=(annotation("a1"),), segments=tuple(segments)
     ) == line_of(state)
 
 
 @pytest.mark.parametrize(
-    ("marks", "base", "failures", "landing"),
+    ("marks", "base", "failures", "target"),
     [
         pytest.param([], "a2", 1, "a2", id="no checkpoint: the turn's start"),
         pytest.param([], None, 1, None, id="first turn"),
@@ -138,10 +140,10 @@ def test_a_line_is_the_part_of_a_state_that_moves() -> None:
     ],
 )
 def test_a_failed_draft_goes_back_ever_further(
-    marks: list[str], base: str | None, failures: int, landing: str | None
+    marks: list[str], base: str | None, failures: int, target: str | None
 ) -> None:
     """To the last checkpoint first, then to older ones, as far as there are any."""
-    assert landing == landing_of_drafts(line(talk(3), *marks), base, failures)
+    assert target == target_of_drafts(line(talk(3), *marks), base, failures)
 
 
 @given(
@@ -155,14 +157,14 @@ def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -
     base = here.id_at(len(here.messages) - 1)
     places = [here.index_of(base)]
     for failure in range(1, failures + 1):
-        base = landing_of_drafts(here, base, failure)
+        base = target_of_drafts(here, base, failure)
         places.append(here.index_of(base))
 
     assert sorted(places, reverse=True) == places
 
 
 @pytest.mark.parametrize(
-    ("marks", "start", "landing"),
+    ("marks", "start", "target"),
     [
         pytest.param([], 2, "a1", id="no checkpoint: just before"),
         pytest.param([], 0, None, id="the first exchange"),
@@ -172,10 +174,10 @@ def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -
     ],
 )
 def test_a_rejected_exchange_goes_before_itself(
-    marks: list[str], start: int, landing: str | None
+    marks: list[str], start: int, target: str | None
 ) -> None:
     """To the last checkpoint before it, else to where it began."""
-    assert landing == landing_of_context(line(talk(3), *marks), start)
+    assert target == target_of_context(line(talk(3), *marks), start)
 
 
 DOCUMENTED = [
@@ -189,7 +191,7 @@ COMMANDED = [*talk(1), HumanMessage("/help", id="c"), notice("Help.", "n", ["c"]
 
 
 @pytest.mark.parametrize(
-    ("record", "marks", "pending", "landing"),
+    ("transcript", "marks", "pending", "target"),
     [
         pytest.param(talk(2), [], [], "a1", id="no checkpoint: before the last turn"),
         pytest.param(talk(1), [], [], None, id="before the only turn"),
@@ -205,41 +207,43 @@ COMMANDED = [*talk(1), HumanMessage("/help", id="c"), notice("Help.", "n", ["c"]
     ],
 )
 def test_a_person_goes_back_by_default(
-    record: list[AnyMessage], marks: list[str], pending: list[str], landing: str | None
+    transcript: list[AnyMessage], marks: list[str], pending: list[str], target: str | None
 ) -> None:
     """To the last checkpoint before the newest answer, without one before the last turn."""
-    assert landing == landing_of(line(record, *marks), pending=pending)
+    assert target == target_of(line(transcript, *marks), pending=pending)
 
 
 def test_a_person_goes_where_they_say() -> None:
     """A name, an id, the beginning of an id."""
-    marks = (mark("a1", name="lunch"), mark("a2"))
+    marks = (annotation("a1", name="lunch"), annotation("a2"))
     here = Line(messages=tuple(talk(2)), checkpoints=marks)
 
-    found = [landing_of(here, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])]
+    found = [target_of(here, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])]
     assert ["a1", "a2", "a2"] == found
     with pytest.raises(UnknownCheckpointError, match="'dinner'"):
-        landing_of(here, "dinner")
+        target_of(here, "dinner")
     with pytest.raises(AmbiguousCheckpointError, match="'cp-'"):
-        landing_of(here, "cp-")
+        target_of(here, "cp-")
 
 
 @pytest.mark.parametrize(
-    ("record", "pending"),
+    ("transcript", "pending"),
     [
         pytest.param([], [], id="nothing said"),
         pytest.param(talk(0, pending=True), ["p"], id="a first question waits"),
         pytest.param(COMMANDED[2:], [], id="a command alone"),
     ],
 )
-def test_there_may_be_nothing_to_go_back_from(record: list[AnyMessage], pending: list[str]) -> None:
+def test_there_may_be_nothing_to_go_back_from(
+    transcript: list[AnyMessage], pending: list[str]
+) -> None:
     """An empty conversation is told so."""
     with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
-        landing_of(line(record), pending=pending)
+        target_of(line(transcript), pending=pending)
 
 
 @pytest.mark.parametrize(
-    ("record", "turns", "pending", "landing"),
+    ("transcript", "turns", "pending", "target"),
     [
         pytest.param(talk(3), 1, [], "a2", id="one"),
         pytest.param(talk(3), 3, [], None, id="all"),
@@ -254,10 +258,10 @@ def test_there_may_be_nothing_to_go_back_from(record: list[AnyMessage], pending:
     ],
 )
 def test_so_many_turns_back(
-    record: list[AnyMessage], turns: int, pending: list[str], landing: str | None
+    transcript: list[AnyMessage], turns: int, pending: list[str], target: str | None
 ) -> None:
     """To before the question of the first turn that goes."""
-    assert landing == landing_of(line(record), None, turns, pending)
+    assert target == target_of(line(transcript), None, turns, pending)
 
 
 @pytest.mark.parametrize(
@@ -271,11 +275,11 @@ def test_so_many_turns_back(
 def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
     """The error says how many were asked for."""
     with pytest.raises(error, match=f"turns={turns!r}"):
-        landing_of(line(talk(2)), None, turns)
+        target_of(line(talk(2)), None, turns)
 
 
 @pytest.mark.parametrize(
-    ("argument", "landing"),
+    ("argument", "target"),
     [
         pytest.param("", "a2", id="nothing"),
         pytest.param("2", "a1", id="a number"),
@@ -284,26 +288,26 @@ def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
         pytest.param("lunch", "a1", id="another name"),
     ],
 )
-def test_what_is_typed_behind_a_rollback(argument: str, landing: str) -> None:
+def test_what_is_typed_behind_a_rollback(argument: str, target: str) -> None:
     """A number is turns, unless a checkpoint is named so."""
-    marks = (mark("a1", name="lunch"), mark("a2", name="3"))
+    marks = (annotation("a1", name="lunch"), annotation("a2", name="3"))
     here = Line(messages=tuple(talk(3)), checkpoints=marks)
 
-    assert landing == landing_of_order(here, argument, [])
+    assert target == target_of_order(here, argument, [])
 
 
 def test_one_place_is_ordered() -> None:
     """A host gives a checkpoint or a number of turns, not both."""
     here = line(talk(3), "a1")
 
-    assert ["a1", "a2"] == [landing_of(here, None, None), landing_of(here, None, 1)]
+    assert ["a1", "a2"] == [target_of(here, None, None), target_of(here, None, 1)]
     with pytest.raises(InputError, match="'x' and turns=1 are two places"):
-        landing_of(here, "x", 1)
+        target_of(here, "x", 1)
 
 
 def test_an_undo_takes_the_newest_step() -> None:
     """Without one it says so."""
-    steps = [Operation(kind="turn", base=each, cuts=[]) for each in ("a1", "a2")]
+    steps = [Operation(kind="turn", base=each, branches=[]) for each in ("a1", "a2")]
 
     assert steps[1] == last_operation(steps)
     with pytest.raises(NothingToUndoError, match="no step left to undo"):
@@ -336,14 +340,14 @@ def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
     [
         pytest.param(None, "the start of the conversation", id="start"),
         pytest.param("a1", "checkpoint lunch", id="a named checkpoint"),
-        pytest.param("a2", f"checkpoint {mark('a2')['id']}", id="an unnamed checkpoint"),
+        pytest.param("a2", f"checkpoint {annotation('a2')['id']}", id="an unnamed checkpoint"),
         pytest.param("a3", "“Answer 3.”", id="a message"),
         pytest.param("gone", "“”", id="a message that is gone"),
     ],
 )
 def test_a_place_has_a_name(base: str | None, name: str) -> None:
     """What a person would call it."""
-    state = State(messages=talk(3), checkpoints=[mark("a1", name="lunch"), mark("a2")])
+    state = State(messages=talk(3), checkpoints=[annotation("a1", name="lunch"), annotation("a2")])
 
     assert name == place_name(state, base, Texts("en"))
 
@@ -365,7 +369,11 @@ def full(*, pending: bool = False) -> State:
     """Three turns on two topics, all marked."""
     return State(
         messages=talk(3, pending=pending),
-        checkpoints=[mark("a1", score=0.8), mark("a2", name="lunch", score=0.7), mark("a3")],
+        checkpoints=[
+            annotation("a1", score=0.8),
+            annotation("a2", name="lunch", score=0.7),
+            annotation("a3"),
+        ],
         segments=[Segment(topic_id="x", start="q1"), Segment(topic_id="y", start="q3")],
         topics=[
             Topic(id="x", label="Kyoto", summary="Of Kyoto.", summarized_through="a2"),
@@ -373,7 +381,7 @@ def full(*, pending: bool = False) -> State:
         ],
         current_topic="Bread",
         quality_score=0.9,
-        operations=[Operation(kind="turn", base="a2", cuts=[])],
+        operations=[Operation(kind="turn", base="a2", branches=[])],
     )
 
 
@@ -394,10 +402,10 @@ def test_a_person_goes_back(*, stored: bool) -> None:
     state = full(pending=True)
     update = drive(go_back(state, scope(store), "a1", PERSON, ["p"]))
     done = after(state, update)
-    (ref,) = update["cuts"]
+    (ref,) = update["branches"]
 
     assert ["q1", "a1", "p"] == [message.id for message in done["messages"]]
-    assert [mark("a1", score=0.8)] == done["checkpoints"]
+    assert [annotation("a1", score=0.8)] == done["checkpoints"]
     assert [Segment(topic_id="x", start="q1")] == done["segments"]
     assert [
         Topic(id="x", label="Kyoto", summary=None, summarized_through=None),
@@ -406,10 +414,10 @@ def test_a_person_goes_back(*, stored: bool) -> None:
     assert ("Kyoto", 0.8) == (done["current_topic"], done["quality_score"])
     assert [
         *state["operations"],
-        Operation(kind="rollback", base="a1", cuts=[ref["id"]]),
+        Operation(kind="rollback", base="a1", branches=[ref["id"]]),
     ] == done["operations"]
     assert (4, "a1", "/rollback") == (ref["size"], ref["base"], ref["reason"])
-    item = None if store is None else store.get(cuts_namespace("t"), ref["id"])
+    item = None if store is None else store.get(branches_namespace("t"), ref["id"])
     whole = ref["body"] if item is None else unpack(item.value)
     assert talk(3)[2:] == whole["messages"]
     assert stored == ("body" not in ref)
@@ -438,7 +446,7 @@ def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
     assert talk(2) == undone["messages"]
     assert [] == undone["operations"]
     assert [("undo", 2, "a2", here.now())] == [
-        (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["cuts"]
+        (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["branches"]
     ]
     with pytest.raises(NothingToUndoError):
         drive(undo_last(undone, here, [], "/undo"))
@@ -457,7 +465,7 @@ def test_going_nowhere_changes_nothing() -> None:
     state = full()
     update = drive(go_back(state, scope(InMemoryStore()), "a3", PERSON, []))
 
-    assert ([], []) == (update["messages"], update["cuts"])
+    assert ([], []) == (update["messages"], update["branches"])
     assert "operations" not in update
 
 
@@ -477,7 +485,9 @@ def test_a_rollback_to_the_start_forgets_topic_and_score() -> None:
 def test_steps_are_bounded() -> None:
     """The oldest step is forgotten past the limit."""
     state = full()
-    state["operations"] = [Operation(kind="turn", base=f"b{i}", cuts=[]) for i in range(OPERATIONS)]
+    state["operations"] = [
+        Operation(kind="turn", base=f"b{i}", branches=[]) for i in range(OPERATIONS)
+    ]
     update = drive(go_back(state, scope(), "a1", PERSON, []))
 
     assert OPERATIONS == len(update["operations"])
@@ -487,7 +497,7 @@ def test_steps_are_bounded() -> None:
 def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
     """Without a store the oldest cuts go; an undo that needs one changes nothing and says so."""
     state = full()
-    state["operations"] = [Operation(kind="rollback", base="a3", cuts=["cut-gone"])]
+    state["operations"] = [Operation(kind="rollback", base="a3", branches=["cut-gone"])]
 
     for here in (scope(), scope(InMemoryStore())):
         with pytest.raises(ConflictError, match="'cut-gone' is no longer kept: without a store"):
@@ -520,13 +530,13 @@ def test_cuts_are_fetched_in_the_order_asked_for() -> None:
     state = full()
     first = drive(go_back(state, scope(store), "a2", PERSON, []))
     second = drive(go_back(state, scope(), "a1", PERSON, []))
-    refs = [*first["cuts"], *second["cuts"]]
+    refs = [*first["branches"], *second["branches"]]
     names = [ref["id"] for ref in refs]
 
-    found = drive(fetch_cuts(names[::-1], scope(store), refs))
+    found = drive(load_branches(names[::-1], scope(store), refs))
 
-    assert names[::-1] == [cut["id"] for cut in found]
-    assert [4, 2] == [len(cut["messages"]) for cut in found]
+    assert names[::-1] == [branch["id"] for branch in found]
+    assert [4, 2] == [len(branch["messages"]) for branch in found]
 
 
 @STORES
@@ -571,7 +581,9 @@ def test_steps_that_were_undone_are_bounded() -> None:
     """As many as can be undone, the newest."""
     here = scope(InMemoryStore())
     state = full()
-    state["redo"] = [Undone(kind="turn", base=f"b{i}", cuts=[], at="a3") for i in range(OPERATIONS)]
+    state["redo"] = [
+        Undone(kind="turn", base=f"b{i}", branches=[], at="a3") for i in range(OPERATIONS)
+    ]
     undone = drive(undo_last(state, here, [], "undo"))
 
     assert (OPERATIONS, "b1") == (len(undone["redo"]), undone["redo"][0]["base"])
@@ -581,7 +593,7 @@ def test_an_unanswered_turn_is_not_redone() -> None:
     """Its words are said again instead."""
     here = scope(InMemoryStore())
     state = full(pending=True)
-    state["operations"] = [Operation(kind="turn", base="a3", cuts=[])]
+    state["operations"] = [Operation(kind="turn", base="a3", branches=[])]
 
     undone = drive(undo_last(state, here, [], "undo"))
 

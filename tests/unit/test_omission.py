@@ -12,7 +12,7 @@ from unsay.errors import InputError
 from unsay.messages.truncation import (
     PREVIEW_CHARS,
     SMALLEST,
-    cut,
+    branch,
     is_omission,
     omission,
     present,
@@ -67,12 +67,12 @@ def test_only_the_content_changes() -> None:
 @given(text=TEXTS, limit=st.integers(1, 700))
 def test_a_record_fits_and_is_the_same_every_time(text: str, limit: int) -> None:
     """No record is longer than the limit or the smallest record, or broken."""
-    record = omission(text, limit)
+    transcript = omission(text, limit)
 
-    assert record == omission(text, limit)
-    assert size_of(record) <= max(limit, SMALLEST)
-    assert json.loads(record)["bytes"] == size_of(text)
-    record.encode()
+    assert transcript == omission(text, limit)
+    assert size_of(transcript) <= max(limit, SMALLEST)
+    assert json.loads(transcript)["bytes"] == size_of(text)
+    transcript.encode()
 
 
 @given(text=TEXTS, limit=st.integers(1, 700))
@@ -91,7 +91,7 @@ def test_presenting_twice_changes_nothing(text: str, limit: int) -> None:
 def test_no_visible_character_is_cut_in_half(text: str) -> None:
     """A cut within one goes before it."""
     for end in range(1, len(text)):
-        assert "a" == cut(f"a{text}b", 1 + end)
+        assert "a" == branch(f"a{text}b", 1 + end)
 
 
 def test_a_given_preview_stands_in_place_of_the_beginning() -> None:

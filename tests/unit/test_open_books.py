@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from unsay.budget.accounts import Place, hold, new_book
+from unsay.budget.accounts import Place, hold, new_usage_account
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.llm.usage_account import HOLDS, WITHOUT_STORE, Accounts, keep_book, kept_book
+from unsay.llm.usage_account import (
+    HOLDS,
+    WITHOUT_STORE,
+    Accounts,
+    load_usage_account,
+    save_usage_account,
+)
 from unsay.settings import load_settings
 from unsay.tokens.pricing import Amount
 
@@ -25,7 +31,7 @@ def made() -> Accounts:
 
 
 def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
-    """Book something; what is spent by now."""
+    """UsageAccount something; what is spent by now."""
     account = books.opened(store, thread)
     yield from account.settle(Amount(tokens=tokens), key=f"{thread}-{tokens}", place=PLACE)
     return (yield from account.read())["session"]["tokens"]
@@ -34,17 +40,17 @@ def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
 @both
 def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) -> None:
     """The oldest count as spent; nothing is forgotten."""
-    store, book = InMemoryStore(), new_book()
+    store, book = InMemoryStore(), new_usage_account()
     for number in range(HOLDS + 4):
         book = hold(book, Amount(tokens=10), key=f"{number}", place=PLACE)
 
     def steps() -> Steps[None]:
-        yield keep_book(store, "a", book)
+        yield save_usage_account(store, "a", book)
         yield from spend(made(), store, "a", 1)
 
     driver(steps())
 
-    kept = drive(kept_book(store, "a"))
+    kept = drive(load_usage_account(store, "a"))
     assert [f"{number}" for number in range(4, HOLDS + 4)] == [e["key"] for e in kept["holds"]]
     assert 41 == kept["session"]["tokens"]
 

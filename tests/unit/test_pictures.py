@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.conversation.svg import mimebundle, picture_html, picture_svg, score_svg, tree_svg
-from unsay.conversation.timeline import Timeline, TurnView
+from unsay.conversation.timeline import Timeline, TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
-from unsay.types import Checkpoint, CutRef
+from unsay.types import BranchRef, Checkpoint
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -28,7 +28,7 @@ HOSTILE = {
 }
 
 
-def turn(number: int, **changes: Any) -> TurnView:
+def turn(number: int, **changes: Any) -> TimelineTurn:
     """A turn that passed, but for the changes."""
     fields: dict[str, Any] = {
         "number": number,
@@ -43,10 +43,10 @@ def turn(number: int, **changes: Any) -> TurnView:
         "flag": None,
         "rollbacks": 0,
     }
-    return TurnView(**{**fields, **changes})
+    return TimelineTurn(**{**fields, **changes})
 
 
-def mark(message_id: str, name: str | None = None, *, number: int = 1) -> Checkpoint:
+def annotation(message_id: str, name: str | None = None, *, number: int = 1) -> Checkpoint:
     """A checkpoint at a message."""
     return Checkpoint(
         id=f"cp-{message_id}",
@@ -60,9 +60,11 @@ def mark(message_id: str, name: str | None = None, *, number: int = 1) -> Checkp
     )
 
 
-def cut(base: str | None, kind: Any = "draft", reason: str = "too short", size: int = 1) -> CutRef:
-    """A cut that hangs from a message."""
-    return CutRef(
+def branch(
+    base: str | None, kind: Any = "draft", reason: str = "too short", size: int = 1
+) -> BranchRef:
+    """A branch that hangs from a message."""
+    return BranchRef(
         id=f"cut-{base}-{kind}",
         kind=kind,
         base=base,
@@ -72,13 +74,13 @@ def cut(base: str | None, kind: Any = "draft", reason: str = "too short", size: 
     )
 
 
-def timeline(*turns: TurnView, **changes: Any) -> Timeline:
+def timeline(*turns: TimelineTurn, **changes: Any) -> Timeline:
     """A thread with these turns."""
     fields: dict[str, Any] = {
         "thread_id": "t",
         "turns": turns,
         "checkpoints": (),
-        "cuts": (),
+        "branches": (),
         "topics": (),
         "current_topic": "",
         "quality_threshold": 0.5,
@@ -93,17 +95,17 @@ FULL = timeline(
     turn(3, score=0.314, outcome="failed", flag="low_quality", rollbacks=2),
     turn(4, question="デコレータとは?", topic="装飾", score=0.6),
     turn(5, answer=None, message_id="q5", score=None, outcome=None),
-    checkpoints=(mark("a1", "basics"), mark("a4")),
-    cuts=(
-        cut(None, "person", "start", 4),
-        cut("a2"),
-        cut("a2", "rejected", ""),
-        cut("gone", "undo", "/undo", 2),
+    checkpoints=(annotation("a1", "basics"), annotation("a4")),
+    branches=(
+        branch(None, "person", "start", 4),
+        branch("a2"),
+        branch("a2", "rejected", ""),
+        branch("gone", "undo", "/undo", 2),
     ),
 )
 
 FULL_TEXT = """\
-Thread t: 5 turns, 2 checkpoints, 4 cuts
+Thread t: 5 turns, 2 checkpoints, 4 branches
 ○ start
 │  ╌╌ × rolled back, 4 messages: start
 ├─ 1 0.90 lists   Question 1? ◆ basics
@@ -121,7 +123,7 @@ PICTURES = {"picture": picture_svg, "scores": score_svg, "tree": tree_svg}
 THREADS = {
     "full": FULL,
     "empty": timeline(),
-    "all taken back": timeline(cuts=(cut(None, "person", "rollback", 4),)),
+    "all taken back": timeline(branches=(branch(None, "person", "rollback", 4),)),
     "never scored": timeline(turn(1, score=None, outcome=None)),
     "extremes": timeline(turn(1, score=0.0, outcome="failed"), turn(2, score=1.0)),
     "one threshold": timeline(turn(1), quality_threshold=0.0, checkpoint_threshold=0.0),
@@ -151,19 +153,19 @@ def everything(*, words: str) -> Timeline:
     return timeline(
         turn(1, question=words, topic=words, reason=words, flag=words),
         thread_id=words,
-        checkpoints=(mark("a1", words),),
-        cuts=(cut("a1", reason=words), cut("gone", reason=words)),
+        checkpoints=(annotation("a1", words),),
+        branches=(branch("a1", reason=words), branch("gone", reason=words)),
     )
 
 
 def test_text_shows_everything() -> None:
-    """The tree names turns, scores, topics, checkpoints, flags, and cuts where they hang."""
+    """The tree names turns, scores, topics, checkpoints, flags, and branches where they hang."""
     assert FULL_TEXT == tree_text(FULL)
 
 
 def test_text_of_an_empty_thread() -> None:
     """A thread without turns says so."""
-    expected = "Thread t: 0 turns, 0 checkpoints, 0 cuts\nNothing has been said yet."
+    expected = "Thread t: 0 turns, 0 checkpoints, 0 branches\nNothing has been said yet."
     assert expected == tree_text(timeline())
 
 
@@ -186,18 +188,18 @@ def test_question_column_is_straight() -> None:
 
 def test_checkpoint_at_a_question_is_kept() -> None:
     """A checkpoint that stands at no answer is shown at the turn it was made after."""
-    seen = timeline(turn(1), turn(2), checkpoints=(mark("q3", "here", number=2),))
+    seen = timeline(turn(1), turn(2), checkpoints=(annotation("q3", "here", number=2),))
     assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(seen).splitlines()[-1]
 
 
 def test_many_cuts_in_one_place() -> None:
-    """Of many cuts in one place the newest are shown, and the others are counted."""
-    cuts = tuple(cut("a1", "undo", f"step {n}") for n in range(20))
-    seen = timeline(turn(1), cuts=cuts)
+    """Of many branches in one place the newest are shown, and the others are counted."""
+    branches = tuple(branch("a1", "undo", f"step {n}") for n in range(20))
+    seen = timeline(turn(1), branches=branches)
     lines = tree_text(seen).splitlines()
-    assert "   ╌╌ 8 older cuts not shown" == lines[3]
+    assert "   ╌╌ 8 older branches not shown" == lines[3]
     assert "   ╌╌ × undone, 1 message: step 19" == lines[-1]
-    assert "8 older cuts not shown" in words_of(tree_svg(seen))
+    assert "8 older branches not shown" in words_of(tree_svg(seen))
 
 
 def test_capitals_get_less_room() -> None:
@@ -211,12 +213,12 @@ def test_capitals_get_less_room() -> None:
 
 def test_long_thread_shows_its_newest_turns() -> None:
     """Of a thousand turns the newest are shown, and how many are hidden is said."""
-    seen = timeline(*THREADS["long"].turns, cuts=(cut("a3"), cut("a999")))
+    seen = timeline(*THREADS["long"].turns, branches=(branch("a3"), branch("a999")))
     lines = tree_text(seen).splitlines()
-    assert "┊ 940 earlier turns not shown, 1 cut at them" == lines[2]
+    assert "┊ 940 earlier turns not shown, 1 branch at them" == lines[2]
     assert ["├─  941 0.90", "└─ 1000 0.90"] == [lines[3][:12], lines[-1][:12]]
     assert 60 == fills_of(score_svg(seen)).total()
-    assert "940 earlier turns not shown, 1 cut at them" in words_of(tree_svg(seen))
+    assert "940 earlier turns not shown, 1 branch at them" in words_of(tree_svg(seen))
 
 
 @pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
@@ -272,7 +274,7 @@ def test_what_was_taken_back_is_counted() -> None:
 
 
 def test_tree_writes_what_the_text_says() -> None:
-    """The drawn tree has the turns, tails and cuts of the text."""
+    """The drawn tree has the turns, tails and branches of the text."""
     written = words_of(tree_svg(FULL))
     assert "Question 3?· lists[low quality][taken back 2 times]" in written
     assert "デコレータとは?· 装飾◆ cp-a4" in written

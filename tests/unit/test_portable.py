@@ -107,7 +107,7 @@ def test_copies_are_apart() -> None:
 
 def test_places_in_a_store_are_left_out() -> None:
     """What a topic says of pages that lie elsewhere means nothing elsewhere."""
-    topic = {**TOPIC, "sealed": "topic-1", "pages": ["page-1"]}
+    topic = {**TOPIC, "offloaded": "topic-1", "pages": ["page-1"]}
 
     snapshot = take_snapshot({"topics": [topic]}, ["topics"], now=NOW)
 

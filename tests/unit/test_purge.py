@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import adrive, drive
 from unsay.errors import DatabaseLockedError, StorageError
-from unsay.history.branch import cuts_namespace
+from unsay.history.branch import branches_namespace
 from unsay.history.runs import list_runs, open_run
 from unsay.history.threads import begin, list_threads, purge_thread, revise
 from unsay.storage.base import THREADS, Database, Purged
@@ -36,9 +36,9 @@ NEIGHBOURS = {
     "%": ["a", "%%", "_", "%25"],
     "*": ["t", "a", "**", "?"],
     "[a]": ["a", "b", "[b]"],
-    "cuts": ["runs", "threads", "cut"],
-    "threads": ["cuts", "thread"],
-    "unsay": ["cuts"],
+    "branches": ["runs", "threads", "cut"],
+    "threads": ["branches", "thread"],
+    "unsay": ["branches"],
     "京都": ["京", "京都 駅", "東京都", "kyoto"],
     "'; DROP TABLE store; --": ["t", "'"],
 }
@@ -69,10 +69,10 @@ def fill_store(store: BaseStore, thread_id: str, words: str) -> int:
     for number in range(3):
         run = f"{words}-{number}"
         drive(open_run(store, thread_id, run, now=NOW, labels={"words": words}))
-        store.put(cuts_namespace(thread_id), f"cut-{number}", {"reason": words})
-    ledger = thread_namespace("ledger", thread_id)
-    store.put(ledger, "1", {"text": words})
-    store.put((*ledger, "run", "deeper"), "1", {"text": words})
+        store.put(branches_namespace(thread_id), f"cut-{number}", {"reason": words})
+    event_log = thread_namespace("event_log", thread_id)
+    store.put(event_log, "1", {"text": words})
+    store.put((*event_log, "run", "deeper"), "1", {"text": words})
     return 1 + 3 + 3 + 2
 
 
@@ -122,7 +122,7 @@ async def test_a_thread_goes_and_its_neighbours_stay(
     """Whatever the names, exactly the thread's rows are gone, and a second time changes nothing."""
     for name in NEIGHBOURS[thread_id]:
         fill(database, name, f"words of {name}")
-    foreign = ("memories", *thread_namespace("cuts", thread_id)[1:])
+    foreign = ("memories", *thread_namespace("branches", thread_id)[1:])
     database.store.put(foreign, "1", {"of": "another program"})
     before = dump(database)
     there = fill(database, thread_id, WORDS)
@@ -148,9 +148,9 @@ async def test_no_byte_stays(thread_id: str, database: Database, do: Do) -> None
     assert {("t.db-wal", WORDS), ("t.db-wal", thread_id)} <= set(traces(database, WORDS, thread_id))
     database.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for number in range(50):
-        database.store.put(cuts_namespace(thread_id), f"x{number}", {"text": WORDS * 500})
+        database.store.put(branches_namespace(thread_id), f"x{number}", {"text": WORDS * 500})
     for number in range(50):
-        database.store.delete(cuts_namespace(thread_id), f"x{number}")
+        database.store.delete(branches_namespace(thread_id), f"x{number}")
 
     await do(purge_thread(database, thread_id))
 

@@ -77,16 +77,16 @@ def ids(recalled: Recalled) -> list[str | None]:
 )
 def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
     """The one message that bears on a question is recalled among many that do not."""
-    folded = talk(*SMALL_TALK, text, *SMALL_TALK)
+    summarized = talk(*SMALL_TALK, text, *SMALL_TALK)
     assert [f"m{len(SMALL_TALK)}"] == ids(
-        recall(question, folded, budget_tokens=13, count=ten_each)
+        recall(question, summarized, budget_tokens=13, count=ten_each)
     )
 
 
 def test_an_answer_comes_back_with_its_question() -> None:
     """An answer that has no word of the question stands next to one that has."""
-    folded = talk(*SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK)
-    recalled = recall("The tent?", folded, budget_tokens=23, count=ten_each)
+    summarized = talk(*SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK)
+    recalled = recall("The tent?", summarized, budget_tokens=23, count=ten_each)
     assert ["m24", "m25"] == ids(recalled)
     assert [("words", ("tent",)), ("nearby", ())] == [(r.why, r.words) for r in recalled.reasons]
 
@@ -100,14 +100,14 @@ def test_an_answer_comes_back_with_its_question() -> None:
 )
 def test_who_is_asked_about_is_who_spoke(question: str, expected: str) -> None:
     """Of two messages with the same words, that of the person who is named comes first."""
-    folded = talk(
+    summarized = talk(
         *SMALL_TALK,
         "I play the violin.",
         *SMALL_TALK[:4],
         "I play the violin.",
         names=("Ada", "Ben"),
     )
-    assert [expected] == ids(recall(question, folded, budget_tokens=13, count=ten_each))
+    assert [expected] == ids(recall(question, summarized, budget_tokens=13, count=ten_each))
 
 
 @pytest.mark.parametrize(
@@ -127,30 +127,30 @@ def test_whose_words_a_question_means(question: str, expected: set[str]) -> None
 
 def test_what_the_user_said_comes_before_what_was_answered() -> None:
     """Of two messages with the same words, a question about `my` wants the user's."""
-    folded = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
+    summarized = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
     questions = ("What is my violin?", "What did you say of violins?")
     assert [["m24"], ["m29"]] == [
-        ids(recall(each, folded, budget_tokens=13, count=ten_each)) for each in questions
+        ids(recall(each, summarized, budget_tokens=13, count=ten_each)) for each in questions
     ]
 
 
 def test_a_speaker_who_is_named_bears_on_the_question() -> None:
     """A question with no other known word than a speaker's name recalls what that one said."""
-    folded = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
-    assert ["m1"] == ids(recall("Ben's livelihood?", folded, budget_tokens=13, count=ten_each))
+    summarized = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
+    assert ["m1"] == ids(recall("Ben's livelihood?", summarized, budget_tokens=13, count=ten_each))
 
 
 def test_a_kind_of_message_is_a_word_like_others() -> None:
     """Messages without names take no word from a question."""
-    folded = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
-    assert ["m24"] == ids(recall("Which tool?", folded, budget_tokens=13, count=ten_each))
+    summarized = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
+    assert ["m24"] == ids(recall("Which tool?", summarized, budget_tokens=13, count=ten_each))
 
 
 @pytest.mark.parametrize("question", ["", "Thanks!", "And then?", "xylophone quartz"])
 def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None:
     """Where no message has a word that was asked for, the view stays as it is."""
-    folded = talk("We moored the boat at Elba.", *SMALL_TALK)
-    assert Recalled() == recall(question, folded, budget_tokens=1_000, count=ten_each)
+    summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
+    assert Recalled() == recall(question, summarized, budget_tokens=1_000, count=ten_each)
 
 
 def test_nothing_folded_recalls_nothing() -> None:
@@ -160,12 +160,12 @@ def test_nothing_folded_recalls_nothing() -> None:
 
 def test_the_reasons_say_what_led_there() -> None:
     """Each message comes with its reason, the question's own words and a score."""
-    record = talk("We moored the boat at Elba.", *SMALL_TALK)
-    recalled = recall("Where did the boats moor?", record, budget_tokens=13, count=ten_each)
+    transcript = talk("We moored the boat at Elba.", *SMALL_TALK)
+    recalled = recall("Where did the boats moor?", transcript, budget_tokens=13, count=ten_each)
     score = recalled.reasons[0].score
     assert score > 0
     assert (
-        Recollection(message=record[0], why="words", words=("boats", "moor"), score=score),
+        Recollection(message=transcript[0], why="words", words=("boats", "moor"), score=score),
     ) == recalled.reasons
     assert "m0" == recalled.reasons[0].message_id
     assert 13 == recalled.tokens
@@ -173,16 +173,16 @@ def test_the_reasons_say_what_led_there() -> None:
 
 def test_a_tool_result_comes_back_with_its_call() -> None:
     """A tool's result is recalled together with the call, and never half."""
-    folded = [*talk(*SMALL_TALK), *STEP]
-    recalled = recall("Which berth was free?", folded, budget_tokens=23, count=ten_each)
+    summarized = [*talk(*SMALL_TALK), *STEP]
+    recalled = recall("Which berth was free?", summarized, budget_tokens=23, count=ten_each)
     assert ["call", "result"] == ids(recalled)
     assert ["step", "words"] == [reason.why for reason in recalled.reasons]
 
 
 def test_a_step_that_is_too_large_makes_way() -> None:
     """Where a call and its result do not fit, the next best message that fits is recalled."""
-    folded = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
-    assert ["m0"] == ids(recall("Which berth?", folded, budget_tokens=13, count=ten_each))
+    summarized = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
+    assert ["m0"] == ids(recall("Which berth?", summarized, budget_tokens=13, count=ten_each))
 
 
 def test_a_counter_whose_costs_are_not_additive_is_obeyed() -> None:
@@ -207,27 +207,29 @@ def test_a_search_for_room_ends() -> None:
 
 def test_instructions_are_not_recalled() -> None:
     """A system message is no part of the talk that could come back."""
-    folded: list[AnyMessage] = [SystemMessage("Boat!", id="s"), *talk("A boat.", "Fine.")]
-    recalled = recall("boat", folded, budget_tokens=1_000, count=ten_each)
+    summarized: list[AnyMessage] = [SystemMessage("Boat!", id="s"), *talk("A boat.", "Fine.")]
+    recalled = recall("boat", summarized, budget_tokens=1_000, count=ten_each)
     assert ["m0", "m1"] == ids(recalled)
 
 
 def test_a_floor_keeps_out_what_hardly_bears() -> None:
     """With a floor, room that is left stays empty."""
-    folded = talk("We moored the boat at Elba.", *SMALL_TALK)
+    summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
     recalled = recall(
-        "boat at Elba", folded, budget_tokens=1_000, count=ten_each, bars=Bars(floor=0.9)
+        "boat at Elba", summarized, budget_tokens=1_000, count=ten_each, bars=Bars(floor=0.9)
     )
     assert ["m0"] == ids(recalled)
 
 
 def test_an_index_of_the_whole_record_serves() -> None:
     """What is shown or hidden does not come back, though the index knows it as well."""
-    record = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
-    index = RecallIndex().covering(record)
+    transcript = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
+    index = RecallIndex().covering(transcript)
     for out in ("shown", "hidden"):
-        newer = {out: {message.id for message in record[2:]}}
-        recalled = recall("boat", record, budget_tokens=13, count=ten_each, index=index, **newer)
+        newer = {out: {message.id for message in transcript[2:]}}
+        recalled = recall(
+            "boat", transcript, budget_tokens=13, count=ten_each, index=index, **newer
+        )
         assert ["m0"] == ids(recalled)
 
 
@@ -288,9 +290,9 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
 ) -> None:
     """With a bar a question that shares no telling word with anything recalls nothing."""
     fact, _, weather = TALKS[language]
-    record = talk(*CHAT[language], fact, *CHAT[language])
+    transcript = talk(*CHAT[language], fact, *CHAT[language])
     found = [
-        recall(question, record, budget_tokens=1_000, count=ten_each, bars=bars)
+        recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=bars)
         for question in (ASKED[language], weather)
     ]
     assert f"m{len(CHAT[language])}" in ids(found[0])
@@ -304,13 +306,13 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
 ) -> None:
     """Where a message that is shown has the question's words, one with fewer is not recalled."""
     fact, other, _ = TALKS[language]
-    record = talk(*CHAT[language], other, *CHAT[language], fact)
+    transcript = talk(*CHAT[language], other, *CHAT[language], fact)
     recalled = recall(
         ASKED[language],
-        record,
+        transcript,
         budget_tokens=1_000,
         count=ten_each,
-        shown={record[-1].id or ""},
+        shown={transcript[-1].id or ""},
         bars=Bars(gain=gain, bar=0.25),
     )
     assert expected == ids(recalled).count(f"m{len(CHAT[language])}")
@@ -318,16 +320,18 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
 
 def test_what_is_hidden_is_no_rival() -> None:
     """A message that a person wants left out keeps no other one out."""
-    record = talk(*SMALL_TALK, "Parrots eat seeds.", *SMALL_TALK, "Our parrot is called Biscuit.")
+    transcript = talk(
+        *SMALL_TALK, "Parrots eat seeds.", *SMALL_TALK, "Our parrot is called Biscuit."
+    )
     found = [
         ids(
             recall(
                 ASKED["en"],
-                record,
+                transcript,
                 budget_tokens=1_000,
                 count=ten_each,
                 bars=Bars(gain=1.5, bar=0.25),
-                **{out: {record[-1].id or ""}},
+                **{out: {transcript[-1].id or ""}},
             )
         )
         for out in ("shown", "hidden")
@@ -389,18 +393,18 @@ def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
 
 
 @given(
-    folded=valid_transcripts(),
+    summarized=valid_transcripts(),
     question=st.sampled_from(["boat", "What did you find?", "a b c d e", "検索"]),
     budget=st.integers(0, 400),
 )
 def test_whatever_is_recalled_fits_and_is_whole(
-    folded: list[AnyMessage], question: str, budget: int
+    summarized: list[AnyMessage], question: str, budget: int
 ) -> None:
     """Recalled messages are within the budget, in the record's order, in whole steps."""
-    recalled = recall(question, folded, budget_tokens=budget, count=ten_each)
+    recalled = recall(question, summarized, budget_tokens=budget, count=ten_each)
     back = {id(message) for message in recalled.messages}
-    whole = [{id(folded[place]) for place in step} for step in steps(folded)]
-    assert [m for m in folded if id(m) in back] == list(recalled.messages)
+    whole = [{id(summarized[place]) for place in step} for step in steps(summarized)]
+    assert [m for m in summarized if id(m) in back] == list(recalled.messages)
     assert all(step <= back or not step & back for step in whole)
     assert recalled.tokens <= budget
 

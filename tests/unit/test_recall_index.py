@@ -30,31 +30,31 @@ def contents(index: RecallIndex) -> tuple[object, ...]:
     return index.entries, found
 
 
-@given(texts=said, cuts=st.lists(st.integers(0, 12), max_size=4))
-def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], cuts: list[int]) -> None:
+@given(texts=said, branches=st.lists(st.integers(0, 12), max_size=4))
+def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], branches: list[int]) -> None:
     """An index does not depend on when its messages were added."""
-    record = messages(texts)
+    transcript = messages(texts)
     grown = RecallIndex()
-    for cut in [*sorted(min(cut, len(record)) for cut in cuts), len(record)]:
-        grown = grown.covering(record[:cut])
-    assert contents(RecallIndex().covering(record)) == contents(grown)
+    for branch in [*sorted(min(branch, len(transcript)) for branch in branches), len(transcript)]:
+        grown = grown.covering(transcript[:branch])
+    assert contents(RecallIndex().covering(transcript)) == contents(grown)
 
 
 @given(texts=said, kept=st.integers(0, 12), others=said)
 def test_a_record_that_went_another_way(texts: list[str], kept: int, others: list[str]) -> None:
     """After a rollback and other words, the index is that of the record as it stands."""
-    record = messages(texts)
-    kept = min(kept, len(record))
-    branch = [*record[:kept], *messages(others, first=100)]
-    before = RecallIndex().covering(record)
+    transcript = messages(texts)
+    kept = min(kept, len(transcript))
+    branch = [*transcript[:kept], *messages(others, first=100)]
+    before = RecallIndex().covering(transcript)
     assert contents(RecallIndex().covering(branch)) == contents(before.covering(branch))
 
 
 def test_an_index_is_not_changed_by_growing() -> None:
     """What was indexed before stays as it was."""
-    record = messages(["harbor", "violin", "harbor"])
-    before = RecallIndex().covering(record[:2])
-    after = before.covering(record)
+    transcript = messages(["harbor", "violin", "harbor"])
+    before = RecallIndex().covering(transcript[:2])
+    after = before.covering(transcript)
     assert ([(0, 1)], [(0, 1), (2, 1)]) == (
         before.found(stem("harbor")),
         after.found(stem("harbor")),
@@ -67,10 +67,10 @@ def test_growing_touches_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         index_module, "terms_of", lambda message: read.append(message.id) or ["harbor"]
     )
-    record = messages(["harbor violin"] * (3 * SPARE))
+    transcript = messages(["harbor violin"] * (3 * SPARE))
     index = RecallIndex()
-    for size in range(0, len(record), 41):
-        index = index.covering(record[max(0, size - 100) : size + 1])
+    for size in range(0, len(transcript), 41):
+        index = index.covering(transcript[max(0, size - 100) : size + 1])
         assert len(index.table.entries) <= 2 * len(index) + SPARE + 41
     assert len(set(read)) == len(read)
 
@@ -121,8 +121,8 @@ def test_older_messages_leave_the_newer_ones_alone() -> None:
 
 def test_a_message_that_was_edited_is_read_again() -> None:
     """What an index is told to forget is not found by its old words, nor are messages lost."""
-    record = messages(["harbor", "violin"])
-    index = RecallIndex().covering(record)
+    transcript = messages(["harbor", "violin"])
+    index = RecallIndex().covering(transcript)
     index.forget({"m1"})
-    edited = [record[0], *messages(["lantern"], first=1)]
+    edited = [transcript[0], *messages(["lantern"], first=1)]
     assert contents(RecallIndex().covering(edited)) == contents(index.covering(edited))

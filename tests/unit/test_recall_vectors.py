@@ -61,15 +61,15 @@ def test_what_means_the_same_comes_back() -> None:
 
 def test_words_and_meaning_count_together() -> None:
     """With vectors, a message that has the word and the meaning is before those with one of them."""
-    folded = talk(
+    summarized = talk(
         "A harbor.",
         *["Rain."] * 5,
         "Rex, in the harbor.",
         *["Rain."] * 5,
         "Rex sleeps on our carpet.",
     )
-    vectors = drive(embed(BySubject(), "boat Rex", folded, known={}))
-    recalled = recall("boat Rex", folded, budget_tokens=10, count=ten_each, vectors=vectors)
+    vectors = drive(embed(BySubject(), "boat Rex", summarized, known={}))
+    recalled = recall("boat Rex", summarized, budget_tokens=10, count=ten_each, vectors=vectors)
     assert ["m6"] == [message.id for message in recalled.messages]
 
 

@@ -22,7 +22,7 @@ from tests.transcripts import (
     wild_transcripts,
 )
 from unsay.errors import EmptyMessageError
-from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.base import Fault
 from unsay.messages.conformance import OPENING_ID, conform, merge_neighbours
 from unsay.messages.content import thinking_of
@@ -277,10 +277,10 @@ def test_neighbours_of_one_role_are_joined(
 def test_joined_message_keeps_the_notes_of_the_first() -> None:
     """What unsay noted on the first message stays on the joined one."""
     (joined,) = merge_neighbours(
-        [with_mark(AIMessage("a"), score=0.9), with_mark(AIMessage("b"), score=0.1)]
+        [annotate(AIMessage("a"), score=0.9), annotate(AIMessage("b"), score=0.1)]
     )
 
-    assert {"score": 0.9} == mark_of(joined)
+    assert {"score": 0.9} == annotation_of(joined)
 
 
 def _by(author: str, *content: object) -> AIMessage:

@@ -12,15 +12,15 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import drive
-from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
+from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events import event_types as ev
 from unsay.events import replay
 from unsay.events.event_types import Stamp, distinct, make_event
 from unsay.history.branch import Label, Line, replace_tail
 from unsay.history.checkpoints import make_checkpoint
-from unsay.messages.annotations import with_mark
+from unsay.messages.annotations import annotate
 from unsay.storage.event_log import EMPTY, Head, head_of, make_page, put_page, read_events
-from unsay.types import Checkpoint, Cut, Event
+from unsay.types import Checkpoint, Event, StoredBranch
 
 LABEL = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
 
@@ -31,7 +31,7 @@ class Model:
 
     draw: Callable[[Any], Any]
     line: Line = field(default_factory=lambda: Line(messages=()))
-    cuts: dict[str, Cut] = field(default_factory=dict)
+    branches: dict[str, StoredBranch] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     made: int = 0
 
@@ -74,14 +74,14 @@ class Model:
     def judge(self) -> None:
         """A message is stamped."""
         if name := self.name():
-            mark = self.draw(MARKS)
+            annotation = self.draw(MARKS)
             message = self.line.messages[self.line.index_of(name)]
             plain = {k: v for k, v in message.response_metadata.items() if k != "unsay"}
             if isinstance(message.response_metadata.get("unsay"), dict):
-                mark = {**message.response_metadata["unsay"], **mark}
+                annotation = {**message.response_metadata["unsay"], **annotation}
                 plain = message.response_metadata
             stamped = message.model_copy(update={"response_metadata": plain})
-            stamped = with_mark(stamped, **mark)
+            stamped = annotate(stamped, **annotation)
             self.replace(name, stamped)
             self.log(
                 make_event(*ev.verdict(name, stamped.response_metadata["unsay"]), stamp=self.stamp)
@@ -97,7 +97,7 @@ class Model:
         name = self.name()
         if name and all(each["message_id"] != name for each in self.line.checkpoints):
             free = all(each["name"] != "home" for each in self.line.checkpoints)
-            mark = make_checkpoint(
+            annotation = make_checkpoint(
                 message_id=name,
                 turn=1,
                 score=None,
@@ -107,9 +107,9 @@ class Model:
                 name="home" if free and self.draw(st.booleans()) else None,
             )
             self.line = Line(
-                messages=self.line.messages, checkpoints=(*self.line.checkpoints, mark)
+                messages=self.line.messages, checkpoints=(*self.line.checkpoints, annotation)
             )
-            self.log(make_event(*ev.checkpoint(mark), stamp=self.stamp))
+            self.log(make_event(*ev.checkpoint(annotation), stamp=self.stamp))
 
     def go_back(self) -> None:
         """A rollback, with or without a draft that never was on the record."""
@@ -120,15 +120,15 @@ class Model:
             self.log(*events_of(draft, stamp=self.stamp))
         label = Label(kind="draft", reason="bad", created_at="2026", drafts=drafts)
         change = replace_tail(self.line, base, label=label, keep=keep)
-        self.line, self.cuts[change.cut["id"]] = change.line, change.cut
+        self.line, self.branches[change.branch["id"]] = change.line, change.branch
         ids = [m.id or "" for m in drafts]
         self.log(
             make_event(
                 *ev.rollback(
-                    change.cut["id"],
+                    change.branch["id"],
                     "draft",
                     base,
-                    removed=[*(m.id for m in change.cut["messages"]), *ids],
+                    removed=[*(m.id for m in change.branch["messages"]), *ids],
                     keep=keep,
                     drafts=ids,
                     reason="bad",
@@ -141,20 +141,20 @@ class Model:
         """A restore of one cut or two, whole or in part, whatever stands on the record."""
         base = self.name()
         keep = self.keep(base)
-        chosen = self.draw(st.permutations(list(self.cuts.values())))[:2]
-        held = [m.id or "" for cut in chosen for m in cut["messages"]]
+        chosen = self.draw(st.permutations(list(self.branches.values())))[:2]
+        held = [m.id or "" for branch in chosen for m in branch["messages"]]
         part = [name for name in held if self.draw(st.booleans())]
         only = part if self.draw(st.booleans()) else None
         change = replace_tail(self.line, base, chosen, label=LABEL, keep=keep, only=only)
-        self.line, self.cuts[change.cut["id"]] = change.line, change.cut
+        self.line, self.branches[change.branch["id"]] = change.line, change.branch
         self.log(
             make_event(
                 *ev.rollback(
-                    change.cut["id"],
+                    change.branch["id"],
                     "person",
                     base,
                     restored=change.restored,
-                    removed=[m.id for m in change.cut["messages"]],
+                    removed=[m.id for m in change.branch["messages"]],
                     keep=keep,
                     only=change.only,
                     reason="go back",
@@ -221,9 +221,11 @@ def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
     assert sorted(c["id"] for c in model.line.checkpoints) == sorted(
         c["id"] for c in found.checkpoints
     )
-    assert set(model.cuts) == set(found.cuts)
-    for name, cut in model.cuts.items():
-        assert as_stored([*cut["messages"], *cut["drafts"]]) == as_stored(found.cuts[name])
+    assert set(model.branches) == set(found.branches)
+    for name, branch in model.branches.items():
+        assert as_stored([*branch["messages"], *branch["drafts"]]) == as_stored(
+            found.branches[name]
+        )
 
 
 @given(model=histories(), data=st.data())
@@ -262,7 +264,7 @@ def test_a_message_that_lost_a_piece_is_refused(model: Model, data: st.DataObjec
     if pieces:
         lost = data.draw(st.sampled_from(pieces))
 
-        with pytest.raises(LedgerGapError):
+        with pytest.raises(EventLogGapError):
             replay([event for event in model.events if event is not lost])
 
 
@@ -289,7 +291,7 @@ MARK = Checkpoint(
 )
 CALLER = AIMessage("", id="b", tool_calls=[{"name": "add", "args": {}, "id": "c1"}])
 DEEP = AIMessage([{"type": "thinking", "thinking": "hm"}], id="b")
-JUDGED = with_mark(AIMessage("4", id="b"), outcome="passed")
+JUDGED = annotate(AIMessage("4", id="b"), outcome="passed")
 GAPS = {
     "rollback to an unknown base": [*person("hi", "b"), back("nowhere")],
     "rollback of what is not there": [*person("hi", "a"), back("a")],
@@ -338,13 +340,13 @@ GAPS = {
 @pytest.mark.parametrize("events", GAPS.values(), ids=GAPS)
 def test_events_that_build_on_nothing_are_refused(events: list[Any]) -> None:
     """A missing event is an error that names the one which needs it."""
-    with pytest.raises(LedgerGapError, match=r"Event '?(ev-|[0-9])"):
+    with pytest.raises(EventLogGapError, match=r"Event '?(ev-|[0-9])"):
         replay(events)
 
 
 def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
     """What was cut stands where it stood, what was kept behind it, and a draft stays out."""
-    mark = Checkpoint(**{**MARK, "message_id": "b"})
+    annotation = Checkpoint(**{**MARK, "message_id": "b"})
     draft = person("draft", "d")
     taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
     again = make_event(
@@ -354,18 +356,21 @@ def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
     before = [
         *person("one", "a"),
         *person("two", "b"),
-        make_event(*ev.checkpoint(mark), stamp=STAMP),
+        make_event(*ev.checkpoint(annotation), stamp=STAMP),
         *person("three", "c"),
         *draft,
         back("a", **taken),
         *person("four", "e"),
     ]
-    cut, restored = replay(before), replay([*before, again])
+    branch, restored = replay(before), replay([*before, again])
 
-    assert (["a", "c", "e"], ()) == ([m.id for m in cut.messages], cut.checkpoints)
-    assert ["b", "d"] == [m.id for m in cut.cuts["x"]]
-    assert (["a", "b", "c"], (mark,)) == ([m.id for m in restored.messages], restored.checkpoints)
-    assert ["e"] == [m.id for m in restored.cuts["y"]]
+    assert (["a", "c", "e"], ()) == ([m.id for m in branch.messages], branch.checkpoints)
+    assert ["b", "d"] == [m.id for m in branch.branches["x"]]
+    assert (["a", "b", "c"], (annotation,)) == (
+        [m.id for m in restored.messages],
+        restored.checkpoints,
+    )
+    assert ["e"] == [m.id for m in restored.branches["y"]]
 
 
 def test_a_whole_result_without_its_call_stays() -> None:
@@ -418,7 +423,7 @@ def test_a_run_without_transcript_events_is_an_error() -> None:
     """An empty log is a lost log, not an empty conversation."""
     note = make_event(*ev.planner_note("hm"), stamp=STAMP)
     for events in ([], [note], person("hi", "a")):
-        with pytest.raises(LedgerGapError, match="r9"):
+        with pytest.raises(EventLogGapError, match="r9"):
             replay(events, run_id="r9")
 
 

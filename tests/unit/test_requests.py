@@ -16,10 +16,10 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.ledger_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
-from unsay.generation.failed_calls import UNKEPT, Witness, payload_of
+from unsay.generation.failed_calls import UNKEPT, RequestRecorder, payload_of
 from unsay.history.failed_requests import (
     MOST_KEPT,
-    KeptRequest,
+    FailedRequest,
     keep_request,
     list_requests,
     requests_namespace,
@@ -33,7 +33,7 @@ BODY = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "How warm is it in 京都?"},
 ]
-KEPT = KeptRequest(
+KEPT = FailedRequest(
     run_id="r1",
     turn_id="q1",
     turn=1,
@@ -60,16 +60,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
     database.close()
 
 
-def keep(store: BaseStore, *kept: KeptRequest, thread: str = "t") -> None:
+def keep(store: BaseStore, *kept: FailedRequest, thread: str = "t") -> None:
     """Keep some requests."""
     for each in kept:
         drive(keep_request(store, thread, each))
 
 
-def changed(**changes: Any) -> KeptRequest:
+def changed(**changes: Any) -> FailedRequest:
     """The request with some fields of another one."""
-    names = KeptRequest.__dataclass_fields__
-    return KeptRequest(**{**{name: getattr(KEPT, name) for name in names}, **changes})
+    names = FailedRequest.__dataclass_fields__
+    return FailedRequest(**{**{name: getattr(KEPT, name) for name in names}, **changes})
 
 
 def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
@@ -81,10 +81,10 @@ def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
 
     assert as_stored(SAMPLES) == as_stored(found.messages)
     assert [type(each) for each in SAMPLES] == [type(each) for each in found.messages]
-    assert changed(messages=()) == KeptRequest(
+    assert changed(messages=()) == FailedRequest(
         **{
             name: getattr(found, name)
-            for name in KeptRequest.__dataclass_fields__
+            for name in FailedRequest.__dataclass_fields__
             if name not in ("messages", "payload")
         },
         messages=(),
@@ -140,14 +140,14 @@ def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
 
 def test_a_witness_that_saw_nothing_has_the_view() -> None:
     """For a function in place of a model the request is the view."""
-    witness = Witness()
+    witness = RequestRecorder()
     witness.sees(SENT)
     assert (SENT, SENT, {}) == (witness.view, witness.sent, witness.params)
 
 
 def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
     """What an agent puts around the view is noted as it leaves."""
-    witness = Witness()
+    witness = RequestRecorder()
     witness.sees(SENT)
     chat = ScriptedChat(default="Nine.")
     chain = RunnableLambda(lambda sent: [SystemMessage("Think."), *sent]) | chat
@@ -162,14 +162,14 @@ def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
 
 async def test_a_witness_hears_on_an_event_loop() -> None:
     """Awaited and streamed calls are noted too, before the call returns."""
-    witness = Witness()
+    witness = RequestRecorder()
     async for _ in ScriptedChat(default="Nine.").astream(SENT, {"callbacks": [witness]}):
         assert SENT == list(witness.sent)
 
 
 def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
     """Judges, summaries and titles below the call are no request of the answer."""
-    witness = Witness()
+    witness = RequestRecorder()
     witness.sees(SENT)
     aside: Any = {"callbacks": [witness], "tags": [ASIDE]}
     ScriptedChat(default="0.9").invoke("Grade this.", aside)
@@ -179,7 +179,7 @@ def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
 @pytest.mark.parametrize("name", sorted(UNKEPT))
 def test_parameters_that_may_hold_a_secret_are_not_noted(name: str) -> None:
     """Keys, headers and clients never leave the call."""
-    witness = Witness()
+    witness = RequestRecorder()
     witness.on_chat_model_start(
         {}, [SENT], invocation_params={name: "SECRET", "temperature": 0.5, "client": object()}
     )

@@ -17,7 +17,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import Call, Steps, adrive, drive
-from unsay.errors import EventConflictError, InputError, LedgerGapError
+from unsay.errors import EventConflictError, EventLogGapError, InputError
 from unsay.events.event_types import Stamp, distinct, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import (
@@ -26,8 +26,8 @@ from unsay.storage.event_log import (
     Head,
     append,
     event_chain,
+    event_log_namespace,
     head_of,
-    ledger_namespace,
     make_page,
     put_page,
     read_events,
@@ -132,8 +132,8 @@ def test_threads_do_not_meet(store: BaseStore) -> None:
     (page,) = chain(1)
     drive(one(put_page(store, f"{THREAD}.x", page)))
 
-    assert ledger_namespace(THREAD) != ledger_namespace(f"{THREAD}.x")
-    with pytest.raises(LedgerGapError, match=page.id):
+    assert event_log_namespace(THREAD) != event_log_namespace(f"{THREAD}.x")
+    with pytest.raises(EventLogGapError, match=page.id):
         drive(read_pages(store, THREAD, head_of(page)))
 
 
@@ -214,14 +214,14 @@ def flipped(value: dict[str, Any], key: str, at: int) -> dict[str, Any]:
 
 def value_of(store: BaseStore, page: Page) -> dict[str, Any]:
     """What the store holds of a page."""
-    item = store.get(ledger_namespace(THREAD), page.id)
+    item = store.get(event_log_namespace(THREAD), page.id)
     assert item is not None
     return item.value
 
 
 def stored(store: BaseStore, page: Page, value: dict[str, Any]) -> None:
     """Put another value in the place of a page."""
-    store.put(ledger_namespace(THREAD), page.id, value, index=False)
+    store.put(event_log_namespace(THREAD), page.id, value, index=False)
 
 
 def says(text: str, body: bytes | None) -> bool:
@@ -260,13 +260,13 @@ def test_any_change_of_a_page_is_found(sizes: list[int], which: int, key: str, a
     if key == "id":
         other = replace(page, id=flipped({"id": page.id}, "id", at)["id"])
         stored(store, other, value_of(store, page))
-        store.delete(ledger_namespace(THREAD), page.id)
+        store.delete(event_log_namespace(THREAD), page.id)
     else:
         value = flipped(value_of(store, page), key, at)
         assume(key != "body" or not says(value["body"], page.body))
         stored(store, page, value)
 
-    with pytest.raises(LedgerGapError, match="Page "):
+    with pytest.raises(EventLogGapError, match="Page "):
         drive(read_events(store, THREAD, head_of(pages[-1])))
 
 
@@ -290,8 +290,8 @@ def test_a_missing_or_misplaced_page_is_found(sizes: list[int], which: int, end:
     for each in wrong:
         damaged = InMemoryStore()
         for name, value in each.items():
-            damaged.put(ledger_namespace(THREAD), name, value)
-        with pytest.raises(LedgerGapError, match="page-"):
+            damaged.put(event_log_namespace(THREAD), name, value)
+        with pytest.raises(EventLogGapError, match="page-"):
             drive(read_events(damaged, THREAD, head))
 
 
@@ -303,9 +303,9 @@ def test_a_head_that_fits_no_page_is_found() -> None:
     wrong: list[Head] = [{**head, "count": 4}, {**head, "page_id": "page-0"}]
 
     for each in wrong:
-        with pytest.raises(LedgerGapError, match="page-"):
+        with pytest.raises(EventLogGapError, match="page-"):
             drive(read_events(store, THREAD, each))
-    with pytest.raises(LedgerGapError):
+    with pytest.raises(EventLogGapError):
         drive(read_events(store, THREAD, {"page_id": None, "count": 3}))
 
 
@@ -316,12 +316,12 @@ def test_a_page_that_counts_wrongly_is_found() -> None:
     forged = make_page({**head_of(first), "count": 5}, events_in([second]))
     drive(one(put_page(store, THREAD, forged)))
 
-    with pytest.raises(LedgerGapError, match=forged.id):
+    with pytest.raises(EventLogGapError, match=forged.id):
         drive(read_events(store, THREAD, head_of(forged)))
 
 
 DAMAGE: dict[str, Callable[[BaseStore, list[Page]], None]] = {
-    "removed": lambda store, pages: store.delete(ledger_namespace(THREAD), pages[1].id),
+    "removed": lambda store, pages: store.delete(event_log_namespace(THREAD), pages[1].id),
     "flipped": lambda store, pages: stored(
         store, pages[1], flipped(value_of(store, pages[1]), "body", 60)
     ),
@@ -339,7 +339,7 @@ def test_damage_in_the_store_is_named(
         drive(one(put_page(store, THREAD, page)))
     damage(store, pages)
 
-    with pytest.raises(LedgerGapError, match=pages[1].id):
+    with pytest.raises(EventLogGapError, match=pages[1].id):
         drive(read_events(store, THREAD, head_of(pages[-1])))
 
 
@@ -349,7 +349,7 @@ def test_a_page_that_cannot_be_thawed_is_named() -> None:
     (page,) = written(store, 1)
     stored(store, page, {**value_of(store, page), "body": "AAAA"})
 
-    with pytest.raises(LedgerGapError, match=page.id):
+    with pytest.raises(EventLogGapError, match=page.id):
         drive(read_events(store, THREAD, head_of(page)))
 
 
@@ -415,7 +415,7 @@ def test_a_log_holds_every_id_once_in_the_order_of_arrival(names: list[str]) -> 
 
 LOG = distinct(
     make_event(
-        "planner_note" if number % 3 else "fold",
+        "planner_note" if number % 3 else "compaction",
         {"number": number},
         stamp=Stamp(
             thread_id=THREAD,
@@ -429,9 +429,9 @@ LOG = distinct(
 FILTERS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "all": ({}, list(range(12))),
     "a run": ({"run_id": "r1"}, [1, 3, 5, 7, 9, 11]),
-    "types": ({"types": {"fold"}}, [0, 3, 6, 9]),
+    "types": ({"types": {"compaction"}}, [0, 3, 6, 9]),
     "labels": ({"labels": {"tenant": "a", "team": "b"}}, [0, 4, 8]),
-    "all at once": ({"run_id": "r0", "types": {"fold"}, "labels": {"team": "b"}}, [0]),
+    "all at once": ({"run_id": "r0", "types": {"compaction"}, "labels": {"team": "b"}}, [0]),
     "nothing": ({"run_id": "r9"}, []),
 }
 
@@ -491,7 +491,7 @@ def written(store: BaseStore, *sizes: int) -> list[Page]:
 
 def keys(store: BaseStore) -> set[str]:
     """The names of the items that the ledger has."""
-    return {item.key for item in store.search(ledger_namespace(THREAD), limit=5_000)}
+    return {item.key for item in store.search(event_log_namespace(THREAD), limit=5_000)}
 
 
 @BOTH
@@ -581,9 +581,9 @@ def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
     """The talk goes on; whoever reads the ledger is told."""
     store = InMemoryStore()
     pages = written(store, *[1] * 40)
-    store.delete(ledger_namespace(THREAD), pages[10].id)
+    store.delete(event_log_namespace(THREAD), pages[10].id)
     drive(pack_pages(store, head_of(pages[-1])))
-    with pytest.raises(LedgerGapError, match=pages[10].id):
+    with pytest.raises(EventLogGapError, match=pages[10].id):
         drive(read_pages(store, THREAD, head_of(pages[-1])))
 
 
@@ -592,7 +592,7 @@ def test_changed_pages_are_not_put_together() -> None:
     store = InMemoryStore()
     pages = written(store, *[1] * 20)
     drive(one(put_page(store, THREAD, replace(pages[3], facts={"count": 2}))))
-    with pytest.raises(LedgerGapError, match=pages[3].id):
+    with pytest.raises(EventLogGapError, match=pages[3].id):
         drive(pack_pages(store, head_of(pages[-1])))
     assert {page.id for page in pages} == keys(store)
 
@@ -625,10 +625,10 @@ def test_damage_of_pages_that_are_together_is_named(damage: Callable[[str], Any]
     pages = written(store, *[1] * 20)
     head = head_of(pages[-1])
     drive(pack_pages(store, head))
-    item = store.get(ledger_namespace(THREAD), pages[-1].id)
+    item = store.get(event_log_namespace(THREAD), pages[-1].id)
     assert item is not None
     store.put(item.namespace, item.key, {"pages": damage(item.value["pages"])})
-    with pytest.raises(LedgerGapError, match="backup"):
+    with pytest.raises(EventLogGapError, match="backup"):
         drive(read_pages(store, THREAD, head))
 
 

@@ -41,7 +41,7 @@ class Thread:
         place = {"thread_id": self.name, "checkpoint_ns": ""}
         if parent is not None:
             place = self.configs[parent]["configurable"]
-        self.configs.append(self.put(place, {RECORD: self.record(number)} if whole else {}))
+        self.configs.append(self.put(place, {RECORD: self.transcript(number)} if whole else {}))
         self.saver.put_writes(self.configs[number], [(RECORD, number)], "task")
         return number
 
@@ -62,10 +62,10 @@ class Thread:
         metadata = {"source": "loop", "step": 0, "parents": {}}
         return self.saver.put({"configurable": place}, checkpoint, metadata, {})
 
-    def record(self, number: int) -> list[int]:
+    def transcript(self, number: int) -> list[int]:
         """The record at a checkpoint: the numbers that lead to it."""
         parent = self.parents[number]
-        return [] if parent is None else [*self.record(parent), parent]
+        return [] if parent is None else [*self.transcript(parent), parent]
 
     def read(self, number: int) -> list[int]:
         """The record at a checkpoint, as the saver rebuilds it."""
@@ -139,7 +139,7 @@ def test_both_kept_generations_can_be_read(thread: Thread) -> None:
     """The record is rebuilt at the last two whole copies and at what builds on them."""
     two_generations(thread)
 
-    assert [thread.record(number) for number in (2, 3, 4, 5)] == [
+    assert [thread.transcript(number) for number in (2, 3, 4, 5)] == [
         thread.read(number) for number in (2, 3, 4, 5)
     ]
 
@@ -149,7 +149,7 @@ def test_a_write_can_build_on_the_older_generation(thread: Thread) -> None:
     two_generations(thread)
     late = thread.step(after=3)
 
-    assert [0, 1, 2, 3] == thread.record(late) == thread.read(late)
+    assert [0, 1, 2, 3] == thread.transcript(late) == thread.read(late)
 
 
 def test_a_branch_of_what_is_let_go_goes_with_it(thread: Thread) -> None:
@@ -235,8 +235,8 @@ def test_what_is_kept_can_be_read_whatever_was_written(steps: list[tuple[bool, i
         expected = [e for e in [*rest, number] if not cleans or stays(thread, e, copies)]
 
         assert expected == thread.kept()
-        assert thread.record(number) == thread.read(number)
-    records = [thread.record(number) for number in expected]
+        assert thread.transcript(number) == thread.read(number)
+    records = [thread.transcript(number) for number in expected]
     found = [thread.read(number) for number in expected]
     database.close()
 

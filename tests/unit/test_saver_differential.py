@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from unsay.errors import DatabaseCorruptError
-from unsay.state import RecordChannel, merge_messages
+from unsay.state import TranscriptChannel, merge_messages
 from unsay.storage.sqlite import open_database
 
 KNOWN: frozenset[str] = frozenset()
@@ -49,10 +49,12 @@ STEPS = st.lists(
 """What a host may do to a graph, by any of LangGraph's own ways."""
 
 
-class Talk(TypedDict):
+class ThreadHandle(TypedDict):
     """A record of the kind that unsay keeps, and a value that is written anew each time."""
 
-    messages: Annotated[list[AnyMessage], RecordChannel(merge_messages, snapshot_frequency=FLOOR)]
+    messages: Annotated[
+        list[AnyMessage], TranscriptChannel(merge_messages, snapshot_frequency=FLOOR)
+    ]
     turn: int
 
 
@@ -66,15 +68,15 @@ class Wiring:
 
     breaks: bool = False
 
-    def left(self, state: Talk) -> dict[str, Any]:
+    def left(self, state: ThreadHandle) -> dict[str, Any]:
         """An answer; it stands before that of the node at its side."""
         return {"messages": [AIMessage("left", id=f"l{state['turn']}")]}
 
-    def right(self, state: Talk) -> dict[str, Any]:
+    def right(self, state: ThreadHandle) -> dict[str, Any]:
         """Another answer in the same step."""
         return {"messages": [AIMessage("right", id=f"r{state['turn']}")]}
 
-    def join(self, state: Talk) -> dict[str, Any]:
+    def join(self, state: ThreadHandle) -> dict[str, Any]:
         """Takes a message back in every third turn, and breaks if it must."""
         if self.breaks:
             raise BrokenError
@@ -83,7 +85,7 @@ class Wiring:
 
     def graph(self, saver: BaseCheckpointSaver[Any]) -> Any:
         """Two nodes side by side, and one behind them."""
-        graph = StateGraph(Talk)
+        graph = StateGraph(ThreadHandle)
         for name in ("left", "right"):
             graph.add_node(name, getattr(self, name))
             graph.add_edge(START, name)
@@ -195,8 +197,8 @@ def _at(ids: Sequence[str], place: int) -> list[str]:
 
 def _told(state: Any) -> tuple[Any, ...]:
     """What a graph makes of a checkpoint."""
-    record = [(m.id, m.type, m.content) for m in state.values.get("messages", [])]
-    return record, state.values.get("turn"), state.next
+    transcript = [(m.id, m.type, m.content) for m in state.values.get("messages", [])]
+    return transcript, state.values.get("turn"), state.next
 
 
 @settings(max_examples=settings().max_examples // 2)

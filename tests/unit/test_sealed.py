@@ -24,7 +24,7 @@ from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
 
 THREAD = "昨日 a/b.c"
-PLACE = thread_namespace("sealed", THREAD)
+PLACE = thread_namespace("offloaded", THREAD)
 TOPIC = Topic(id="topic-1", label="猫", summary="told", summarized_through="m0", pages=["x"])
 
 

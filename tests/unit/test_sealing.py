@@ -24,7 +24,7 @@ from unsay.context.topics import by_topic
 from unsay.effects import drive
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.messages.annotations import is_answer, with_mark
+from unsay.messages.annotations import annotate, is_answer
 from unsay.messages.boundaries import tail_places
 from unsay.operations.offload import (
     PAGE_MESSAGES,
@@ -41,10 +41,10 @@ from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import turns_left
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
-from unsay.state import LedgerHead, State, Update, merge_messages, offloaded_of, with_update
+from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
 from unsay.storage.segments import OffloadedSegment as Page
 from unsay.storage.segments import read_back
-from unsay.types import Offloaded, Segment, Topic, Unfolded
+from unsay.types import ExpandedTopic, Offloaded, Segment, Topic
 
 NOW = "2026-01-01T12:00:00+00:00"
 THREAD = "t"
@@ -92,7 +92,7 @@ def talked(*topics: int, turns: int = 1) -> State:
 def _state(
     messages: list[AnyMessage], segments: list[Segment], topics: list[Topic], **more: Any
 ) -> State:
-    messages = [with_mark(m, outcome="passed") if is_answer(m) else m for m in messages]
+    messages = [annotate(m, outcome="passed") if is_answer(m) else m for m in messages]
     answers = [m for m in messages if is_answer(m)]
     marks = [
         make_checkpoint(
@@ -110,7 +110,7 @@ def _state(
         segments=segments,
         topics=topics,
         checkpoints=marks,
-        unfolded=[],
+        expanded=[],
         **more,
     )
 
@@ -128,17 +128,17 @@ def sealed_by(state: State, run: Scope) -> State:
 
 def shown(state: Mapping[str, Any]) -> dict[str, Any]:
     """What must be the same once everything sealed is back."""
-    keys = ("messages", "checkpoints", "topics", "unfolded")
+    keys = ("messages", "checkpoints", "topics", "expanded")
     said = by_topic(state["messages"], state["segments"])
     return {
         **{key: state.get(key, []) for key in keys},
         "said": said,
-        "sealed": offloaded_of(state),
+        "offloaded": offloaded_of(state),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class PlanContext:
     """A long record, and a window for it."""
 
     state: State
@@ -146,7 +146,7 @@ class Situation:
 
 
 @st.composite
-def situations(draw: Any) -> Situation:
+def situations(draw: Any) -> PlanContext:
     """Records with tools, documents and notices, under topics that come, go and return."""
     messages = draw(valid_transcripts(min_turns=1, max_turns=6, notices=True, pending=True))
     places = tail_places(messages)
@@ -161,9 +161,11 @@ def situations(draw: Any) -> Situation:
     topics = [_drawn_topic(draw, n, messages, segments) for n in sorted({n for n, _ in kept})]
     state = _state(messages, segments, topics)
     if draw(st.booleans()):
-        unfolded = Unfolded(topic_id=draw(st.sampled_from(topics))["id"], at=segments[-1]["start"])
-        state["unfolded"] = [unfolded]
-    return Situation(state=state, limit=draw(st.integers(4, 12)))
+        expanded = ExpandedTopic(
+            topic_id=draw(st.sampled_from(topics))["id"], at=segments[-1]["start"]
+        )
+        state["expanded"] = [expanded]
+    return PlanContext(state=state, limit=draw(st.integers(4, 12)))
 
 
 def _drawn_topic(
@@ -177,7 +179,7 @@ def _drawn_topic(
 
 
 @given(situations())
-def test_what_was_sealed_returns_as_it_was(at: Situation) -> None:
+def test_what_was_sealed_returns_as_it_was(at: PlanContext) -> None:
     """Messages, topics, checkpoints and what a person opened are as before, to the last field."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     before = shown(at.state)
@@ -187,7 +189,7 @@ def test_what_was_sealed_returns_as_it_was(at: Situation) -> None:
 
 
 @given(situations(), st.data())
-def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
+def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
     """The state holds what is wanted then, and counts the same turns as before."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
@@ -199,7 +201,7 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
     left = {m.id for m in at.state["messages"]} - {*live}
     said = by_topic(at.state["messages"], at.state["segments"])
     away = {name for name, some in said.items() if left & {m.id for m in some}}
-    assert away == {each["id"] for each in there["topics"] if "sealed" in each}
+    assert away == {each["id"] for each in there["topics"] if "offloaded" in each}
     turns = turns_left(at.state["messages"])
     assert turns == turns_left(now["messages"], offloaded_of(now))
     assert turns == turns_left(there["messages"], offloaded_of(there))
@@ -207,7 +209,7 @@ def test_any_place_can_be_reached(at: Situation, data: Any) -> None:
 
 
 @given(situations())
-def test_sealing_in_steps_is_taken_back_at_once(at: Situation) -> None:
+def test_sealing_in_steps_is_taken_back_at_once(at: PlanContext) -> None:
     """A record that is sealed, goes on, and is sealed again comes back whole."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     more = talked(9, 8, 9, turns=3)
@@ -222,7 +224,7 @@ def test_sealing_in_steps_is_taken_back_at_once(at: Situation) -> None:
 
 
 @given(situations())
-def test_pages_begin_at_the_users_words(at: Situation) -> None:
+def test_pages_begin_at_the_users_words(at: PlanContext) -> None:
     """What was said together stays together, on either side of every border."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
@@ -266,8 +268,8 @@ def test_the_oldest_folded_part_goes() -> None:
     run = scope(InMemoryStore(), live_messages=8)
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
     assert ["q2.0", "a2.0", "q2.1", "a2.1", "pending"] == [m.id for m in now["messages"]]
-    assert now["sealed"] == {**pages_of(now, run)[-1].head, "messages": 8, "turns": 4}
-    told = {each["id"]: each.get("sealed") for each in now["topics"]}
+    assert now["offloaded"] == {**pages_of(now, run)[-1].head, "messages": 8, "turns": 4}
+    told = {each["id"]: each.get("offloaded") for each in now["topics"]}
     assert told["topic-3"] is None
     assert "question 0.0" in str(told["topic-1"])
     assert "question 1.1" in str(told["topic-2"])
@@ -279,7 +281,7 @@ def test_the_topic_under_way_stays_for_two_windows(turns: int, held: int) -> Non
     run = scope(InMemoryStore())
     now = sealed_by(asked(talked(1, turns=turns)), run)
     assert held == len(now["messages"])
-    assert (held < 2 * turns) == ("sealed" in now["topics"][0])
+    assert (held < 2 * turns) == ("offloaded" in now["topics"][0])
     assert [] == now["topics"][0].get("pages", [])
 
 
@@ -340,7 +342,7 @@ def test_the_words_of_system_messages_are_kept() -> None:
     first, later = SystemMessage("Be kind.", id="s1"), SystemMessage("Be brief.", id="s2")
     messages = [first, *state["messages"][:8], later, *state["messages"][8:]]
     now = sealed_by(asked({**state, "messages": messages}), run)
-    assert ["Be kind.", "Be brief."] == now["sealed"]["instructions"]
+    assert ["Be kind.", "Be brief."] == now["offloaded"]["instructions"]
     more = talked(7, 8, turns=4)
     grown: State = {
         **now,
@@ -348,19 +350,19 @@ def test_the_words_of_system_messages_are_kept() -> None:
         "segments": [*now["segments"], *more["segments"]],
     }
     again = sealed_by(grown, run)
-    assert again["sealed"]["messages"] > now["sealed"]["messages"]
-    assert ["Be kind.", "Be brief."] == again["sealed"]["instructions"]
+    assert again["offloaded"]["messages"] > now["offloaded"]["messages"]
+    assert ["Be kind.", "Be brief."] == again["offloaded"]["instructions"]
 
 
 def test_what_a_person_opened_stays_open() -> None:
     """A stretch whose beginning is sealed goes on under the name that it has then."""
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, turns=8))
-    state["unfolded"] = [Unfolded(topic_id="topic-1", at="q1.0")]
+    state["expanded"] = [ExpandedTopic(topic_id="topic-1", at="q1.0")]
     now = sealed_by(state, run)
-    assert [now["segments"][-1]["start"]] == [each["at"] for each in now["unfolded"]]
+    assert [now["segments"][-1]["start"]] == [each["at"] for each in now["expanded"]]
     assert "q1.0" not in {m.id for m in now["messages"]}
-    assert state["unfolded"] == drive(load_all(now, run))["unfolded"]
+    assert state["expanded"] == drive(load_all(now, run))["expanded"]
 
 
 def test_checkpoints_know_that_they_are_sealed() -> None:
@@ -370,7 +372,7 @@ def test_checkpoints_know_that_they_are_sealed() -> None:
     now = sealed_by(state, run)
     live = {m.id for m in now["messages"]}
     gone = [each["message_id"] not in live for each in now["checkpoints"]]
-    assert gone == [each.get("sealed", False) for each in now["checkpoints"]]
+    assert gone == [each.get("offloaded", False) for each in now["checkpoints"]]
     assert state["checkpoints"] == [unmarked(each) for each in now["checkpoints"]]
 
 
@@ -403,8 +405,8 @@ def test_words_before_any_topic_return_with_it() -> None:
 
 def ends(state: State, *names: str) -> State:
     """The state with a ledger that knows some messages of the record."""
-    head: LedgerHead = {**EMPTY, "length": len(state["messages"]), "ends": list(names)}
-    return {**state, "ledger": head}
+    head: EventLogHead = {**EMPTY, "length": len(state["messages"]), "ends": list(names)}
+    return {**state, "event_log": head}
 
 
 def test_a_host_that_empties_the_record_means_all_of_it() -> None:
@@ -414,18 +416,18 @@ def test_a_host_that_empties_the_record_means_all_of_it() -> None:
     assert Update() == drop_offloaded(now)
     emptied: State = {**now, "messages": [HumanMessage("Hello", id="new")]}
     update = drop_offloaded(emptied)
-    assert update["sealed"] is None
-    assert all("sealed" not in each for each in update["checkpoints"])
-    assert all("sealed" not in each and "pages" not in each for each in update["topics"])
+    assert update["offloaded"] is None
+    assert all("offloaded" not in each for each in update["checkpoints"])
+    assert all("offloaded" not in each and "pages" not in each for each in update["topics"])
     assert Update() == drop_offloaded({**emptied, **update})
 
 
 def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
     """A state that already says that nothing is sealed loses summaries and checkpoints of it."""
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
-    emptied: State = {**now, "messages": [], "sealed": None}
+    emptied: State = {**now, "messages": [], "offloaded": None}
     update = drop_offloaded(emptied)
-    assert all("sealed" not in each for each in (*update["checkpoints"], *update["topics"]))
+    assert all("offloaded" not in each for each in (*update["checkpoints"], *update["topics"]))
 
 
 def test_what_came_again_takes_its_old_place() -> None:
@@ -439,7 +441,7 @@ def test_what_came_again_takes_its_old_place() -> None:
     there = with_update(both, drive(load_resent(both, run)))
     pending = now["messages"][-1]
     assert [*again, pending] == there["messages"]
-    assert {m.id for m in state["messages"][:8]} - {"a0.0"} == run.journal.returned
+    assert {m.id for m in state["messages"][:8]} - {"a0.0"} == run.step_log.returned
 
 
 @pytest.mark.parametrize("new", [{"messages": 1}, {"messages": 3}], ids=["one", "several"])

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from unsay.context.manifest import with_manifest
 from unsay.history.token_usage import Spent, Tokens, tokens_in, tokens_of
-from unsay.messages.annotations import with_mark
+from unsay.messages.annotations import annotate
 
 MANIFEST: Any = {"model": "m"}
 PRICES = {"m": {"input": 2.0, "output": 10.0, "cache_read": 0.5}}
@@ -24,7 +24,7 @@ def answer(name: str = "a", cached: int = 0, **metadata: Any) -> AIMessage:
 
 def test_each_message_counts_once() -> None:
     """What stands in two places, was said by a person or picked from elsewhere costs nothing."""
-    picked = with_mark(answer("p"), picked="t")
+    picked = annotate(answer("p"), picked="t")
     said = [answer("a"), answer("b", cached=60), answer("a"), HumanMessage("q", id="q"), picked]
     assert Tokens(input=200, output=20, total=220, cached=60) == tokens_of(said)
 

@@ -26,8 +26,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from unsay.state import (
     SNAPSHOT_FLOOR,
     PlainState,
-    RecordChannel,
     State,
+    TranscriptChannel,
     merge_message_update,
     merge_messages,
 )
@@ -114,23 +114,23 @@ def test_writes_are_applied_in_order(writes: list[Any], merged: list[AnyMessage]
 @given(first=WRITES, second=WRITES, third=WRITES)
 def test_batching_changes_nothing(first: list[Any], second: list[Any], third: list[Any]) -> None:
     """Writes give the same record in whatever batches they come, ids made by us among them."""
-    record = merge_messages([], first)
+    transcript = merge_messages([], first)
 
-    apart = merge_messages(merge_messages(record, second), third)
+    apart = merge_messages(merge_messages(transcript, second), third)
 
-    assert apart == merge_messages(record, second + third)
+    assert apart == merge_messages(transcript, second + third)
     assert apart == merge_messages([], first + second + third)
 
 
 @given(writes=WRITES)
 def test_every_message_has_an_id_of_its_own(writes: list[Any]) -> None:
     """A record never has a message without an id, two with one, a chunk, or a removal."""
-    record = merge_messages([], writes)
+    transcript = merge_messages([], writes)
 
-    ids = [message.id for message in record]
+    ids = [message.id for message in transcript]
     assert all(ids)
     assert len(ids) == len(set(ids))
-    assert set() == {m.type for m in record} - {"human", "ai", "system"}
+    assert set() == {m.type for m in transcript} - {"human", "ai", "system"}
 
 
 @given(first=st.lists(st.one_of(ADDED, REMOVED, CLEARED), max_size=8), write=st.lists(ADDED))
@@ -150,35 +150,35 @@ def test_valid_writes_agree_with_langgraph(first: list[Any], write: list[Any]) -
 @given(writes=WRITES)
 def test_plain_reducer_gives_the_same_record(writes: list[Any]) -> None:
     """The reducer for savers without deltas applies one write as the channel would."""
-    record: list[AnyMessage] = []
+    transcript: list[AnyMessage] = []
     for write in writes:
-        record = merge_message_update(record, write)
+        transcript = merge_message_update(transcript, write)
 
-    assert merge_messages([], writes) == record
+    assert merge_messages([], writes) == transcript
 
 
 def test_same_words_said_twice_are_two_messages() -> None:
     """Equal messages without ids do not replace one another."""
-    record = merge_messages([], ["yes", "yes", ("human", "yes")])
+    transcript = merge_messages([], ["yes", "yes", ("human", "yes")])
 
-    assert ["yes", "yes", "yes"] == [message.content for message in record]
+    assert ["yes", "yes", "yes"] == [message.content for message in transcript]
 
 
 def test_an_id_freed_and_needed_again_is_found_anew() -> None:
     """After a removal the place's own id may be taken by the message that moved up."""
-    record = merge_messages([], ["x", "y", "y"])
-    again = merge_messages(record, [RemoveMessage(id=record[0].id or ""), "y"])
+    transcript = merge_messages([], ["x", "y", "y"])
+    again = merge_messages(transcript, [RemoveMessage(id=transcript[0].id or ""), "y"])
 
     assert ["y", "y", "y"] == [message.content for message in again]
-    assert record[1:] == again[:2]
+    assert transcript[1:] == again[:2]
 
 
 def test_record_of_foreign_values_is_read() -> None:
     """A record stored by another program, without ids, is taken as it is."""
-    record = merge_messages([("user", "hi"), {"role": "assistant", "content": "ho"}], [])
+    transcript = merge_messages([("user", "hi"), {"role": "assistant", "content": "ho"}], [])
 
-    assert [("human", "hi"), ("ai", "ho")] == [(m.type, m.content) for m in record]
-    assert record == merge_messages(record, [])
+    assert [("human", "hi"), ("ai", "ho")] == [(m.type, m.content) for m in transcript]
+    assert transcript == merge_messages(transcript, [])
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_record_of_foreign_values_is_read() -> None:
 def test_cadence_grows_with_the_record(floor: int | None, length: int, due: int) -> None:
     """Snapshots come ever more rarely, never oftener than the floor, and copies keep the pace."""
     options = {} if floor is None else {"snapshot_frequency": floor}
-    channel = RecordChannel(merge_messages, list, **options).from_checkpoint([])
+    channel = TranscriptChannel(merge_messages, list, **options).from_checkpoint([])
     channel.update([[human(str(i)) for i in range(length)]])
-    empty = RecordChannel(merge_messages, list, **options)
+    empty = TranscriptChannel(merge_messages, list, **options)
 
     assert due == channel.snapshot_frequency
     assert due == channel.copy().snapshot_frequency
@@ -207,7 +207,7 @@ def test_cadence_grows_with_the_record(floor: int | None, length: int, due: int)
 
 def test_cadence_shrinks_with_the_record() -> None:
     """What a long record once needed is forgotten when a rollback makes it short again."""
-    channel = RecordChannel(merge_messages, list, snapshot_frequency=3).from_checkpoint([])
+    channel = TranscriptChannel(merge_messages, list, snapshot_frequency=3).from_checkpoint([])
     channel.update([[human(str(i)) for i in range(400)]])
     copy = channel.copy()
     copy.update([REMOVE_ALL])
@@ -219,19 +219,19 @@ def test_cadence_shrinks_with_the_record() -> None:
 
 def test_channel_without_a_value_has_its_floor() -> None:
     """Before its first value a channel's cadence is the floor."""
-    assert 5 == RecordChannel(merge_messages, list, snapshot_frequency=5).snapshot_frequency
+    assert 5 == TranscriptChannel(merge_messages, list, snapshot_frequency=5).snapshot_frequency
 
 
 def test_cadence_outlives_a_graph() -> None:
     """Compiling a graph keeps the channel's class and floor."""
 
     class Floored(TypedDict):
-        messages: Annotated[list, RecordChannel(merge_messages, snapshot_frequency=7)]
+        messages: Annotated[list, TranscriptChannel(merge_messages, snapshot_frequency=7)]
 
     graph = StateGraph(Floored).add_node("n", _quiet).add_edge(START, "n").compile()
     channel = graph.channels["messages"]
 
-    assert isinstance(channel, RecordChannel)
+    assert isinstance(channel, TranscriptChannel)
     assert 7 == channel.snapshot_frequency
     assert 7 == channel.copy().snapshot_frequency
 
@@ -256,7 +256,7 @@ def _graph(schema: Any, saver: BaseCheckpointSaver[Any]) -> Any:
 class Often(TypedDict, total=False):
     """A record whose snapshots come soon enough for a test to see many."""
 
-    messages: Annotated[list[AnyMessage], RecordChannel(merge_messages, snapshot_frequency=3)]
+    messages: Annotated[list[AnyMessage], TranscriptChannel(merge_messages, snapshot_frequency=3)]
 
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, situation, talk
+from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.plan import Omission, Plan, Situation
+from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import (
     Composed,
@@ -28,7 +28,7 @@ from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.graph.builder import build_graph
 from unsay.testing import ScriptedChat
-from unsay.types import Segment, Unfolded
+from unsay.types import ExpandedTopic, Segment
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_when_a_strategy_is_asked(*, per_turn: bool | int, due: list[int]) -> No
 
 def test_a_strategy_that_is_not_due_changes_nothing() -> None:
     """It is not even asked."""
-    now = situation(talk("uauau"), call=1)
+    now = plan_context(talk("uauau"), call=1)
 
     assert now is drive(planned(SlidingWindow(window_size=1), now)).after
     end = drive(planned(SlidingWindow(window_size=1), replace(now, call=None)))
@@ -58,7 +58,7 @@ def test_a_strategy_that_is_not_due_changes_nothing() -> None:
 
 def test_a_strategy_that_fails_changes_nothing_and_is_told() -> None:
     """It is anyone's code."""
-    now = situation(talk("ua"))
+    now = plan_context(talk("ua"))
     plan = drive(planned(Broken(), now))
 
     assert now is plan.after
@@ -75,7 +75,7 @@ class Forgetful(Strategy):
     def __init__(self, made: Any) -> None:
         self.made = made
 
-    def plan(self, now: Situation) -> Any:
+    def plan(self, now: PlanContext) -> Any:
         """Something else."""
         return self.made
 
@@ -85,7 +85,7 @@ class Forgetful(Strategy):
 )
 def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
     """And is told of it."""
-    now = situation(talk("ua"))
+    now = plan_context(talk("ua"))
     plan = drive(planned(Forgetful(made), now))
 
     assert now is plan.after
@@ -98,7 +98,7 @@ class ByHand(Strategy):
     def __init__(self, **changes: Any) -> None:
         self.changes = changes
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """The situation, changed."""
         return Plan(after=replace(now, **self.changes))
 
@@ -112,14 +112,16 @@ def _span(**more: Any) -> dict[str, Any]:
     ("changes", "problem"),
     [
         pytest.param({"messages": ()}, "leaves out 'm0', which is pinned", id="no messages"),
-        pytest.param({"fold": _span()}, "leaves out 'm4', which is pinned or", id="all folded"),
-        pytest.param({"fold": {"spans": [{"first": 3}]}}, "through", id="half a span"),
-        pytest.param({"fold": _span(summary=3)}, "int", id="no words"),
+        pytest.param(
+            {"compaction": _span()}, "leaves out 'm4', which is pinned or", id="all folded"
+        ),
+        pytest.param({"compaction": {"spans": [{"first": 3}]}}, "through", id="half a span"),
+        pytest.param({"compaction": _span(summary=3)}, "int", id="no words"),
     ],
 )
 def test_a_plan_made_by_hand_keeps_what_must_stay(changes: dict[str, Any], problem: str) -> None:
     """Where it leaves out pins or the running question, or cannot be rendered, nothing changes."""
-    now = situation(talk("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
+    now = plan_context(talk("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
     plan = drive(planned(ByHand(**changes), now))
 
     assert now is plan.after
@@ -130,14 +132,14 @@ def test_a_plan_made_by_hand_keeps_what_must_stay(changes: dict[str, Any], probl
 class Greedy(Strategy):
     """Leaves out all that it can."""
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """Without everything."""
         return now.leave_out(now.messages, why="mine")
 
 
 def test_what_a_tool_has_just_found_is_shown() -> None:
     """With the words of its call, for else the model would ask for it again and again."""
-    plan = drive(planned(Greedy(), situation(talk("uaucc"), pending=frozenset({"m2"}))))
+    plan = drive(planned(Greedy(), plan_context(talk("uaucc"), pending=frozenset({"m2"}))))
 
     assert ["m2", "m4", "m4-result"] == ids(plan.messages)
 
@@ -145,11 +147,11 @@ def test_what_a_tool_has_just_found_is_shown() -> None:
 class Rhythmless:
     """A user's own strategy that extends nothing."""
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """As it is."""
         return now.keep(ValueError("asked"))
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """As it is."""
         return now.keep()
 
@@ -157,7 +159,7 @@ class Rhythmless:
 def test_a_strategy_without_a_rhythm_is_asked_before_every_call() -> None:
     """It need not extend the protocol."""
     check_strategy(Rhythmless())
-    plan = drive(planned(Rhythmless(), situation(talk("u"), call=3)))  # type: ignore[arg-type]
+    plan = drive(planned(Rhythmless(), plan_context(talk("u"), call=3)))  # type: ignore[arg-type]
 
     assert ["asked"] == [str(each) for each in plan.problems]
 
@@ -189,7 +191,7 @@ def test_what_could_never_plan_is_refused(strategy: Any, match: str) -> None:
 
 def test_null_shows_everything() -> None:
     """And an overflow is an error."""
-    now = situation(talk("uaua"), window_tokens=1)
+    now = plan_context(talk("uaua"), window_tokens=1)
 
     assert now is drive(planned(Null(), now)).after
     with pytest.raises(ContextOverflowError, match="all that is left must stay"):
@@ -198,20 +200,20 @@ def test_null_shows_everything() -> None:
 
 def test_a_users_own_strategy() -> None:
     """A class with a plan: what it leaves out is told by its own name."""
-    full = situation(talk("ua" * 4), window_tokens=300)
+    full = plan_context(talk("ua" * 4), window_tokens=300)
     plan = drive(planned(QuestionsOnly(), full))
 
     assert ["m0", "m2", "m4", "m5", "m6", "m7"] == ids(plan.messages)
     assert (Omission(why="answers", message_ids=("m1", "m3")),) == plan.left_out
     assert plan.messages == drive(reduced(QuestionsOnly(), full)).messages
-    empty = situation(talk("ua" * 4))
+    empty = plan_context(talk("ua" * 4))
     assert empty is drive(planned(QuestionsOnly(), empty)).after
 
 
 class WithAModel(Strategy):
     """A user's own strategy that asks a model."""
 
-    def plan(self, now: Situation) -> Any:
+    def plan(self, now: PlanContext) -> Any:
         """The first message gives way to what the model says."""
         assert now.ask is not None
         reply = yield from now.ask([HumanMessage("What matters?")], "my-model")
@@ -221,7 +223,7 @@ class WithAModel(Strategy):
 async def test_a_users_own_strategy_may_ask_a_model() -> None:
     """It yields the call, and runs blocking and on an event loop."""
     model = Summarizer(replies=[AIMessage("All of it.")])
-    now = situation(talk("uau"), ask=model.ask)
+    now = plan_context(talk("uau"), ask=model.ask)
     plan = drive(planned(WithAModel(), now))
 
     assert (SUMMARY_ID, "All of it.") == (plan.messages[0].id, plan.after.summaries[0])
@@ -235,7 +237,7 @@ class Looking(Strategy):
     def __init__(self) -> None:
         self.saw: list[int] = []
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """As it is."""
         self.saw.append(len(now.shown))
         return now.keep()
@@ -254,7 +256,7 @@ def test_composed_strategies_work_in_order() -> None:
             looking,
         )
     )
-    plan = drive(planned(strategy, situation(talk("ua" * 5))))
+    plan = drive(planned(strategy, plan_context(talk("ua" * 5))))
 
     assert [10, 6, 2] == looking.saw
     assert ["m8", "m9"] == ids(plan.messages)
@@ -265,14 +267,14 @@ def test_composed_strategies_keep_their_own_rhythms() -> None:
     """A window at the turn's end does not slide before a call."""
     looking = Looking()
     strategy = Composed(strategies=(SlidingWindow(window_size=2), looking))
-    drive(planned(strategy, situation(talk("ua" * 5), call=1)))
+    drive(planned(strategy, plan_context(talk("ua" * 5), call=1)))
 
     assert [10] == looking.saw
 
 
 def test_the_first_composed_strategy_that_helps_ends_an_overflow() -> None:
     """The others are spared; where none helps all reasons are told."""
-    now = situation(talk("ua" * 5), overflows=1)
+    now = plan_context(talk("ua" * 5), overflows=1)
     plan = drive(reduced(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
 
     assert [f"m{i}" for i in range(2, 10)] == ids(plan.messages)
@@ -292,9 +294,9 @@ TOPICAL = talk("suaua" + "uaua"[1:] + "uau", words="w " * 20)
 """Of trains, of bread, and of trains again; instructions first."""
 
 
-def scoped(until: int, segments: Sequence[Segment], **more: Any) -> Situation:
+def scoped(until: int, segments: Sequence[Segment], **more: Any) -> PlanContext:
     """The talk up to a message."""
-    return situation(TOPICAL[:until], segments=segments, **more)
+    return plan_context(TOPICAL[:until], segments=segments, **more)
 
 
 @pytest.mark.parametrize(
@@ -311,9 +313,9 @@ def scoped(until: int, segments: Sequence[Segment], **more: Any) -> Situation:
         pytest.param(
             7,
             SEGMENTS[:2],
-            {"unfolded": [Unfolded(topic_id="trains", at="m4")]},
+            {"expanded": [ExpandedTopic(topic_id="trains", at="m4")]},
             ["m0", "m1", "m2", "m3", "m4", "m5", "m6"],
-            id="unfolded",
+            id="expanded",
         ),
         pytest.param(
             7,
@@ -345,23 +347,23 @@ def test_a_topic_finds_its_own_fold_again() -> None:
     strategy = TopicScoped(within=within)
     more: dict[str, Any] = {"window_tokens": 300, "ask": Summarizer(replies=["- of trains"]).ask}
     first = drive(planned(strategy, scoped(4, SEGMENTS[:1], **more)))
-    second = drive(planned(strategy, scoped(7, SEGMENTS[:2], fold=first.fold)))
-    third = drive(planned(strategy, scoped(11, SEGMENTS, fold=second.fold)))
+    second = drive(planned(strategy, scoped(7, SEGMENTS[:2], compaction=first.compaction)))
+    third = drive(planned(strategy, scoped(11, SEGMENTS, compaction=second.compaction)))
 
     assert ("- of trains",) == first.after.summaries
     assert () == second.after.summaries
     assert ("- of trains",) == third.after.summaries
-    assert {"trains"} == set(third.fold["topics"])
-    assert first.fold["topics"]["trains"] == third.fold["topics"]["trains"]
+    assert {"trains"} == set(third.compaction["topics"])
+    assert first.compaction["topics"]["trains"] == third.compaction["topics"]["trains"]
 
 
 def test_the_fold_of_a_topic_that_is_gone_is_dropped() -> None:
     """The state names only topics that the thread still tells apart."""
-    fold: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
+    compaction: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
     strategy = TopicScoped(within=SlidingWindow(window_size=1))
-    plan = drive(planned(strategy, scoped(4, SEGMENTS[:1], fold=fold)))
+    plan = drive(planned(strategy, scoped(4, SEGMENTS[:1], compaction=compaction)))
 
-    assert {"trains"} == set(plan.fold["topics"])
+    assert {"trains"} == set(plan.compaction["topics"])
 
 
 def test_an_overflow_reduces_the_topic_under_way() -> None:
@@ -376,7 +378,7 @@ def test_an_overflow_reduces_the_topic_under_way() -> None:
 
 def test_trying_hands_on_a_plan_that_is_no_step() -> None:
     """A strategy may return its plan or yield calls before it does."""
-    now = situation(talk("ua"))
+    now = plan_context(talk("ua"))
     stepwise = Summarizing(proactive=None)
 
     assert now is drive(tried(Null().plan, now)).after

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.strategy_kit import Summarizer, ids, situation, talk
+from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import planned, reduced
 from unsay.context.summarizing import ByTurns
@@ -38,14 +38,14 @@ from unsay.errors import ConfigurationError, ContextOverflowError
 )
 def test_whole_turns_are_kept(settings: dict[str, int], shown: list[str]) -> None:
     """The newest ones, and a summary stands for the others."""
-    now = situation(talk("ua" * 4), ask=Summarizer().ask)
+    now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
 
     assert shown == ids(drive(planned(ByTurns(**settings), now)).messages)
 
 
 def test_the_token_ceiling_is_exclusive() -> None:
     """A request of exactly so many tokens is let be."""
-    now = situation(talk("ua" * 4), ask=Summarizer().ask)
+    now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
     at = ByTurns(compress_at_tokens=now.tokens, keep_turns=1)
     over = ByTurns(compress_at_tokens=now.tokens - 1, keep_turns=1)
 
@@ -56,7 +56,7 @@ def test_the_token_ceiling_is_exclusive() -> None:
 def test_a_ceiling_that_the_newest_turn_cannot_meet_is_told() -> None:
     """With the real cause; no summary is paid for."""
     model = Summarizer()
-    now = situation(talk("suaua"), overhead_tokens=1_000, ask=model.ask)
+    now = plan_context(talk("suaua"), overhead_tokens=1_000, ask=model.ask)
     plan = drive(planned(ByTurns(compress_at_tokens=1_010, keep_turns=1), now))
 
     assert now == plan.after
@@ -66,11 +66,11 @@ def test_a_ceiling_that_the_newest_turn_cannot_meet_is_told() -> None:
 
 def test_an_overflow_leaves_only_the_kept_turns() -> None:
     """Whether or not there is another reason to compress."""
-    now = situation(talk("ua" * 4), overflows=1, ask=Summarizer().ask)
+    now = plan_context(talk("ua" * 4), overflows=1, ask=Summarizer().ask)
     plan = drive(reduced(ByTurns(compress_at_turns=99, keep_turns=1), now))
 
     assert [SUMMARY_ID, "m6", "m7"] == ids(plan.messages)
-    nothing = situation([], overflows=1)
+    nothing = plan_context([], overflows=1)
     with pytest.raises(ContextOverflowError):
         drive(reduced(ByTurns(compress_at_tokens=1, keep_turns=1), nothing))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.unit.strategy_kit import TEXTS, ids, situation, talk
+from tests.unit.strategy_kit import TEXTS, ids, plan_context, talk
 from unsay.context.compaction import (
     MAX_KEPT,
     MAX_SPANS,
@@ -18,7 +18,7 @@ from unsay.context.compaction import (
     summaries_of,
     without_spans,
 )
-from unsay.context.plan import Omission, Plan, Situation, running_question
+from unsay.context.plan import Omission, Plan, PlanContext, running_question
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import DOCUMENT
 from unsay.messages.conformance import OPENING_ID
@@ -27,7 +27,7 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
 
-def without(now: Situation, *places: int, **more: Any) -> Plan:
+def without(now: PlanContext, *places: int, **more: Any) -> Plan:
     """The plan that leaves out the messages in these places."""
     return now.leave_out([now.messages[each] for each in places], **{"why": "test", **more})
 
@@ -63,25 +63,25 @@ def test_what_is_left_out(
     shape: str, places: tuple[int, ...], more: dict[str, Any], shown: list[str]
 ) -> None:
     """Whatever is asked for, what must stay stays and steps are whole."""
-    assert shown == ids(without(situation(talk(shape), **more), *places).messages)
+    assert shown == ids(without(plan_context(talk(shape), **more), *places).messages)
 
 
 def test_a_question_stays_with_its_documents() -> None:
     """The running question's documents are part of it."""
     page = HumanMessage("A page.", name=DOCUMENT, id="page")
     messages = [*talk("ua"), page, HumanMessage("And this?", id="asked")]
-    plan = situation(messages).leave_out(messages, why="test")
+    plan = plan_context(messages).leave_out(messages, why="test")
 
     assert ["page", "asked"] == ids(plan.messages)
 
 
 def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
     """One message for all summaries, fenced as data, and the user's own before it is sent."""
-    now = situation(talk("suauauaua"))
+    now = plan_context(talk("suauauaua"))
     once = without(now, 3, 4, summary="- first")
     plan = without(once.after, 5, 6, summary="- second")
-    fenced = [Fence.around(each).mark("summary", each) for each in ("- first", "- second")]
-    told = "\n".join([TEXTS.fold_heading, *fenced])
+    fenced = [Fence.around(each).annotation("summary", each) for each in ("- first", "- second")]
+    told = "\n".join([TEXTS.compaction_heading, *fenced])
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m7", "m8"] == ids(plan.messages)
     assert ("system", told) == (plan.messages[3].type, plan.messages[3].content)
@@ -93,11 +93,11 @@ def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
 
 def test_a_rolling_summary_replaces_the_earlier_ones() -> None:
     """Then it stands for all that was left out."""
-    once = without(situation(talk("uauaua")), 0, 1, summary="- first")
+    once = without(plan_context(talk("uauaua")), 0, 1, summary="- first")
     plan = without(once.after, 2, 3, summary="- all", rolling=True)
 
     assert ("- all",) == plan.after.summaries
-    assert 4 == removed(plan.fold)
+    assert 4 == removed(plan.compaction)
     assert [Omission(why="test", message_ids=("m0", "m1", "m2", "m3"), summary="- all")] == list(
         plan.left_out
     )
@@ -105,28 +105,28 @@ def test_a_rolling_summary_replaces_the_earlier_ones() -> None:
 
 def test_a_window_that_slides_keeps_one_span() -> None:
     """What is left out without words, time after time, is one stretch."""
-    now = situation(talk("ua" * 40))
+    now = plan_context(talk("ua" * 40))
     for place in range(60):
         now = without(now, place).after
 
-    assert ["m59"] == [each["through"] for each in now.fold["spans"]]
-    assert 60 == removed(now.fold)
+    assert ["m59"] == [each["through"] for each in now.compaction["spans"]]
+    assert 60 == removed(now.compaction)
 
 
 def test_spans_run_together_when_there_are_too_many() -> None:
     """The state stays small, and no summary is lost by it."""
-    now = situation(talk("ua" * 20))
+    now = plan_context(talk("ua" * 20))
     for turn in range(20):
         now = without(now, 2 * turn, 2 * turn + 1, summary=f"- turn {turn}").after
 
-    assert MAX_SPANS == len(now.fold["spans"])
+    assert MAX_SPANS == len(now.compaction["spans"])
     assert "\n".join(f"- turn {turn}" for turn in range(20)) == "\n".join(now.summaries)
     assert [SUMMARY_ID] == ids(now.view)
 
 
 def test_single_messages_out_of_a_long_stretch_are_refused() -> None:
     """A span that would name too many messages that stay is a problem, and changes nothing."""
-    now = situation(talk("ua" * (MAX_KEPT + 2)))
+    now = plan_context(talk("ua" * (MAX_KEPT + 2)))
     plan = without(now, 0, len(now.messages) - 1)
 
     assert now == plan.after
@@ -135,8 +135,8 @@ def test_single_messages_out_of_a_long_stretch_are_refused() -> None:
 
 def test_a_pin_brings_a_message_back() -> None:
     """Pinning what was folded shows it again, and the summary tells of the others still."""
-    plan = without(situation(talk("uauaua")), 0, 1, 2, 3, summary="- two turns")
-    view = render(plan.after.messages, plan.fold, pins={"m1"}, texts=TEXTS)
+    plan = without(plan_context(talk("uauaua")), 0, 1, 2, 3, summary="- two turns")
+    view = render(plan.after.messages, plan.compaction, pins={"m1"}, texts=TEXTS)
 
     assert [SUMMARY_ID, "m1", "m4", "m5"] == ids(view)
 
@@ -144,9 +144,13 @@ def test_a_pin_brings_a_message_back() -> None:
 def test_a_message_that_stayed_in_a_span_may_go_later() -> None:
     """The running question of one turn is left out with the others when it is old."""
     messages = talk("uau")
-    once = without(situation(messages), 0, 1, 2)
-    later = situation([*messages, *(m.model_copy(update={"id": f"n{m.id}"}) for m in talk("auau"))])
-    now = Situation(messages=later.messages, count=later.count, texts=TEXTS, fold=once.fold)
+    once = without(plan_context(messages), 0, 1, 2)
+    later = plan_context(
+        [*messages, *(m.model_copy(update={"id": f"n{m.id}"}) for m in talk("auau"))]
+    )
+    now = PlanContext(
+        messages=later.messages, count=later.count, texts=TEXTS, compaction=once.compaction
+    )
 
     assert ["m2", "nm0", "nm1", "nm2", "nm3"] == ids(now.view)
     assert ["nm1", "nm2", "nm3"] == ids(without(now, 2, 3, summary="- both").messages)[1:]
@@ -164,10 +168,10 @@ def test_a_message_that_stayed_in_a_span_may_go_later() -> None:
 )
 def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: list[str]) -> None:
     """A summary never tells of messages that were taken back."""
-    once = without(situation(talk("uauauaua")), 0, 1, summary="- one")
-    fold = without(once.after, 2, 3, summary="- two").fold
+    once = without(plan_context(talk("uauauaua")), 0, 1, summary="- one")
+    compaction = without(once.after, 2, 3, summary="- two").compaction
 
-    assert told == list(situation(talk("uauauaua")[:left], fold=fold).summaries)
+    assert told == list(plan_context(talk("uauauaua")[:left], compaction=compaction).summaries)
 
 
 @pytest.mark.parametrize(
@@ -182,27 +186,29 @@ def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: l
 def test_a_span_goes_with_its_messages(gone: int, told: list[str], shown: list[str]) -> None:
     """Whoever lets go of a span's messages gets its summary; half a span stays one."""
     messages = talk("uauaua")
-    plan = without(situation(messages), 0, 1, 2, 3, summary="- two turns")
+    plan = without(plan_context(messages), 0, 1, 2, 3, summary="- two turns")
     names = {each.id or "" for each in messages[:gone]}
-    now = situation(messages[gone:], fold=json.loads(json.dumps(without_spans(plan.fold, names))))
+    now = plan_context(
+        messages[gone:], compaction=json.loads(json.dumps(without_spans(plan.compaction, names)))
+    )
 
-    assert told == summaries_of(plan.fold, names)
+    assert told == summaries_of(plan.compaction, names)
     assert shown == ids(now.view)
 
 
 def test_spans_of_topics_go_too() -> None:
     """Each topic's fold forgets what went."""
-    inner = without(situation(talk("uaua")), 0, 1, summary="- a turn").fold
-    fold = without_spans({"topics": {"x": inner}}, {"m0", "m1"})
+    inner = without(plan_context(talk("uaua")), 0, 1, summary="- a turn").compaction
+    compaction = without_spans({"topics": {"x": inner}}, {"m0", "m1"})
 
-    assert [] == fold["topics"]["x"]["spans"]
-    assert 0 == removed(fold)
+    assert [] == compaction["topics"]["x"]["spans"]
+    assert 0 == removed(compaction)
 
 
 def test_japanese_views_are_headed_in_japanese() -> None:
     """The catalogue of the conversation's language is used."""
-    plan = without(situation(talk("uaua")), 0, 1, summary="- 要点")
-    view = render(plan.after.messages, plan.fold, pins=(), texts=Texts("ja"))
+    plan = without(plan_context(talk("uaua")), 0, 1, summary="- 要点")
+    view = render(plan.after.messages, plan.compaction, pins=(), texts=Texts("ja"))
 
     assert is_summary(view[0])
     assert text_of(view[0]).startswith("会話のこの部分は省かれています")
@@ -227,19 +233,19 @@ def test_the_running_question_is_found(messages: list[Any], running: list[str]) 
 def test_a_message_without_an_id_is_refused() -> None:
     """A fold could not name it."""
     with pytest.raises(InputError, match="message 1 has no id"):
-        situation([HumanMessage("a", id="m0"), AIMessage("b")])
+        plan_context([HumanMessage("a", id="m0"), AIMessage("b")])
 
 
 @pytest.mark.parametrize("window_tokens", [0, -1])
 def test_a_window_without_room_is_refused(window_tokens: int) -> None:
     """There is none of no tokens."""
     with pytest.raises(ConfigurationError, match="leaves no room"):
-        situation([], window_tokens=window_tokens)
+        plan_context([], window_tokens=window_tokens)
 
 
 def test_a_situation_counts_what_a_request_costs() -> None:
     """The view with what every request has beside it; an unknown window is a large one."""
-    now = situation(talk("u", words="12345"), overhead_tokens=7)
+    now = plan_context(talk("u", words="12345"), overhead_tokens=7)
 
     assert 7 + 10 + len("question 0: 12345") == now.tokens
     assert now.tokens / 200_000 == now.utilization

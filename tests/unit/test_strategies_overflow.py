@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.strategy_kit import Summarizer, ids, situation, talk
+from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.overflow import is_context_overflow
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topics import TopicScoped
@@ -46,18 +46,18 @@ class Dropping(Strategy):
 
     per_turn = False
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """Without it."""
         return now.leave_out(now.shown[:2], why="dropped")
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """As it is."""
         return now.keep()
 
 
 def asked(model: Model, **more: Any) -> Answered:
     """What the model says in a talk of five turns and a question."""
-    now = situation(talk("ua" * 5 + "u"), call=1)
+    now = plan_context(talk("ua" * 5 + "u"), call=1)
     return drive(ask_with(Dropping(), now, model.send, **more))
 
 
@@ -87,7 +87,7 @@ def test_the_fourth_overflow_is_an_error() -> None:
 def test_nothing_is_asked_again_that_did_not_shrink() -> None:
     """One call is enough to know."""
     model = Model(TOO_LONG)
-    now = situation(talk("ua"))
+    now = plan_context(talk("ua"))
     with pytest.raises(ContextOverflowError, match="cannot make it smaller") as caught:
         drive(ask_with(Null(), now, model.send))
 
@@ -99,7 +99,7 @@ def test_what_other_topics_leave_out_is_no_gain() -> None:
     """A topic's view that cannot shrink is not asked again."""
     model = Model(TOO_LONG)
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
-    now = situation(talk("uau"), segments=segments)
+    now = plan_context(talk("uau"), segments=segments)
     with pytest.raises(ContextOverflowError, match="cannot make it smaller"):
         drive(ask_with(TopicScoped(within=Null()), now, model.send))
 
@@ -110,11 +110,11 @@ def test_each_overflow_of_a_topic_counts() -> None:
     """The topic's own fold grows from one to the next."""
     model = Model(TOO_LONG, TOO_LONG, "hello")
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
-    now = situation(talk("ua" * 5 + "u"), segments=segments)
+    now = plan_context(talk("ua" * 5 + "u"), segments=segments)
     answered = drive(ask_with(TopicScoped(within=Dropping()), now, model.send))
 
     assert [9, 7, 5] == [len(each) for each in model.sent]
-    assert ["y"] == list(answered.plan.fold["topics"])
+    assert ["y"] == list(answered.plan.compaction["topics"])
 
 
 def test_other_failures_are_raised_at_once() -> None:
@@ -128,7 +128,7 @@ def test_other_failures_are_raised_at_once() -> None:
 
 async def test_overflows_are_dealt_with_on_an_event_loop() -> None:
     """The same step runs both ways, a summary included."""
-    now = situation(talk("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
+    now = plan_context(talk("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
     model = Model(TOO_LONG, "hello")
     answered = await adrive(ask_with(ThreeStage(), now, model.send))
 

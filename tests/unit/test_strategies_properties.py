@@ -17,10 +17,10 @@ from tests.unit.strategy_kit import (
     Sparse,
     Summarizer,
     ids,
-    situation,
+    plan_context,
 )
-from unsay.context.compaction import SUMMARY_ID, Fold, in_place, render, with_partners
-from unsay.context.plan import Plan, Situation, running_question
+from unsay.context.compaction import SUMMARY_ID, Compaction, in_place, render, with_partners
+from unsay.context.plan import Plan, PlanContext, running_question
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, reduced, tried
 from unsay.context.summarizing import ByTurns, Summarizing
@@ -68,14 +68,14 @@ ENDS = st.sampled_from(["- a summary", "", "a summary that is longer than everyt
 
 
 @st.composite
-def situations(draw: Callable[[st.SearchStrategy], Any]) -> Situation:
+def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, a window that is soon full, a summarizer."""
     messages = [_longer(each) for each in draw(TALKS)]
     names = ids(messages)
     few = st.sets(st.sampled_from(names), max_size=2) if names else st.just(set())
     starts = [m.id for m in messages if m.type == "human"]
     topics = draw(st.lists(st.sampled_from("xyz"), max_size=len(starts)))
-    return situation(
+    return plan_context(
         messages,
         pins=frozenset(draw(few)),
         window_tokens=draw(st.sampled_from([None, 200, 2_000])),
@@ -93,7 +93,7 @@ def _longer(message: AnyMessage) -> AnyMessage:
     return message
 
 
-def _plans(strategy: Strategy, now: Situation) -> list[Plan]:
+def _plans(strategy: Strategy, now: PlanContext) -> list[Plan]:
     """A routine plan, and one after an overflow."""
     routine = drive(planned(strategy, now))
     return [routine, drive(tried(strategy.reduce, routine.after))]
@@ -109,7 +109,7 @@ ANSWERED = frozenset({"no_thinking_at_end"})
 
 @EACH_STRATEGY
 @given(now=situations())
-def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: Situation) -> None:
+def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
     """Whatever is left out, no provider refuses what is left, save for what it never takes."""
     for plan in _plans(strategy, now):
         for provider in PROVIDERS:
@@ -121,7 +121,7 @@ def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: Situation) 
 
 @EACH_STRATEGY
 @given(now=situations())
-def test_what_must_stay_stays(strategy: Strategy, now: Situation) -> None:
+def test_what_must_stay_stays(strategy: Strategy, now: PlanContext) -> None:
     """Instructions, pins with their partners and the running question stand as on the record."""
     running = running_question(now.messages)
     firm = with_partners(now.messages, now.pins) | {
@@ -135,7 +135,7 @@ def test_what_must_stay_stays(strategy: Strategy, now: Situation) -> None:
 
 
 @given(strategy=ANY_STRATEGY, now=situations())
-def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: Situation) -> None:
+def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: PlanContext) -> None:
     """A view adds nothing but summaries and the user's opening, and turns nothing round."""
     for plan in _plans(strategy, now):
         shown = [name for name in ids(plan.messages) if name not in (SUMMARY_ID, OPENING_ID)]
@@ -143,7 +143,7 @@ def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: Situ
 
 
 @given(strategy=ANY_STRATEGY, now=situations())
-def test_nothing_vanishes_untold(strategy: Strategy, now: Situation) -> None:
+def test_nothing_vanishes_untold(strategy: Strategy, now: PlanContext) -> None:
     """Each message is in the view, or the plan says that it was left out, and by which rule."""
     for plan in _plans(strategy, now):
         told = [name for each in plan.left_out for name in each.message_ids]
@@ -157,21 +157,21 @@ def test_nothing_vanishes_untold(strategy: Strategy, now: Situation) -> None:
 
 
 @given(strategy=ANY_STRATEGY, now=situations())
-def test_the_record_is_never_edited(strategy: Strategy, now: Situation) -> None:
+def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> None:
     """Neither the messages nor the fold that a plan starts from are changed."""
-    before = [each.model_dump_json() for each in now.messages], json.dumps(now.fold)
+    before = [each.model_dump_json() for each in now.messages], json.dumps(now.compaction)
     for plan in _plans(strategy, now):
-        json.dumps(plan.fold)
+        json.dumps(plan.compaction)
 
-    assert before == ([each.model_dump_json() for each in now.messages], json.dumps(now.fold))
+    assert before == ([each.model_dump_json() for each in now.messages], json.dumps(now.compaction))
 
 
 @given(strategy=ANY_STRATEGY, now=situations())
-def test_a_fold_survives_as_json(strategy: Strategy, now: Situation) -> None:
+def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
     """What the state keeps makes the same view in the next process."""
     for plan in _plans(strategy, now):
         after = plan.after
-        kept: Fold = json.loads(json.dumps(after.own_fold))
+        kept: Compaction = json.loads(json.dumps(after.own_compaction))
         again = render(after.messages, kept, pins=after.pins, texts=TEXTS)
         assert plan.messages == again
 
@@ -179,17 +179,17 @@ def test_a_fold_survives_as_json(strategy: Strategy, now: Situation) -> None:
 @EACH_STRATEGY
 @given(now=situations(), more=valid_transcripts(max_turns=2, pending=True))
 def test_between_folds_a_view_only_grows(
-    strategy: Strategy, now: Situation, more: list[AnyMessage]
+    strategy: Strategy, now: PlanContext, more: list[AnyMessage]
 ) -> None:
     """With the same fold the view of the next question begins with the bytes of the one before."""
     for plan in _plans(strategy, now):
-        after, fold = plan.after, plan.after.own_fold
+        after, compaction = plan.after, plan.after.own_compaction
         asked = [*after.messages, HumanMessage("And then?", id="asked")]
         said = [each for each in more if each.type != "system"]
         later = [each.model_copy(update={"id": f"later-{each.id}"}) for each in said]
         grown = [*asked, AIMessage("An answer.", id="answered"), *later]
         before, next_one = (
-            _sent(render(messages, fold, pins=after.pins, texts=TEXTS), "openai")
+            _sent(render(messages, compaction, pins=after.pins, texts=TEXTS), "openai")
             for messages in (asked, grown)
         )
         assert [each.model_dump_json() for each in before] == [
@@ -198,7 +198,7 @@ def test_between_folds_a_view_only_grows(
 
 
 @given(strategy=ANY_STRATEGY, now=situations())
-def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: Situation) -> None:
+def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanContext) -> None:
     """A call is never made again with the view that was too long."""
     tried_to = drive(tried(strategy.reduce, now)).after
     less = len(tried_to.shown) < len(now.shown) or tried_to.tokens < now.tokens
@@ -210,16 +210,16 @@ def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: Situati
             drive(reduced(strategy, now))
 
 
-@given(strategy=ANY_STRATEGY, now=situations(), cut=st.integers(0, 20))
+@given(strategy=ANY_STRATEGY, now=situations(), branch=st.integers(0, 20))
 def test_a_rollback_leaves_a_view_of_what_is_left(
-    strategy: Strategy, now: Situation, cut: int
+    strategy: Strategy, now: PlanContext, branch: int
 ) -> None:
     """A fold from before a rollback tells nothing of what was taken back."""
     for plan in _plans(strategy, now):
         after = plan.after
-        left = list(after.messages)[:cut]
-        view = render(left, after.own_fold, pins=after.pins, texts=TEXTS)
-        spans = after.own_fold.get("spans", [])
+        left = list(after.messages)[:branch]
+        view = render(left, after.own_compaction, pins=after.pins, texts=TEXTS)
+        spans = after.own_compaction.get("spans", [])
         gone = [s for s in spans if s["through"] not in set(ids(left)) and s["summary"]]
         shown = {each.id for each in view}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.unit.strategy_kit import TEXTS, Summarizer, count, ids, situation, talk
+from tests.unit.strategy_kit import TEXTS, Summarizer, count, ids, plan_context, talk
 from unsay.context import summaries
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import planned, reduced
@@ -13,7 +13,7 @@ from unsay.context.summaries import (
     LOCAL_CHARS,
     MAX_SUMMARIES,
     accepted,
-    fold_summarized,
+    compact_with_model,
     local_summary,
     request,
     summarized,
@@ -56,7 +56,7 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
     body = "\n".join(text_of(each) for each in asked[1:])
 
     assert ["system", *["human"] * 6] == [each.type for each in asked]
-    assert TEXTS.fold_system == asked[0].content
+    assert TEXTS.compaction_system == asked[0].content
     assert [
         "human: Where is it?",
         "human: [image]",
@@ -76,7 +76,7 @@ def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
     asked = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
     own = request(FOUND[:1], earlier=(), texts=ja, how=summaries.Summarizer(system="箇条書きで。"))
 
-    assert ja.fold_system == asked[0].content
+    assert ja.compaction_system == asked[0].content
     assert "400トークン以内で要約してください" in text_of(asked[-1])
     assert ("箇条書きで。", asked[1:]) == (own[0].content, own[1:])
 
@@ -84,7 +84,7 @@ def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
 def test_the_request_itself_fits_the_window() -> None:
     """Long messages lose their middles, none is left out."""
     messages = talk("uaua", words="x" * 4_000)
-    now = situation([*messages, *talk("u")[:0]], window_tokens=6_000, ask=Summarizer().ask)
+    now = plan_context([*messages, *talk("u")[:0]], window_tokens=6_000, ask=Summarizer().ask)
     asked = summaries.fitting_request(now, messages, HOW, rolling=False)
     said = [text_of(each) for each in asked[1:-1]]
 
@@ -132,8 +132,8 @@ def test_which_summaries_are_accepted(text: str, problem: str | None) -> None:
 )
 def test_a_summarizers_reply_is_read(reply: Any, summary: str | None) -> None:
     """Its words, or an error that changes nothing."""
-    now = situation(talk("uauau"), ask=Summarizer(replies=[reply]).ask)
-    plan = drive(fold_summarized(now, now.messages[:4], HOW, why="test"))
+    now = plan_context(talk("uauau"), ask=Summarizer(replies=[reply]).ask)
+    plan = drive(compact_with_model(now, now.messages[:4], HOW, why="test"))
 
     if summary is None:
         assert now == plan.after
@@ -145,8 +145,8 @@ def test_a_summarizers_reply_is_read(reply: Any, summary: str | None) -> None:
 
 async def test_a_summary_is_asked_for_on_an_event_loop() -> None:
     """The same step runs both ways."""
-    now = situation(talk("uauau"), ask=Summarizer().ask)
-    blocking, awaited = (fold_summarized(now, now.messages, HOW, why="test") for _ in range(2))
+    now = plan_context(talk("uauau"), ask=Summarizer().ask)
+    blocking, awaited = (compact_with_model(now, now.messages, HOW, why="test") for _ in range(2))
 
     assert drive(blocking) == await adrive(awaited)
 
@@ -154,11 +154,11 @@ async def test_a_summary_is_asked_for_on_an_event_loop() -> None:
 def test_earlier_summaries_stay_until_one_replaces_them() -> None:
     """A summary is not summarized again each time; when there are too many, once."""
     model = Summarizer()
-    now = situation(talk("ua" * 10 + "u"), ask=model.ask)
+    now = plan_context(talk("ua" * 10 + "u"), ask=model.ask)
     told = []
     for turn in range(MAX_SUMMARIES + 2):
         pair = now.messages[2 * turn : 2 * turn + 2]
-        now = drive(fold_summarized(now, pair, HOW, why="test")).after
+        now = drive(compact_with_model(now, pair, HOW, why="test")).after
         told.append(len(now.summaries))
 
     assert [1, 2, 3, 4, 5, 6, 1, 2] == told
@@ -172,9 +172,9 @@ def test_earlier_summaries_stay_until_one_replaces_them() -> None:
 
 def test_without_a_model_the_users_questions_stand_for_it() -> None:
     """Shortened; where even they would be longer, nothing stands there."""
-    now = situation(talk("uauau", words="word " * 60))
-    plan = drive(fold_summarized(now, now.messages, HOW, why="test"))
-    short = drive(fold_summarized(situation(talk("cau")), talk("ca"), HOW, why="test"))
+    now = plan_context(talk("uauau", words="word " * 60))
+    plan = drive(compact_with_model(now, now.messages, HOW, why="test"))
+    short = drive(compact_with_model(plan_context(talk("cau")), talk("ca"), HOW, why="test"))
 
     assert (local_summary(now.messages[:4], TEXTS),) == plan.after.summaries
     assert plan.after.summaries[0].startswith("The user asked: question 0: word")
@@ -184,10 +184,10 @@ def test_without_a_model_the_users_questions_stand_for_it() -> None:
 
 def test_local_summaries_run_together_when_there_are_too_many() -> None:
     """They stay as short as one of them."""
-    now = situation(talk("ua" * 10 + "u", words="word " * 60))
+    now = plan_context(talk("ua" * 10 + "u", words="word " * 60))
     for turn in range(MAX_SUMMARIES + 1):
         pair = now.messages[2 * turn : 2 * turn + 2]
-        now = drive(fold_summarized(now, pair, HOW, why="test")).after
+        now = drive(compact_with_model(now, pair, HOW, why="test")).after
 
     (told,) = now.summaries
     assert told.startswith("The user asked: question 0: word")
@@ -197,8 +197,8 @@ def test_local_summaries_run_together_when_there_are_too_many() -> None:
 
 def test_a_summary_much_longer_than_asked_is_cut() -> None:
     """It is shorter than what it replaces, and still no room for it was planned."""
-    now = situation(talk("uau", words="x" * 900), ask=Summarizer(replies=["- fact " * 200]).ask)
-    plan = drive(fold_summarized(now, now.messages, summaries.Summarizer(tokens=50), why="test"))
+    now = plan_context(talk("uau", words="x" * 900), ask=Summarizer(replies=["- fact " * 200]).ask)
+    plan = drive(compact_with_model(now, now.messages, summaries.Summarizer(tokens=50), why="test"))
 
     assert len(plan.after.summaries[0]) <= 2 * 50
     assert plan.after.summaries[0].startswith("- fact - fact")
@@ -206,9 +206,9 @@ def test_a_summary_much_longer_than_asked_is_cut() -> None:
 
 def test_a_strategys_own_model_cannot_be_asked_without_a_way() -> None:
     """It is told, and nothing changes."""
-    now = situation(talk("uauau"))
+    now = plan_context(talk("uauau"))
     how = summaries.Summarizer(model="small")
-    plan = drive(fold_summarized(now, now.messages, how, why="test"))
+    plan = drive(compact_with_model(now, now.messages, how, why="test"))
 
     assert now == plan.after
     assert "hand in `ask`" in str(plan.problems[0])
@@ -239,7 +239,7 @@ def test_a_share_of_the_oldest_is_summarized(
 ) -> None:
     """Once the window fills up, and never one of those that are preserved."""
     chosen = {"preserve_recent_messages": 2, "proactive": FULL, **settings}
-    now = situation(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
+    now = plan_context(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
     plan = drive(planned(Summarizing(**chosen), now))
 
     assert shown == ids(plan.messages)
@@ -248,7 +248,7 @@ def test_a_share_of_the_oldest_is_summarized(
 def test_a_step_across_the_line_is_not_taken_from_the_preserved() -> None:
     """The cut moves back rather than into what stays."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=3, proactive=FULL)
-    now = situation(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)
+    now = plan_context(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)
     plan = drive(planned(strategy, now))
 
     assert [SUMMARY_ID, "m3", "m3-result", "m4"] == ids(plan.messages)
@@ -262,7 +262,7 @@ def test_the_threshold_is_inclusive(*, tokens_per: int, due: bool) -> None:
     """At seven tenths of the window it is time."""
     messages = talk("ua" * 5)
     strategy = Summarizing(preserve_recent_messages=0)
-    now = situation(messages, window_tokens=1_000, ask=Summarizer().ask)
+    now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
     object.__setattr__(now, "count", lambda view: tokens_per * len(view))
 
     assert due == (drive(planned(strategy, now)).after is not now)
@@ -274,7 +274,7 @@ def test_a_share_may_be_of_tokens() -> None:
     strategy = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=0, measure="tokens", proactive=FULL
     )
-    now = situation(messages, window_tokens=1_000, ask=Summarizer().ask)
+    now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
 
     assert [SUMMARY_ID, "a", "m0", "m1", "m2", "m3"] == ids(drive(planned(strategy, now)).messages)
 
@@ -282,7 +282,7 @@ def test_a_share_may_be_of_tokens() -> None:
 def test_without_a_threshold_only_an_overflow_summarizes() -> None:
     """Then the view may be as full as it likes."""
     strategy = Summarizing(proactive=None, preserve_recent_messages=1)
-    now = situation(talk("ua" * 5), window_tokens=10, ask=Summarizer().ask)
+    now = plan_context(talk("ua" * 5), window_tokens=10, ask=Summarizer().ask)
 
     assert now is drive(planned(strategy, now)).after
     assert [SUMMARY_ID, "m3"] == ids(drive(reduced(strategy, now)).messages)[:2]
@@ -290,7 +290,7 @@ def test_without_a_threshold_only_an_overflow_summarizes() -> None:
 
 def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
     """It says how many messages there were."""
-    now = situation(talk("uau"), overflows=1, ask=Summarizer().ask)
+    now = plan_context(talk("uau"), overflows=1, ask=Summarizer().ask)
     with pytest.raises(
         ContextOverflowError, match="insufficient messages for summarization, as the newest 3"
     ):
@@ -299,7 +299,9 @@ def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
 
 def test_an_overflow_whose_summary_fails_is_an_error() -> None:
     """The reason is the summarizer's, and the view is as it was."""
-    now = situation(talk("ua" * 5), overflows=1, ask=Summarizer(replies=[ValueError("down")]).ask)
+    now = plan_context(
+        talk("ua" * 5), overflows=1, ask=Summarizer(replies=[ValueError("down")]).ask
+    )
     with pytest.raises(SummarizationError, match="ValueError: down"):
         drive(reduced(Summarizing(preserve_recent_messages=1), now))
 
@@ -307,7 +309,7 @@ def test_an_overflow_whose_summary_fails_is_an_error() -> None:
 def test_a_strategys_own_summarizer_is_asked() -> None:
     """Or its own words, and not both."""
     model = Summarizer()
-    now = situation(talk("ua" * 5), overflows=1, ask=model.ask)
+    now = plan_context(talk("ua" * 5), overflows=1, ask=model.ask)
     drive(reduced(Summarizing(preserve_recent_messages=1, summarizer="small"), now))
     drive(reduced(Summarizing(preserve_recent_messages=1, system_prompt="Briefly."), now))
 
@@ -329,7 +331,7 @@ def test_an_overflow_of_pins_is_an_error(pins: frozenset[str], problem: str) -> 
     strategy = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=2, pin_first=0 if pins else 5
     )
-    now = situation(talk("ua" * 5), overflows=1, pins=pins, ask=Summarizer().ask)
+    now = plan_context(talk("ua" * 5), overflows=1, pins=pins, ask=Summarizer().ask)
     with pytest.raises(ContextOverflowError, match=problem):
         drive(reduced(strategy, now))
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from tests.unit.strategy_kit import Summarizer, count, ids, situation, talk
+from tests.unit.strategy_kit import Summarizer, count, ids, plan_context, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.compaction import SUMMARY_ID, Fold
+from unsay.context.compaction import SUMMARY_ID, Compaction
 from unsay.context.strategy import planned, reduced
 from unsay.context.three_stage import Proactive, Rate, Ratios, ThreeStage, clamped
 from unsay.context.tool_results import shortened
@@ -26,7 +26,7 @@ TALK = talk("ua" * 30 + "u", words="x" * 50)
 def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
     """A plan where the talk fills this share of the window."""
     model = more.pop("model", Summarizer())
-    now = situation(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **more)
+    now = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **more)
     return now, drive(planned(strategy, now))
 
 
@@ -42,7 +42,7 @@ def test_it_acts_at_its_trigger_and_stops_at_its_target(share: float, folds: int
     """Between the two nothing is folded."""
     now, plan = planned_at(share, ThreeStage(summary_tokens=50))
 
-    assert folds == len(plan.fold.get("spans", []))
+    assert folds == len(plan.compaction.get("spans", []))
     assert (folds == 0) == (plan.after is now)
     if folds:
         assert 0.30 < plan.after.utilization <= 0.5625
@@ -88,15 +88,15 @@ def test_a_fold_lasts() -> None:
     model = Summarizer()
     strategy = ThreeStage(recents=4, summary_tokens=50)
     messages: list[AnyMessage] = []
-    fold: Fold = {}
+    compaction: Compaction = {}
     folded_at = []
     for turn in range(120):
         messages.append(HumanMessage(f"question {turn} " + "x" * 40, id=f"q{turn}"))
-        now = situation(messages, fold=fold, window_tokens=4_000, ask=model.ask)
+        now = plan_context(messages, compaction=compaction, window_tokens=4_000, ask=model.ask)
         plan = drive(planned(strategy, now))
-        if plan.fold != fold:
+        if plan.compaction != compaction:
             folded_at.append(turn)
-        fold = json.loads(json.dumps(plan.fold))
+        compaction = json.loads(json.dumps(plan.compaction))
         assert plan.after.utilization < 0.76
         messages.append(AIMessage(f"answer {turn} " + "x" * 40, id=f"a{turn}"))
 
@@ -117,7 +117,7 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
     """Where that is enough no model is asked."""
     model = Summarizer()
     messages = steps(*[LONG] * 20)
-    now = situation(messages, window_tokens=int(count(messages) / 0.8), ask=model.ask)
+    now = plan_context(messages, window_tokens=int(count(messages) / 0.8), ask=model.ask)
     plan = drive(planned(ThreeStage(), now))
 
     assert [f"r{i}" for i in range(15)] == [m.id for m in plan.messages if shortened(m)]
@@ -128,7 +128,7 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
 def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
     """A result that fills the window alone does not stop the talk."""
     messages = [*talk("uaua"), *steps("x" * 8_000)]
-    now = situation(messages, window_tokens=8_000, ask=Summarizer().ask)
+    now = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
     plan = drive(planned(ThreeStage(primers=0, recents=2), now))
 
     assert ["r0"] == [m.id for m in plan.messages if shortened(m) == "truncated"]
@@ -145,7 +145,7 @@ def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
 )
 def test_each_overflow_leaves_fewer_recents(overflows: int, shown: list[str]) -> None:
     """The middle is folded even where nobody knows the window."""
-    now = situation(TALK, overflows=overflows, ask=Summarizer().ask)
+    now = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
 
     assert shown == ids(drive(reduced(ThreeStage(), now)).messages)
 
@@ -154,7 +154,7 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
     """Of the window, or of what was sent where the count was wrong; half of it the next time."""
     goals = []
     for overflows in (1, 2):
-        now = situation(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
+        now = plan_context(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
         plan = drive(reduced(ThreeStage(summary_tokens=50), now))
         goals.append(plan.after.tokens / now.tokens)
 
@@ -164,9 +164,9 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
 
 def test_a_short_talk_of_long_messages_is_reduced_too() -> None:
     """Recents give way, then primers; the question stays."""
-    now = situation(talk("uauau", words="x" * 9_000), overflows=1, ask=Summarizer().ask)
+    now = plan_context(talk("uauau", words="x" * 9_000), overflows=1, ask=Summarizer().ask)
     first = drive(reduced(ThreeStage(), now))
-    second = drive(reduced(ThreeStage(), replace(now, fold=first.fold, overflows=3)))
+    second = drive(reduced(ThreeStage(), replace(now, compaction=first.compaction, overflows=3)))
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m4"] == ids(first.messages)
     assert [SUMMARY_ID, "m4"] == ids(second.messages)
@@ -176,7 +176,7 @@ def test_an_overflow_that_shorter_results_undo_folds_nothing() -> None:
     """Where the window is known and the view fits it then, all that was said stays."""
     model = Summarizer()
     messages = [*TALK, *steps("x" * 3_000)[1:]]
-    now = situation(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
+    now = plan_context(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
     plan = drive(reduced(ThreeStage(), now))
 
     assert ids(messages) == ids(plan.messages)
@@ -187,7 +187,7 @@ def test_an_overflow_that_shorter_results_undo_folds_nothing() -> None:
 @pytest.mark.parametrize("shape", ["u", "s", "ua"])
 def test_a_talk_that_cannot_be_parted_is_let_be(shape: str) -> None:
     """However full the window is."""
-    now = situation(talk(shape, words="x" * 900), window_tokens=100, ask=Summarizer().ask)
+    now = plan_context(talk(shape, words="x" * 900), window_tokens=100, ask=Summarizer().ask)
 
     assert now is drive(planned(ThreeStage(), now)).after
 
@@ -195,7 +195,7 @@ def test_a_talk_that_cannot_be_parted_is_let_be(shape: str) -> None:
 def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
     """The user's own questions stand for what is left out, and the failure is told."""
     down = Summarizer(replies=[ValueError("down")])
-    now = situation(TALK, overflows=1, ask=down.ask)
+    now = plan_context(TALK, overflows=1, ask=down.ask)
     plan = drive(reduced(ThreeStage(), now))
 
     assert "The user asked: question 4" in text_of(plan.messages[3])
@@ -206,11 +206,11 @@ def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     """There is nothing between the primers and the question, and the user is told what to do."""
     told = r"smaller: Nothing lies between .* shown\. Unpin .*, or start a new topic\.$"
     with pytest.raises(ContextOverflowError, match=told):
-        drive(reduced(ThreeStage(), situation(talk("su"), overflows=3, ask=Summarizer().ask)))
+        drive(reduced(ThreeStage(), plan_context(talk("su"), overflows=3, ask=Summarizer().ask)))
 
 
 @pytest.mark.parametrize(
-    ("fold", "minutes", "acts"),
+    ("compaction", "minutes", "acts"),
     [
         pytest.param({}, None, True, id="never before"),
         pytest.param({"length": 42, "minutes": 0.0}, 60.0, False, id="too few messages"),
@@ -222,11 +222,11 @@ def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     ],
 )
 def test_a_rate_limits_how_often_it_acts(
-    *, fold: dict[str, Any], minutes: float | None, acts: bool
+    *, compaction: dict[str, Any], minutes: float | None, acts: bool
 ) -> None:
     """Messages are counted on the record, and the count survives as JSON."""
-    kept = json.loads(json.dumps(fold))
-    now, plan = planned_at(0.8, ThreeStage(rate=Rate()), fold=kept, minutes=minutes)
+    kept = json.loads(json.dumps(compaction))
+    now, plan = planned_at(0.8, ThreeStage(rate=Rate()), compaction=kept, minutes=minutes)
 
     assert acts == (plan.after is not now)
 

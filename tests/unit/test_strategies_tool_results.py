@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.unit.strategy_kit import TEXTS, ids, situation
+from tests.unit.strategy_kit import TEXTS, ids, plan_context
 from unsay.context.plan import Omission
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.tool_results import clear, large, shortened, stale, truncate
@@ -160,7 +160,7 @@ def test_only_results_that_are_not_fresh_are_stale() -> None:
 
 def test_stale_results_are_cleared_at_once() -> None:
     """All of them, and a plan says which; the record has them whole."""
-    now = situation(steps(*[LONG] * 8))
+    now = plan_context(steps(*[LONG] * 8))
     plan = clear_stale(now)
     gone = ("r0", "r1", "r2")
 
@@ -185,7 +185,7 @@ def test_large_results_are_truncated_oldest_first(
     overflows: int, window_tokens: int | None, truncated: list[str]
 ) -> None:
     """A newer giant is reached too, before anything that was said is left out."""
-    now = situation(
+    now = plan_context(
         steps("x" * 2_000, "y" * 2_000, "z" * 2_000),
         overflows=overflows,
         window_tokens=window_tokens,
@@ -198,12 +198,12 @@ def test_large_results_are_truncated_oldest_first(
 
 def test_what_was_truncated_may_be_cleared_and_never_comes_back() -> None:
     """Marks only move on: no result is whole again that was not."""
-    now = truncate_large(situation(steps(*[LONG] * 3)), goal_tokens=0).after
+    now = truncate_large(plan_context(steps(*[LONG] * 3)), goal_tokens=0).after
     more = [
         *now.messages,
         *(m.model_copy(update={"id": f"n{m.id}"}) for m in steps(*[LONG] * 7)[1:]),
     ]
-    later = situation(more, fold=now.fold)
+    later = plan_context(more, compaction=now.compaction)
     cleared = clear_stale(later).after
 
     assert {"r0", "r1", "r2"} <= later.shortened_ids
@@ -214,7 +214,7 @@ def test_what_was_truncated_may_be_cleared_and_never_comes_back() -> None:
 def test_a_pinned_result_is_shown_whole() -> None:
     """As is one whose call is pinned."""
     messages = steps(*[LONG] * 8)
-    now = situation(messages, pins=frozenset({"r0", "c1"}))
+    now = plan_context(messages, pins=frozenset({"r0", "c1"}))
     plan = clear_stale(now)
 
     assert ["r2"] == [m.id for m in plan.messages if shortened(m)]
@@ -223,6 +223,6 @@ def test_a_pinned_result_is_shown_whole() -> None:
 
 def test_nothing_to_shorten_changes_nothing() -> None:
     """No mark is set."""
-    now = situation(steps("short"))
+    now = plan_context(steps("short"))
 
     assert now is shorten_results(now).after

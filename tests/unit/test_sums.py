@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import SUM, guard, sound, summed, unguard, unsummed
 
-PLACE = ("unsay", "cuts", "t")
+PLACE = ("unsay", "branches", "t")
 JSON = st.recursive(
     st.one_of(
         st.none(),
@@ -43,7 +43,7 @@ def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
     assert value == unsummed(PLACE, "k", kept)
     for place, key, found in (
         (PLACE, "other", kept),
-        (("unsay", "cuts", "u"), "k", kept),
+        (("unsay", "branches", "u"), "k", kept),
         (PLACE, "k", {**kept, "one more": 1}),
     ):
         with pytest.raises(DatabaseCorruptError, match=r"the checksum is another.*put a backup"):

@@ -5,11 +5,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.context.topics import Told, told
+from unsay.context.topics import SummaryPlacement, told
 from unsay.types import Segment, Topic
 
 
-def record(turns: int) -> list[AnyMessage]:
+def transcript(turns: int) -> list[AnyMessage]:
     """So many questions and answers, `q0`, `a0`, `q1` and so on."""
     return [
         message
@@ -20,7 +20,7 @@ def record(turns: int) -> list[AnyMessage]:
 
 def talk(*topics: str) -> tuple[list[AnyMessage], list[Segment], list[Topic]]:
     """A turn on each of these topics, and a summary of each that names its last turn."""
-    messages = record(len(topics))
+    messages = transcript(len(topics))
     segments = [Segment(topic_id=name, start=f"q{turn}") for turn, name in enumerate(topics)]
     last = {name: turn for turn, name in enumerate(topics)}
     made = [
@@ -47,20 +47,22 @@ def test_each_summary_stands_where_its_topic_was_left(
 ) -> None:
     """What was left before the topic began is at the head, the rest where the talk returned."""
     messages, segments, made = talk(*topics)
-    assert Told(head=head, before=before) == told(messages, segments, made, {topics[-1]})
+    assert SummaryPlacement(head=head, before=before) == told(
+        messages, segments, made, {topics[-1]}
+    )
 
 
 def test_what_the_state_let_go_of_stands_first() -> None:
     """A sealed summary is told even of a topic that is shown, before all others."""
     messages, segments, made = talk("a", "b")
-    made[1]["sealed"] = "older words of b"
-    expected = Told(head=("older words of b", "a0"), before={})
+    made[1]["offloaded"] = "older words of b"
+    expected = SummaryPlacement(head=("older words of b", "a0"), before={})
     assert expected == told(messages, segments, made, {"b"})
 
 
 def test_without_topics_nothing_is_told() -> None:
     """Before the first question, and where topics are off, there is nothing to tell."""
-    assert Told(head=(), before={}) == told(record(2), [], [], set())
+    assert SummaryPlacement(head=(), before={}) == told(transcript(2), [], [], set())
 
 
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))

@@ -46,7 +46,7 @@ GRADE_SCHEMA = {
 def judged(answer: str) -> list[BaseMessage]:
     """Unsay's own judge prompt over one answer."""
     fence = Fence.around("How?", answer)
-    material = f"{fence.mark('question', 'How?')}\n{fence.mark('answer', answer)}"
+    material = f"{fence.annotation('question', 'How?')}\n{fence.annotation('answer', answer)}"
     return [
         SystemMessage(Texts("en").judge_system),
         HumanMessage(Texts("en").judge_request.format(material=material)),

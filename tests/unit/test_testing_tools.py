@@ -89,7 +89,7 @@ def test_tool_loop_runs_to_its_end() -> None:
     """Two tools at once, then another, then the text with its result: each step in its turn."""
     chat = ScriptedChat(replies={"stay": STAY})
 
-    record = agent(chat).invoke({"messages": ["Where do we stay?"]})["messages"]
+    transcript = agent(chat).invoke({"messages": ["Where do we stay?"]})["messages"]
 
     assert [
         "Where do we stay?",
@@ -99,7 +99,7 @@ def test_tool_loop_runs_to_its_end() -> None:
         "",
         "9:14 to Nara",
         "And 9:14 to Nara.",
-    ] == [message.content for message in record]
+    ] == [message.content for message in transcript]
     chat.assert_all_used()
 
 
@@ -107,9 +107,9 @@ def test_results_fill_the_text_together() -> None:
     """The results of parallel calls stand for `{result}`, one a line, in the order of the calls."""
     chat = ScriptedChat(replies={"stay": ToolCalls(calls=STAY.calls, then="{result}")})
 
-    record = agent(chat).invoke({"messages": ["Where do we stay?"]})["messages"]
+    transcript = agent(chat).invoke({"messages": ["Where do we stay?"]})["messages"]
 
-    assert "9:14 to Kyoto\nan inn in Kyoto" == record[-1].content
+    assert "9:14 to Kyoto\nan inn in Kyoto" == transcript[-1].content
 
 
 def test_braces_without_results_stay() -> None:
@@ -137,17 +137,17 @@ def test_call_ids_are_unique_and_replayed_alike() -> None:
     """Calls of one conversation never share an id; a replay of it gives the same ids."""
     chat = ScriptedChat(replies={"stay": STAY}, default="Yes.")
     ask = HumanMessage("Where do we stay?", id="q1")
-    record = agent(chat).invoke({"messages": [ask]})["messages"]
+    transcript = agent(chat).invoke({"messages": [ask]})["messages"]
     replay = agent(chat).invoke({"messages": [ask]})["messages"]
     second = HumanMessage("Where do we stay?", id="q2")
-    again = agent(chat).invoke({"messages": [*record, second]})["messages"]
+    again = agent(chat).invoke({"messages": [*transcript, second]})["messages"]
 
     def ids(messages: list[BaseMessage]) -> list[str | None]:
         return [c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
 
     assert 6 == len(set(ids(again)))
     assert ids([called(chat, ask)]) != ids([called(chat, second)])
-    assert ids(record) == ids(replay)
+    assert ids(transcript) == ids(replay)
 
 
 def test_call_keeps_the_id_it_was_given() -> None:
@@ -160,11 +160,11 @@ def test_call_keeps_the_id_it_was_given() -> None:
 def test_calls_without_an_end() -> None:
     """Calls with nothing after them are made again and again, which tests a step limit."""
     chat = ScriptedChat(default=ToolCalls(calls=[LOOK])).bind_tools([trains])
-    record: list[BaseMessage] = [HumanMessage("train")]
+    transcript: list[BaseMessage] = [HumanMessage("train")]
     for _ in range(5):
-        record += [chat.invoke(record), ToolMessage("9:14", tool_call_id="c")]
+        transcript += [chat.invoke(transcript), ToolMessage("9:14", tool_call_id="c")]
 
-    calls = [call["id"] for m in record if isinstance(m, AIMessage) for call in m.tool_calls]
+    calls = [call["id"] for m in transcript if isinstance(m, AIMessage) for call in m.tool_calls]
     assert 5 == len(set(calls))
 
 

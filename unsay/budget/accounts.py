@@ -1,6 +1,6 @@
 """The usage account of a session: what it, its tasks and their agents have spent.
 
-A `Book` is a plain JSON value. Every function returns a new one.
+A `UsageAccount` is a plain JSON value. Every function returns a new one.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Hold(TypedDict):
     micros: int
 
 
-class Book(TypedDict):
+class UsageAccount(TypedDict):
     """All that a session has spent and holds; lists end in the newest."""
 
     session: Account
@@ -60,23 +60,23 @@ class Place:
     agent_id: str = "agent"
 
 
-def new_book() -> Book:
+def new_usage_account() -> UsageAccount:
     """Return the account of a session that has spent nothing."""
-    return Book(session=_account("session"), tasks=[], holds=[], keys=[])
+    return UsageAccount(session=_account("session"), tasks=[], holds=[], keys=[])
 
 
-def knows(book: Book, key: str) -> bool:
+def knows(book: UsageAccount, key: str) -> bool:
     """Return whether a call is held or booked under this key."""
     return key in book["keys"] or any(hold["key"] == key for hold in book["holds"])
 
 
-def unpaid_key(book: Book, key: str) -> str:
+def unpaid_key(book: UsageAccount, key: str) -> str:
     """Return the key, or a numbered one if a call was booked under the key already."""
     others = (f"{key}~{number}" for number in count(2))
     return key if key not in book["keys"] else next(o for o in others if o not in book["keys"])
 
 
-def account_of(book: Book, layer: Layer, place: Place) -> Account:
+def account_of(book: UsageAccount, layer: Layer, place: Place) -> Account:
     """Return what a layer has spent, without holds."""
     if layer == "session":
         return book["session"]
@@ -84,7 +84,7 @@ def account_of(book: Book, layer: Layer, place: Place) -> Account:
     return task if layer == "task" else _agent(task, place)
 
 
-def used_of(book: Book, layer: Layer, place: Place) -> Amount:
+def used_of(book: UsageAccount, layer: Layer, place: Place) -> Amount:
     """Return what a layer has spent, with the holds of running calls."""
     account, holds = account_of(book, layer, place), book["holds"]
     if layer != "session":
@@ -97,7 +97,7 @@ def used_of(book: Book, layer: Layer, place: Place) -> Amount:
     )
 
 
-def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
+def hold(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> UsageAccount:
     """Return the book with the hold of a call, whether it has room or not."""
     held = Hold(
         key=key,
@@ -109,18 +109,18 @@ def hold(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
     return {**book, "holds": [*book["holds"], held]}
 
 
-def held(book: Book, key: str) -> Amount:
+def held(book: UsageAccount, key: str) -> Amount:
     """Return the hold of a running call; nothing if there is none."""
     found = (each for each in book["holds"] if each["key"] == key)
     return next((Amount(tokens=each["tokens"], micros=each["micros"]) for each in found), Amount())
 
 
-def release(book: Book, key: str) -> Book:
+def release(book: UsageAccount, key: str) -> UsageAccount:
     """Return the book without the hold of a call that was not made, if it has one."""
     return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}
 
 
-def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
+def settle(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> UsageAccount:
     """Return the book with what a call used instead of its hold.
 
     Spent money is booked beyond the limits too: they bind the next call. A held call is booked
@@ -140,7 +140,7 @@ def settle(book: Book, amount: Amount, *, key: str, place: Place) -> Book:
     }
 
 
-def with_times(book: Book, times: dict[Layer, int], place: Place) -> Book:
+def with_times(book: UsageAccount, times: dict[Layer, int], place: Place) -> UsageAccount:
     """Return the book with the limits of some layers multiplied by `times`."""
     session, tasks = book["session"].copy(), _tasks_with(book, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
@@ -158,7 +158,7 @@ def _account(account_id: str) -> Account:
     return Account(account_id=account_id, tokens=0, micros=0, times=1)
 
 
-def _task(book: Book, place: Place) -> TaskAccount:
+def _task(book: UsageAccount, place: Place) -> TaskAccount:
     found = next((each for each in book["tasks"] if each["account_id"] == place.task_id), None)
     return found or TaskAccount(**_account(place.task_id), agents=[])
 
@@ -175,7 +175,7 @@ def _grown(account: _A, amount: Amount) -> _A:
     return grown
 
 
-def _tasks_with(book: Book, amount: Amount, place: Place) -> list[TaskAccount]:
+def _tasks_with(book: UsageAccount, amount: Amount, place: Place) -> list[TaskAccount]:
     """The tasks with the call's task and agent last; the oldest without holds are dropped."""
     task = _grown(_task(book, place), amount)
     agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]

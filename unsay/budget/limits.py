@@ -13,9 +13,9 @@ from typing import Literal
 
 from unsay.budget.accounts import (
     LAYERS,
-    Book,
     Layer,
     Place,
+    UsageAccount,
     account_of,
     held,
     hold,
@@ -126,7 +126,7 @@ class Check:
 class Reservation:
     """A check, and the book with the call's hold if it was granted."""
 
-    book: Book
+    book: UsageAccount
     check: Check
     known: bool = False  # the key was in the book already, which is unchanged
 
@@ -143,7 +143,7 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**layers, mode=settings.budget_mode, warning=settings.budget_warning)
 
 
-def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
+def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: Place) -> Check:
     """Return whether a call has room; `amount` is its prompt and the longest reply."""
     gauges = tuple(
         Gauge(
@@ -166,7 +166,9 @@ def check(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Check:
     )
 
 
-def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Place) -> Reservation:
+def reserve(
+    book: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: Place
+) -> Reservation:
     """Check a call and, if it is granted, hold its amount.
 
     A call that is repeated with the same key after a crash is held once.
@@ -180,7 +182,7 @@ def reserve(book: Book, limits: Limits, amount: Amount, *, key: str, place: Plac
     return Reservation(book=hold(book, amount, key=key, place=place), check=found)
 
 
-def extend(book: Book, limits: Limits, amount: Amount, *, place: Place) -> Book:
+def extend(book: UsageAccount, limits: Limits, amount: Amount, *, place: Place) -> UsageAccount:
     """Return the book after a person's approval: exceeded limits are multiplied until the call fits.
 
     The call itself is not held: it is reserved again. A task's and an agent's extension end with

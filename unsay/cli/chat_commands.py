@@ -37,7 +37,7 @@ PROMPT = "> "
 
 
 def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
-    """Talk until the input ends."""
+    """ThreadHandle until the input ends."""
     with Cast.named(**models).speaker(db, thread, begins=True) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id

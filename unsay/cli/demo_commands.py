@@ -107,8 +107,8 @@ class _Terminal:
         click.echo("\n" + click.style(title, bold=True) + "\n")
         if act.inserted is not None:
             self._screen.note(self._script.insertion)
-            for mark, words in zip("><", act.inserted, strict=True):
-                self._screen.note(f"{mark} {words}")
+            for annotation, words in zip("><", act.inserted, strict=True):
+                self._screen.note(f"{annotation} {words}")
             click.echo()
         click.echo("> " + wrapped(act.question, columns=columns(), indent=2))
 

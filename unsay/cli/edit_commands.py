@@ -109,11 +109,11 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
     """Start a thread from a point of this one and print its id."""
     labels = opened.labels
     made = opened.conversation.fork(to, turns=turns, thread=name)
-    record = made.messages()
-    state = State(messages=record, checkpoints=list(made.checkpoints()))
-    base = record[-1].id if record else None
+    transcript = made.messages()
+    state = State(messages=transcript, checkpoints=list(made.checkpoints()))
+    base = transcript[-1].id if transcript else None
     where = place_name(state, base, labels).strip()
-    left = turns_left(record)
+    left = turns_left(transcript)
 
     def show() -> None:
         click.echo(made.thread_id)

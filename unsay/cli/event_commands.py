@@ -13,7 +13,7 @@ from unsay.cli.session import Opened, existing_database, existing_thread, on_thr
 from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
-from unsay.errors import LedgerGapError, UnknownThreadError
+from unsay.errors import EventLogGapError, UnknownThreadError
 from unsay.events.transcript_replay import replay
 from unsay.history.run import Run
 from unsay.history.runs import list_runs
@@ -60,15 +60,15 @@ def events(
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
     """Say that the event log is complete and gives the transcript."""
-    record = opened.conversation.messages()
+    transcript = opened.conversation.messages()
     made = replay(log).messages
-    if freeze_messages(made) != freeze_messages(record):
-        raise LedgerGapError(
+    if freeze_messages(made) != freeze_messages(transcript):
+        raise EventLogGapError(
             f"The {len(log)!r} events of thread {opened.thread_id!r} make another record than "
-            f"the one that is kept, {len(made)!r} messages where there are {len(record)!r}: "
+            f"the one that is kept, {len(made)!r} messages where there are {len(transcript)!r}: "
             "put a backup of the database in its place"
         )
-    counts = {"events": len(log), "messages": len(record)}
+    counts = {"events": len(log), "messages": len(transcript)}
     opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
 
 
@@ -110,8 +110,8 @@ def _thinking(data: Mapping[str, Any]) -> str:
 
 
 def _verdict(data: Mapping[str, Any]) -> str:
-    mark = data["mark"]
-    return f"{score_text(mark.get('score'))} {mark.get('outcome', '')} {mark.get('reason', '')}"
+    annotation = data["annotation"]
+    return f"{score_text(annotation.get('score'))} {annotation.get('outcome', '')} {annotation.get('reason', '')}"
 
 
 def _checkpoint(data: Mapping[str, Any]) -> str:
@@ -133,8 +133,8 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "checkpoint": _checkpoint,
     "rollback": _cut,
     "restore": _cut,
-    "fold": lambda data: f"{data['label']}: {data['summary'] or ''}",
-    "unfold": "{label}".format_map,
+    "compaction": lambda data: f"{data['label']}: {data['summary'] or ''}",
+    "expand": "{label}".format_map,
     "forget": "{forgotten[id]} {forgotten[kind]} {forgotten[reason]}".format_map,
     "remember": "{forgotten[id]} {forgotten[kind]} {forgotten[reason]}".format_map,
     "pin": "{message_id}".format_map,
@@ -192,7 +192,7 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
     """Return the user's words by message id, also those that left the transcript."""
     try:
         log = opened.conversation.events()
-    except LedgerGapError:
+    except EventLogGapError:
         return {}
     except UnknownThreadError:
         if found:

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
+from unsay.types import SCHEMA_VERSION
 
-SCHEMA_VERSION = 1
 EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
 """By class; every other error is 1."""
 

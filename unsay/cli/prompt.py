@@ -52,7 +52,7 @@ def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
         marks = conversation.checkpoints()
     except UnknownThreadError:
         return []
-    return [(mark["name"] or mark["id"], mark["topic"]) for mark in marks]
+    return [(annotation["name"] or annotation["id"], annotation["topic"]) for annotation in marks]
 
 
 def make_reader(conversation: Conversation, prompt: str) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from unsay.cli.output import call_text, print_json, usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, room, side_by_side
-from unsay.context.manifest import CallView, write_ranges
+from unsay.context.manifest import CallContext, write_ranges
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.model_calls import PENDING, Answered, Replay, TurnCall, TurnCalls
@@ -157,13 +157,13 @@ def _head(call: TurnCall, words: Labels) -> str:
     if call.stands == PENDING:
         parts.append(words.pending)
     elif call.stands != LIVE:
-        parts.append(words.call_taken_back.format(cut=call.stands))
+        parts.append(words.call_taken_back.format(branch=call.stands))
     if call.score is not None:
         parts.append(words.score.format(score=score_text(call.score)))
     return " · ".join(filter(None, (*parts, call.words and f"“{call.words}”")))
 
 
-def _rules(view: CallView, words: Labels) -> list[str]:
+def _rules(view: CallContext, words: Labels) -> list[str]:
     rows = [
         (
             words.context_rules.get(rule.name, rule.name),

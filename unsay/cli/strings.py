@@ -1,6 +1,6 @@
 """What the command line says beside the conversation's own words."""
 
-from unsay.conversation.tree import CUT_WORDS
+from unsay.conversation.tree import BRANCH_WORDS
 from unsay.prompts.base import Text
 from unsay.prompts.fields import Texts
 
@@ -20,7 +20,7 @@ class Labels(Texts):
         "back to the topic “{label}” (similarity {similarity})",
         "話題「{label}」に戻りました(類似度 {similarity})",
     )
-    folded = Text(
+    summarized = Text(
         "folded “{label}” ({messages} messages): {summary}",
         "「{label}」をたたみました({messages}件): {summary}",
     )
@@ -130,7 +130,7 @@ class Labels(Texts):
     # The context of one turn's model calls.
     view = Text("turn {turn}: “{question}”", "ターン{turn}: 「{question}」")
     call = Text("attempt {attempt}, call {call}", "試行{attempt}、呼び出し{call}")
-    call_taken_back = Text("taken back, {cut}", "取り消し、{cut}")
+    call_taken_back = Text("taken back, {branch}", "取り消し、{branch}")
     pending = Text("waits for a decision", "判断待ち")
     messages = Text("messages {places} ({count})", "{places}番目({count}件)")
     changed = Text(
@@ -146,17 +146,17 @@ class Labels(Texts):
     # By a branch's kind.
     branch_kinds = Text.table(
         {
-            "draft": (CUT_WORDS["draft"], "下書きの取り消し"),
-            "context": (CUT_WORDS["context"], "文脈の取り消し"),
+            "draft": (BRANCH_WORDS["draft"], "下書きの取り消し"),
+            "context": (BRANCH_WORDS["context"], "文脈の取り消し"),
             "document": ("document set aside", "文書の除外"),
-            "person": (CUT_WORDS["person"], "巻き戻し"),
-            "undo": (CUT_WORDS["undo"], "元に戻した分"),
-            "redo": (CUT_WORDS["redo"], "再び離れた分"),
-            "restore": (CUT_WORDS["restore"], "入れ替え"),
-            "retry": (CUT_WORDS["retry"], "再回答"),
-            "order": (CUT_WORDS["order"], "指示"),
-            "interrupted": (CUT_WORDS["interrupted"], "中断"),
-            "rejected": (CUT_WORDS["rejected"], "不採用の下書き"),
+            "person": (BRANCH_WORDS["person"], "巻き戻し"),
+            "undo": (BRANCH_WORDS["undo"], "元に戻した分"),
+            "redo": (BRANCH_WORDS["redo"], "再び離れた分"),
+            "restore": (BRANCH_WORDS["restore"], "入れ替え"),
+            "retry": (BRANCH_WORDS["retry"], "再回答"),
+            "order": (BRANCH_WORDS["order"], "指示"),
+            "interrupted": (BRANCH_WORDS["interrupted"], "中断"),
+            "rejected": (BRANCH_WORDS["rejected"], "不採用の下書き"),
             "live": ("live", "現在"),
             "thread": ("fork", "分岐"),
         }
@@ -175,7 +175,7 @@ class Labels(Texts):
             "summary": ("folded beginning", "始めの折りたたみ"),
             "topic": ("other topics", "ほかの話題"),
             "forgotten": ("forgotten", "忘却"),
-            "sealed": ("sealed", "封緘済み"),
+            "offloaded": ("offloaded", "封緘済み"),
             "notice": ("unsay's own", "unsayの通知"),
             "unsendable": ("not sendable", "送信不可"),
             "other": ("left out", "省略"),

@@ -144,7 +144,7 @@ class Screen:
             "taken_back": self._taken_back,
             "rollback": self._rollback,
             "topic": self._topic,
-            "fold": lambda event: self._fill(self.labels.folded, event.data),
+            "compaction": lambda event: self._fill(self.labels.summarized, event.data),
             "verdict": self._verdict,
             "set_aside": lambda _: self.note(self.labels.set_aside),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),

@@ -16,7 +16,7 @@ from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
 from unsay.errors import UnknownThreadError
 from unsay.history import threads as sessions
-from unsay.history.threads import ThreadEntry
+from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import PURPOSES
 from unsay.messages.content import language_of
 from unsay.operations.commands import checkpoints_text
@@ -31,7 +31,7 @@ TITLE_CELLS = 60
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     """Print the threads: all, the one spoken in last first, or those that are asked for."""
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    found: Slice[ThreadEntry] = Slice(lines=(), cursor=None)
+    found: Slice[ThreadInfo] = Slice(lines=(), cursor=None)
     with existing_database(db) as database:
         if database is not None:
             found = _found(database, asked)
@@ -47,8 +47,8 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     show(show_rows, as_json=as_json, threads=list(map(asdict, found.lines)), **cursor)
 
 
-def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadEntry]:
-    def read(cursor: str | None, limit: int) -> Slice[ThreadEntry]:
+def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
+    def read(cursor: str | None, limit: int) -> Slice[ThreadInfo]:
         bounds = {**asked, "cursor": cursor, "limit": limit}
         page = drive(sessions.search_sessions(database.store, **bounds))
         return Slice(lines=page.sessions, cursor=page.cursor)

@@ -1,6 +1,6 @@
 """Strategies and the context of one model call, computed from the transcript."""
 
-from unsay.context.plan import Omission, Plan, Situation
+from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.reminders import Reminder
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, PerTurn, Strategy
@@ -15,10 +15,10 @@ __all__ = [
     "Omission",
     "PerTurn",
     "Plan",
+    "PlanContext",
     "Proactive",
     "Rate",
     "Reminder",
-    "Situation",
     "SlidingWindow",
     "Strategy",
     "Summarizing",

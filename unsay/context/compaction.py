@@ -11,10 +11,10 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, Too
 
 from unsay.context.tool_results import clear, truncate
 from unsay.errors import InputError
-from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
-from unsay.messages.truncation import cut
+from unsay.messages.truncation import branch
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
@@ -38,7 +38,7 @@ class Span(TypedDict):
     why: str
 
 
-class Fold(TypedDict, total=False):
+class Compaction(TypedDict, total=False):
     """What contexts leave out; an empty fold leaves out nothing.
 
     Tool results up to the messages `cleared` and `truncated` are shortened. `length` and `minutes`
@@ -51,53 +51,53 @@ class Fold(TypedDict, total=False):
     truncated: str
     length: int
     minutes: float
-    topics: dict[str, "Fold"]
+    topics: dict[str, "Compaction"]
 
 
-def standing(messages: Sequence[AnyMessage], fold: Fold) -> list[Span]:
+def standing(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:
     """Return the spans whose end is still in the transcript.
 
     A rollback into a span drops it, because its summary tells what was taken back. Only offloading
     removes the beginning of a span, which then begins with the transcript.
     """
     there = {message.id for message in messages}
-    return [each for each in fold.get("spans", []) if each["through"] in there]
+    return [each for each in compaction.get("spans", []) if each["through"] in there]
 
 
-def summaries_of(fold: Fold, gone: Collection[str | None]) -> list[str]:
+def summaries_of(compaction: Compaction, gone: Collection[str | None]) -> list[str]:
     """Return the summaries of the spans that are offloaded, oldest first."""
-    spans = fold.get("spans", [])
+    spans = compaction.get("spans", [])
     return [words for each in spans if each["through"] in gone and (words := each["summary"])]
 
 
-def without_spans(fold: Fold, gone: Collection[str | None]) -> Fold:
+def without_spans(compaction: Compaction, gone: Collection[str | None]) -> Compaction:
     """Return the fold without the spans of offloaded messages; `summaries_of` has their summaries."""
-    kept: Fold = fold.copy()
-    if "spans" in fold:
-        kept["spans"] = [each for each in fold["spans"] if each["through"] not in gone]
-    if "topics" in fold:
-        kept["topics"] = {k: without_spans(v, gone) for k, v in fold["topics"].items()}
+    kept: Compaction = compaction.copy()
+    if "spans" in compaction:
+        kept["spans"] = [each for each in compaction["spans"] if each["through"] not in gone]
+    if "topics" in compaction:
+        kept["topics"] = {k: without_spans(v, gone) for k, v in compaction["topics"].items()}
     return kept
 
 
-def removed(fold: Fold) -> int:
+def removed(compaction: Compaction) -> int:
     """Return how many messages a fold and its topics leave out."""
-    topics = fold.get("topics", {}).values()
-    return sum(each["size"] for each in fold.get("spans", [])) + sum(map(removed, topics))
+    topics = compaction.get("topics", {}).values()
+    return sum(each["size"] for each in compaction.get("spans", [])) + sum(map(removed, topics))
 
 
 def hidden(
-    messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
+    messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> set[int]:
     """Return the indices of the messages that are left out; pins and instructions never are."""
-    return {index for _, out in hidden_by_span(messages, fold, pins) for index in out}
+    return {index for _, out in hidden_by_span(messages, compaction, pins) for index in out}
 
 
 def hidden_by_span(
-    messages: Sequence[AnyMessage], fold: Fold, pins: Collection[str] = frozenset()
+    messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> Iterator[tuple[Span, list[int]]]:
     """Yield each span with the indices that it leaves out and no earlier span does."""
-    spans = standing(messages, fold)
+    spans = standing(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     done = with_partners(messages, pins) if spans else set()
     for span in spans:
@@ -135,14 +135,14 @@ def turn_around(messages: Sequence[AnyMessage], place: int) -> range:
 
 def with_span(
     messages: Sequence[AnyMessage],
-    fold: Fold,
+    compaction: Compaction,
     chosen: Collection[int],
     *,
     pins: Collection[str],
     why: str,
     summary: str | None,
     rolling: bool,
-) -> Fold:
+) -> Compaction:
     """Return the fold that also leaves out the messages at the `chosen` indices, which are shown.
 
     A `rolling` summary replaces all earlier spans as well.
@@ -150,11 +150,11 @@ def with_span(
     Raises:
         InputError: Too many messages between the chosen ones would stay.
     """
-    old = standing(messages, fold)
+    old = standing(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.
     grows = bool(old) and summary is None is old[-1]["summary"] and why == old[-1]["why"]
     joined = old if rolling else old[-1:] if grows else []
-    out = hidden(messages, fold) | set(chosen) | with_partners(messages, pins)
+    out = hidden(messages, compaction) | set(chosen) | with_partners(messages, pins)
     span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
     spans = [*(each for each in old if each not in joined), span]
     while len(spans) > MAX_SPANS:
@@ -162,7 +162,7 @@ def with_span(
         told = "\n".join(filter(None, (one["summary"], other["summary"]))) or None
         pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=told)
         spans = [pair, *rest]
-    return {**fold, "spans": spans, "length": len(messages)}
+    return {**compaction, "spans": spans, "length": len(messages)}
 
 
 def _span(
@@ -189,23 +189,23 @@ def _span(
         through=messages[last].id or "",
         size=len(chosen) + sum(each["size"] for each in joined),
         kept=kept,
-        summary=None if summary is None else cut(summary, SUMMARY_CHARS),
+        summary=None if summary is None else branch(summary, SUMMARY_CHARS),
         why=why,
     )
 
 
 def render(
-    messages: Sequence[AnyMessage], fold: Fold, *, pins: Collection[str], texts: Texts
+    messages: Sequence[AnyMessage], compaction: Compaction, *, pins: Collection[str], texts: Texts
 ) -> tuple[AnyMessage, ...]:
     """Return the messages as the fold shows them, with all summaries in one message.
 
     The summaries replace the first message that was left out. If an assistant's message would then
     come first, an opening by the user is put before it.
     """
-    out, spans = hidden(messages, fold, pins), standing(messages, fold)
+    out, spans = hidden(messages, compaction, pins), standing(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
-    cleared = places.get(fold.get("cleared", ""), -1)
-    last = max(cleared, places.get(fold.get("truncated", ""), -1))
+    cleared = places.get(compaction.get("cleared", ""), -1)
+    last = max(cleared, places.get(compaction.get("truncated", ""), -1))
     whole = with_partners(messages, pins if last >= 0 else ())
     view: list[AnyMessage] = []
     for index, message in enumerate(messages):
@@ -227,18 +227,18 @@ def render(
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
     """Return the message that holds the summaries, each fenced as data."""
     # Each fence depends on its summary alone: one summary more leaves the bytes before it cached.
-    content = "\n".join([texts.fold_heading, *map(fenced, summaries)])
-    return with_mark(SystemMessage(content, id=SUMMARY_ID), kind="summary")
+    content = "\n".join([texts.compaction_heading, *map(fenced, summaries)])
+    return annotate(SystemMessage(content, id=SUMMARY_ID), kind="summary")
 
 
 def fenced(summary: str) -> str:
     """Return a summary marked as data."""
-    return Fence.around(summary).mark("summary", summary)
+    return Fence.around(summary).annotation("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:
     """Return whether a message of a context holds summaries."""
-    return mark_of(message).get("kind") == "summary"
+    return annotation_of(message).get("kind") == "summary"
 
 
 def in_place(view: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -248,7 +248,7 @@ def in_place(view: Sequence[AnyMessage]) -> list[AnyMessage]:
     the conversation never get the weight of a system message.
     """
     return [
-        with_mark(HumanMessage(each.content, id=each.id), kind="summary")
+        annotate(HumanMessage(each.content, id=each.id), kind="summary")
         if is_summary(each)
         else each
         for each in view

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from unsay.context.compaction import Fold, Span, with_partners
+from unsay.context.compaction import Compaction, Span, with_partners
 from unsay.context.topics import by_topic
-from unsay.messages.annotations import with_mark
+from unsay.messages.annotations import annotate
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
-from unsay.types import Forgotten, Segment, Topic, Unfolded
+from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Stretches:
     """Where topics begin in some messages, and which are shown beside the current one."""
 
     segments: Sequence[Segment]
-    unfolded: Sequence[Unfolded]
+    expanded: Sequence[ExpandedTopic]
 
 
 def forgotten_ids(
@@ -64,7 +64,7 @@ def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     return frozenset(each["topic_id"] for each in forgotten if "topic_id" in each)
 
 
-def told_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
+def summarized_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
     """Return the topics that are not forgotten."""
     gone = forgotten_topics(forgotten)
     return [each for each in topics if each["id"] not in gone]
@@ -86,7 +86,7 @@ def remembered(
         if isinstance(message, ToolMessage) and message.id in cleared:
             words = texts.result_forgotten.format(chars=len(text_of(message)))
             shorter = message.model_copy(update={"content": words})
-            left.append(with_mark(shorter, shortened="cleared"))
+            left.append(annotate(shorter, shortened="cleared"))
         elif message.id not in out:
             left.append(message)
     return left
@@ -95,13 +95,13 @@ def remembered(
 def anchored(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
-    unfolded: Sequence[Unfolded],
+    expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
 ) -> Stretches:
     """Return where topics begin without the forgotten messages: at the first message that is left."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
-        return Stretches(segments=segments, unfolded=unfolded)
+        return Stretches(segments=segments, expanded=expanded)
     moved: dict[str, str] = {}
     here = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
@@ -112,7 +112,7 @@ def anchored(
     left = [each for each in segments if each["start"] in moved]
     return Stretches(
         segments=[Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
-        unfolded=[{**each, "at": moved.get(each["at"], each["at"])} for each in unfolded],
+        expanded=[{**each, "at": moved.get(each["at"], each["at"])} for each in expanded],
     )
 
 
@@ -124,37 +124,37 @@ def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
 def untold(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
-    fold: Fold,
+    compaction: Compaction,
     *,
     forgotten: Collection[str],
     cleared: Collection[str],
-) -> Fold:
+) -> Compaction:
     """Return the fold for the messages without the forgotten ones.
 
     A span whose summary tells of a forgotten message is dropped, so that its other messages are
     shown and summarized again. A span without a summary shrinks to the messages that are left.
     """
-    if not fold or not (forgotten or cleared):
-        return fold
+    if not compaction or not (forgotten or cleared):
+        return compaction
     ids = [message.id or "" for message in messages]
-    made: Fold = fold.copy()
-    if "spans" in fold:
-        found = (_untold_span(ids, each, forgotten, cleared) for each in fold["spans"])
+    made: Compaction = compaction.copy()
+    if "spans" in compaction:
+        found = (_untold_span(ids, each, forgotten, cleared) for each in compaction["spans"])
         made["spans"] = [each for each in found if each is not None]
 
     def last_left(name: str) -> str:
         before = ids[: ids.index(name) + 1] if name in ids else []
         return next((each for each in reversed(before) if each not in forgotten), "")
 
-    if fold.get("cleared") in forgotten:
-        made["cleared"] = last_left(fold["cleared"])
-    if fold.get("truncated") in forgotten:
-        made["truncated"] = last_left(fold["truncated"])
-    if "topics" in fold:
+    if compaction.get("cleared") in forgotten:
+        made["cleared"] = last_left(compaction["cleared"])
+    if compaction.get("truncated") in forgotten:
+        made["truncated"] = last_left(compaction["truncated"])
+    if "topics" in compaction:
         grouped = by_topic(messages, segments)
         made["topics"] = {
             name: untold(grouped.get(name, []), (), each, forgotten=forgotten, cleared=cleared)
-            for name, each in fold["topics"].items()
+            for name, each in compaction["topics"].items()
         }
     return made
 

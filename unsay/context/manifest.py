@@ -19,9 +19,9 @@ from unsay.context.compaction import is_summary
 from unsay.context.plan import Omission, TokenCounter
 from unsay.context.tool_results import shortened
 from unsay.errors import InputError
-from unsay.messages.annotations import mark_of, spoken, with_mark
+from unsay.messages.annotations import annotate, annotation_of, spoken
 from unsay.messages.content import has_other_content, text_of
-from unsay.messages.truncation import REASON, cut, is_omission
+from unsay.messages.truncation import REASON, branch, is_omission
 from unsay.tokens.pricing import Usage, usage_of
 
 READABLE_CHARS = 64  # longest list of ranges that is never replaced by bits
@@ -95,7 +95,7 @@ M = TypeVar("M", bound=BaseMessage)
 NOTE = "manifest"  # key of a manifest in a message's annotations
 RECALLED = "recalled"  # kind of a message that quotes recalled ones, and their rule
 BESIDE = ("summarized", RECALLED, "pinned")  # rules of messages that are sent or have another rule
-SEALED = "sealed"  # rule of offloaded messages that the call did not need
+SEALED = "offloaded"  # rule of offloaded messages that the call did not need
 MODEL_CHARS = 64  # longest name of a model that is kept
 
 
@@ -124,13 +124,13 @@ class Manifest(TypedDict):
 class Asked:
     """One request to a model, and what it was made of.
 
-    `record` is the transcript without its `before` offloaded messages. `view` is what was planned,
+    `transcript` is the transcript without its `before` offloaded messages. `view` is what was planned,
     with summaries and quotes in messages of their own, and `sent` what the provider got of it. If
     two omissions of `left_out` name a message, the first counts. `sealed_places` has the places,
     from 1, of offloaded messages that are shown or quoted, by id.
     """
 
-    record: Sequence[AnyMessage]
+    transcript: Sequence[AnyMessage]
     view: Sequence[AnyMessage]
     sent: Sequence[AnyMessage]
     question_id: str | None
@@ -160,7 +160,7 @@ class Room:
 
 def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
     """Return the manifest of a call."""
-    own = {m.id or "": place for place, m in enumerate(asked.record, start=asked.before + 1)}
+    own = {m.id or "": place for place, m in enumerate(asked.transcript, start=asked.before + 1)}
     places = {**asked.sealed_places, **own}
     rules = _rules(asked, places)
     by_place = {place: message_id for message_id, place in places.items()}
@@ -175,7 +175,7 @@ def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
         digest=digest_of(by_place[place] for place in sorted(told)),
         attempt=asked.attempt,
         call=asked.call,
-        model=cut(asked.model, MODEL_CHARS),
+        model=branch(asked.model, MODEL_CHARS),
     )
     return {**manifest, "unplaced": unplaced} if unplaced else manifest
 
@@ -183,12 +183,12 @@ def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
 def with_manifest(message: M, manifest: Manifest) -> M:
     """Return a copy of the message that a call returned, with the call's manifest."""
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
-    return with_mark(message, **{NOTE: text})
+    return annotate(message, **{NOTE: text})
 
 
 def manifest_in(message: AnyMessage) -> Manifest | None:
     """Return the manifest of the call that returned a message; `None` if it has none."""
-    found = mark_of(message).get(NOTE)
+    found = annotation_of(message).get(NOTE)
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
 
@@ -200,7 +200,7 @@ def parts_of(view: Sequence[AnyMessage], room: Room, count: TokenCounter) -> dic
 
     system = counted([m for m in view if m.type == "system" and not is_summary(m)])
     summary = counted([m for m in view if is_summary(m)])
-    recalled = counted([m for m in view if mark_of(m).get("kind") == RECALLED])
+    recalled = counted([m for m in view if annotation_of(m).get("kind") == RECALLED])
     parts = {
         "system": max(0, system - room.summary),
         "tools": room.tools,
@@ -235,17 +235,17 @@ def _fates(asked: Asked) -> dict[str, str]:
     why = {name: each.why for each in reversed(asked.left_out) for name in each.message_ids}
     shown = {m.id or "": m for m in asked.view}
     went = {m.id or "": m for m in asked.sent}
-    talk = {m.id for m in spoken(asked.record)}
+    thread = {m.id for m in spoken(asked.transcript)}
     head = "\n".join(text_of(m) for m in asked.sent if m.type == "system")
     fates = {i: _shown_as(shown[i], went.get(i)) for i in asked.sealed_places if i in shown}
-    for message in asked.record:
+    for message in asked.transcript:
         name = message.id or ""
         if name in shown:
             fates[name] = _shown_as(shown[name], went.get(name))
         elif message.type == "system":
             fates[name] = "sent" if text_of(message).strip() in head else "unsendable"
         else:
-            fates[name] = why.get(name, "other" if name in talk else "notice")
+            fates[name] = why.get(name, "other" if name in thread else "notice")
     return fates
 
 
@@ -271,7 +271,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
+class CallContext:
     """What one model call was sent, and at what cost; see `Manifest`.
 
     `fits` is true if the transcript still has the messages that were meant. In `rules` those of
@@ -297,11 +297,11 @@ class CallView:
 
 
 def read_manifest(
-    message: AnyMessage, manifest: Manifest, record: Sequence[AnyMessage]
-) -> CallView:
+    message: AnyMessage, manifest: Manifest, transcript: Sequence[AnyMessage]
+) -> CallContext:
     """Return what a manifest says of the call that returned a message.
 
-    `record` is the transcript with offloaded messages, as it was at the call or longer.
+    `transcript` is the transcript with offloaded messages, as it was at the call or longer.
 
     Raises:
         InputError: The manifest was changed, and a list of places cannot be read.
@@ -309,16 +309,16 @@ def read_manifest(
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])
     told = {place for name in named if name != SEALED for place in named[name]}
-    fits = not told or max(told) <= len(record)
-    ids = [record[place - 1].id or "" for place in sorted(told)] if fits else []
+    fits = not told or max(told) <= len(transcript)
+    ids = [transcript[place - 1].id or "" for place in sorted(told)] if fits else []
     fits = fits and digest_of(ids) == manifest["digest"]
     rules: list[Rule] = []
     # In the order of the first message of each rule; those that come on top are last.
     for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1])):
-        ids = [record[place - 1].id or "" for place in places] if fits else []
+        ids = [transcript[place - 1].id or "" for place in places] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
     used = message.usage_metadata if isinstance(message, AIMessage) else None
-    return CallView(
+    return CallContext(
         message_id=message.id,
         attempt=manifest["attempt"],
         call=manifest["call"],

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.context.compaction import (
-    Fold,
+    Compaction,
     hidden,
     hidden_by_span,
     render,
@@ -22,7 +22,7 @@ from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer, is_question
 from unsay.messages.boundaries import steps
 from unsay.prompts.fields import Texts
-from unsay.types import Segment, Unfolded
+from unsay.types import ExpandedTopic, Segment
 
 TokenCounter = Callable[[Sequence[AnyMessage]], int]
 """Counts the tokens of a sequence; costs of single messages do not add up."""
@@ -52,7 +52,7 @@ class Omission:
 class Plan:
     """The situation after a strategy's decision, and the problems that changed nothing."""
 
-    after: "Situation"
+    after: "PlanContext"
     problems: tuple[Exception, ...] = ()
 
     @property
@@ -61,9 +61,9 @@ class Plan:
         return self.after.view
 
     @property
-    def fold(self) -> Fold:
+    def compaction(self) -> Compaction:
         """The fold to keep in the state for the next plan."""
-        return self.after.fold
+        return self.after.compaction
 
     @property
     def left_out(self) -> tuple[Omission, ...]:
@@ -72,13 +72,13 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class PlanContext:
     """All that a strategy may know when it plans one context."""
 
     messages: Sequence[AnyMessage]  # the transcript, oldest first, and the current draft
     count: TokenCounter
     texts: Texts = field(repr=False)
-    fold: Fold = field(default_factory=Fold)
+    compaction: Compaction = field(default_factory=Compaction)
     topic_id: str | None = None  # whose part of the fold is used; `None` if all topics share it
     window_tokens: int | None = None  # for a request and its answer; `None` if unknown
     overhead_tokens: int = 0  # of a request beside the messages: system prompt, tools
@@ -90,7 +90,7 @@ class Situation:
     overflows: int = 0  # how often this call was too long for the model
     minutes: float | None = None  # time by the caller's clock; `None` without one
     segments: Sequence[Segment] = ()
-    unfolded: Sequence[Unfolded] = ()  # topics that are shown beside the current one
+    expanded: Sequence[ExpandedTopic] = ()  # topics that are shown beside the current one
     earlier: frozenset[str] = frozenset()  # offloaded messages, loaded for the topics shown
     elsewhere: tuple[str, ...] = ()  # messages that are left out because of their topic
 
@@ -104,21 +104,21 @@ class Situation:
             )
 
     @property
-    def own_fold(self) -> Fold:
+    def own_compaction(self) -> Compaction:
         """The topic's part of the fold, or all of it."""
         if self.topic_id is None:
-            return self.fold
-        return self.fold.get("topics", {}).get(self.topic_id, Fold())
+            return self.compaction
+        return self.compaction.get("topics", {}).get(self.topic_id, Compaction())
 
     @property
     def view(self) -> tuple[AnyMessage, ...]:
         """The messages to send if nothing more is left out."""
-        return render(self.messages, self.own_fold, pins=self.pins, texts=self.texts)
+        return render(self.messages, self.own_compaction, pins=self.pins, texts=self.texts)
 
     @property
     def shown(self) -> list[AnyMessage]:
         """The messages that are not left out, each as in the transcript."""
-        out = hidden(self.messages, self.own_fold, self.pins)
+        out = hidden(self.messages, self.own_compaction, self.pins)
         return [message for index, message in enumerate(self.messages) if index not in out]
 
     @property
@@ -139,7 +139,7 @@ class Situation:
     @property
     def summaries(self) -> tuple[str, ...]:
         """The summaries of what was left out, oldest first."""
-        spans = standing(self.messages, self.own_fold)
+        spans = standing(self.messages, self.own_compaction)
         return tuple(words for each in spans if (words := each["summary"]))
 
     @property
@@ -171,7 +171,7 @@ class Situation:
             running |= {self.messages[-1].id or ""}
         fixed = {i for i, m in enumerate(self.messages) if m.type == "system"}
         fixed |= with_partners(self.messages, self.pins | running)
-        fixed |= hidden(self.messages, self.own_fold, self.pins)
+        fixed |= hidden(self.messages, self.own_compaction, self.pins)
         return [
             self.messages[index]
             for step in steps(self.messages)
@@ -183,7 +183,7 @@ class Situation:
     def left_out(self) -> tuple[Omission, ...]:
         """What is not shown, or not whole, by rule."""
         found: list[Omission] = []
-        for span, out in hidden_by_span(self.messages, self.own_fold, self.pins):
+        for span, out in hidden_by_span(self.messages, self.own_compaction, self.pins):
             ids = tuple(self.messages[index].id or "" for index in out)
             found.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
         for how in ("cleared", "truncated"):
@@ -221,7 +221,7 @@ class Situation:
         chosen = [index for index, each in enumerate(self.messages) if each.id in ids]
         if not chosen:
             return self.keep()
-        extend = partial(with_span, self.messages, self.own_fold, chosen, pins=self.pins)
+        extend = partial(with_span, self.messages, self.own_compaction, chosen, pins=self.pins)
         try:
             return self._with(extend(why=why, summary=summary, rolling=rolling))
         except InputError as problem:
@@ -231,19 +231,22 @@ class Situation:
         self, *, clear: AnyMessage | None = None, truncate: AnyMessage | None = None
     ) -> Plan:
         """Return the plan that clears or truncates the tool results up to these messages."""
-        fold = self.own_fold.copy()
+        compaction = self.own_compaction.copy()
         if clear is not None:
-            fold["cleared"] = clear.id or ""
+            compaction["cleared"] = clear.id or ""
         if truncate is not None:
-            fold["truncated"] = truncate.id or ""
-        return self._with(fold)
+            compaction["truncated"] = truncate.id or ""
+        return self._with(compaction)
 
-    def _with(self, fold: Fold) -> Plan:
+    def _with(self, compaction: Compaction) -> Plan:
         if self.minutes is not None:
-            fold = {**fold, "minutes": self.minutes}
+            compaction = {**compaction, "minutes": self.minutes}
         if self.topic_id is not None:
-            fold = {**self.fold, "topics": {**self.fold.get("topics", {}), self.topic_id: fold}}
-        return Plan(after=replace(self, fold=fold))
+            compaction = {
+                **self.compaction,
+                "topics": {**self.compaction.get("topics", {}), self.topic_id: compaction},
+            }
+        return Plan(after=replace(self, compaction=compaction))
 
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:

@@ -5,22 +5,22 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.tool_results import large, stale
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.annotations import is_question
-from unsay.messages.boundaries import safe_cut, tail_start
+from unsay.messages.boundaries import safe_split, tail_start
 
 
-def clear_stale(now: Situation) -> Plan:
+def clear_stale(now: PlanContext) -> Plan:
     """Clear the tool results that are not among the newest few."""
     gone = now.shortened_ids
     found = [each for each in stale(now.unpinned, now.texts) if each.id not in gone]
     return now.shorten(clear=found[-1]) if found else now.keep()
 
 
-def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
+def truncate_large(now: PlanContext, goal_tokens: int | None) -> Plan:
     """Truncate tool results, the oldest first, until the goal is reached; `None` truncates one."""
     plan, gone = now.keep(), now.shortened_ids
     for each in large(now.unpinned, now.texts):
@@ -32,7 +32,7 @@ def truncate_large(now: Situation, goal_tokens: int | None) -> Plan:
     return plan
 
 
-def shorten_results(now: Situation) -> Plan:
+def shorten_results(now: PlanContext) -> Plan:
     """Clear stale tool results, else truncate large ones, because a context was too long.
 
     If the window is known, truncate as many as it takes to fit. Otherwise the first overflow of a
@@ -73,12 +73,12 @@ class SlidingWindow(Strategy):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """Leave out the messages before the window."""
         body = now.loose(self.pin_first)
         return self._trimmed(now, body, len(body) - self.window_size)
 
-    def reduce(self, now: Situation) -> Plan:
+    def reduce(self, now: PlanContext) -> Plan:
         """Shorten tool results; if none can be shortened, leave out older messages.
 
         If the window is unknown, the first overflow removes the fewest messages, the second half of
@@ -100,7 +100,7 @@ class SlidingWindow(Strategy):
             return now.keep(ContextOverflowError(stuck))
         return plan
 
-    def _trimmed(self, now: Situation, body: Sequence[AnyMessage], surplus: int) -> Plan:
+    def _trimmed(self, now: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
         if surplus <= 0:
             return now.keep()
         if self.window_size == 0:
@@ -110,7 +110,7 @@ class SlidingWindow(Strategy):
         if start is not None:
             return now.leave_out(body[:start], why=WHY)
         asked = next((m for m in reversed(body) if is_question(m)), None)
-        start = safe_cut(body, min(surplus + 1, len(body)), towards="newer")
+        start = safe_split(body, min(surplus + 1, len(body)), towards="newer")
         if start == len(body):
             start = tail_start(body, surplus, towards="older") or 0
         return now.leave_out([m for m in body[:start] if m is not asked], why=WHY)

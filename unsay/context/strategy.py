@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from unsay.context.overflow import is_context_overflow
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 
@@ -39,14 +39,14 @@ class Strategy(Protocol):
         """When the strategy plans."""
         return True
 
-    def plan(self, now: Situation) -> Plan | Steps[Plan]:
+    def plan(self, now: PlanContext) -> Plan | Steps[Plan]:
         """Plan the next context; return `now.keep()` if nothing has to change.
 
         Leave out much at once and rarely: each change invalidates the provider's cache.
         """
         ...
 
-    def reduce(self, now: Situation) -> Plan | Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Plan | Steps[Plan]:
         """Make the context smaller because the model said that it is too long.
 
         Returns:
@@ -96,14 +96,14 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
     return call % per_turn == 0
 
 
-def planned(strategy: Strategy, now: Situation) -> Steps[Plan]:
+def planned(strategy: Strategy, now: PlanContext) -> Steps[Plan]:
     """Return the strategy's plan if one is due, as `tried` does."""
     if not is_due(rhythm_of(strategy), now.call):
         return now.keep()
     return (yield from tried(strategy.plan, now))
 
 
-def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
+def reduced(strategy: Strategy, now: PlanContext) -> Steps[Plan]:
     """Return the strategy's plan of a smaller context, after `now` was too long for the model.
 
     Raises:
@@ -128,12 +128,12 @@ def reduced(strategy: Strategy, now: Situation) -> Steps[Plan]:
     )
 
 
-def is_smaller(after: Situation, before: Situation) -> bool:
+def is_smaller(after: PlanContext, before: PlanContext) -> bool:
     """Return whether a plan gained something: fewer tokens, or fewer messages."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
-def tried(make: Callable[[Situation], Plan | Steps[Plan]], now: Situation) -> Steps[Plan]:
+def tried(make: Callable[[PlanContext], Plan | Steps[Plan]], now: PlanContext) -> Steps[Plan]:
     """Return a strategy's plan; if it fails, the plan changes nothing and has the problem."""
     try:
         made = make(now)
@@ -163,7 +163,7 @@ class Answered:
 
 def ask_with(
     strategy: Strategy,
-    now: Situation,
+    now: PlanContext,
     send: Callable[[Plan], Steps[Any]],
     *,
     has_extras: Callable[[], bool] = lambda: False,
@@ -210,7 +210,7 @@ class Null(Strategy):
 
     per_turn: PerTurn = False
 
-    def plan(self, now: Situation) -> Plan:
+    def plan(self, now: PlanContext) -> Plan:
         """Leave out nothing."""
         return now.keep()
 
@@ -231,7 +231,7 @@ class Composed(Strategy):
         for each in self.strategies:
             check_strategy(each)
 
-    def plan(self, now: Situation) -> Steps[Plan]:
+    def plan(self, now: PlanContext) -> Steps[Plan]:
         """Apply all of them; each plans when its own `per_turn` says."""
         plan = now.keep()
         for each in self.strategies:
@@ -239,7 +239,7 @@ class Composed(Strategy):
             plan = replace(later, problems=(*plan.problems, *later.problems))
         return plan
 
-    def reduce(self, now: Situation) -> Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Steps[Plan]:
         """Apply them until one makes the context smaller; keep it, with all problems, if none can."""
         plan = now.keep()
         for each in self.strategies:

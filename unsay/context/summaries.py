@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from unsay.context.plan import Plan, Situation, TokenCounter
+from unsay.context.plan import Plan, PlanContext, TokenCounter
 from unsay.effects import Steps
 from unsay.errors import SummarizationError
 from unsay.messages.annotations import is_question
@@ -22,7 +22,7 @@ from unsay.messages.content import (
     preview,
     text_of,
 )
-from unsay.messages.truncation import cut
+from unsay.messages.truncation import branch
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
@@ -52,8 +52,8 @@ class Summarizer:
     tokens: int = SUMMARY_TOKENS
 
 
-def fold_summarized(
-    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
+def compact_with_model(
+    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
 ) -> Steps[Plan]:
     """Return the plan that replaces messages with a summary.
 
@@ -64,7 +64,7 @@ def fold_summarized(
     if not replaced:
         return now.keep()
     if how.model is None and not (now.ask and now.has_summarizer):
-        return fold_locally(now, replaced, why=why)
+        return compact_locally(now, replaced, why=why)
     rolling = len(now.summaries) >= MAX_SUMMARIES
     try:
         summary = yield from summarized(now, replaced, how, rolling=rolling)
@@ -73,7 +73,7 @@ def fold_summarized(
     return now.leave_out(replaced, why=why, summary=summary, rolling=rolling)
 
 
-def fold_locally(now: Situation, messages: Sequence[AnyMessage], *, why: str) -> Plan:
+def compact_locally(now: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with the user's questions, shortened.
 
     If that is not shorter than the messages, they are left out without a summary.
@@ -90,7 +90,7 @@ def fold_locally(now: Situation, messages: Sequence[AnyMessage], *, why: str) ->
 
 
 def summarized(
-    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
+    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
@@ -109,7 +109,7 @@ def summarized(
     words = words if isinstance(words, str) else ""
     summary = accepted(words, [*earlier, *messages], now.count)
     tokens, most = now.count([HumanMessage(summary)]), SLACK * how.tokens
-    return summary if tokens <= most else cut(summary, len(summary) * most // tokens)
+    return summary if tokens <= most else branch(summary, len(summary) * most // tokens)
 
 
 def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> str:
@@ -131,7 +131,7 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
 
 
 def fitting_request(
-    now: Situation, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
+    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
     """Return the request for a summary; long messages lose their middles until it fits."""
     ask = partial(request, messages, earlier=now.summaries, texts=now.texts, how=how)
@@ -159,12 +159,12 @@ def request(
     read = ("\n".join(_clipped(line, chars) for line in lines_of(each)) for each in messages)
     told = [each for each in read if each]
     fence = Fence.around(*earlier, *told)
-    asks = texts.fold_rolling if rolling else texts.fold_request
-    summaries = "\n".join(fence.mark("summary", each) for each in earlier)
+    asks = texts.compaction_rolling if rolling else texts.compaction_request
+    summaries = "\n".join(fence.annotation("summary", each) for each in earlier)
     return [
-        SystemMessage(how.system or texts.fold_system),
-        *([HumanMessage(texts.fold_earlier.format(summaries=summaries))] if earlier else []),
-        *(HumanMessage(fence.mark("conversation", each)) for each in told),
+        SystemMessage(how.system or texts.compaction_system),
+        *([HumanMessage(texts.compaction_earlier.format(summaries=summaries))] if earlier else []),
+        *(HumanMessage(fence.annotation("conversation", each)) for each in told),
         HumanMessage(asks.format(tokens=how.tokens)),
     ]
 
@@ -182,9 +182,9 @@ def local_summary(
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
-    newer = cut(newer, chars)
+    newer = branch(newer, chars)
     room = max(chars // 2, chars - len(newer) - 1)
-    return cut("\n".join(filter(None, (cut(earlier or "", room), newer))), chars)
+    return branch("\n".join(filter(None, (branch(earlier or "", room), newer))), chars)
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
@@ -210,4 +210,4 @@ def _clipped(line: str, chars: int | None) -> str:
     if chars is None or len(line) <= chars:
         return line
     half = chars // 2
-    return f"{cut(line, half)} … {line[-half:]}"
+    return f"{branch(line, half)} … {line[-half:]}"

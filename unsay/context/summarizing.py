@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
-from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_summarized
+from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, compact_with_model
 from unsay.context.three_stage import Proactive, clamped
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
-from unsay.messages.boundaries import safe_cut, turns
+from unsay.messages.boundaries import safe_split, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class Summarizing(Strategy):
         ratio = clamped("summary_ratio", self.summary_ratio, 0.1, 0.8)
         object.__setattr__(self, "summary_ratio", ratio)
 
-    def plan(self, now: Situation) -> Steps[Plan]:
+    def plan(self, now: PlanContext) -> Steps[Plan]:
         """Summarize when the window is filling up and there is enough to summarize."""
         if self.proactive is None or not self.proactive.reached(now.tokens, now.window_tokens):
             return now.keep()
         return (yield from self._summarized(now, self.oldest(now)))
 
-    def reduce(self, now: Situation) -> Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Steps[Plan]:
         """Summarize because a context was too long."""
         oldest = self.oldest(now)
         plan = yield from self._summarized(now, oldest)
@@ -69,7 +69,7 @@ class Summarizing(Strategy):
             reason = f"insufficient messages for summarization, as the newest {kept} are preserved"
         return now.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
-    def oldest(self, now: Situation) -> list[AnyMessage]:
+    def oldest(self, now: PlanContext) -> list[AnyMessage]:
         """Return the oldest messages; the next summary replaces those that are not pinned.
 
         A step across the end is included whole, or left out if it reaches into the preserved
@@ -81,17 +81,17 @@ class Summarizing(Strategy):
         if wanted <= 0:
             return []
         place = split_point(body, wanted)
-        return body[: place if place <= most else safe_cut(body, wanted, towards="older")]
+        return body[: place if place <= most else safe_split(body, wanted, towards="older")]
 
-    def _summarized(self, now: Situation, messages: Sequence[AnyMessage]) -> Steps[Plan]:
+    def _summarized(self, now: PlanContext, messages: Sequence[AnyMessage]) -> Steps[Plan]:
         held = now.held(self.pin_first)
         loose = [each for each in messages if each.id not in held]
         how = Summarizer(
             model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
         )
-        return (yield from fold_summarized(now, loose, how, why="summary"))
+        return (yield from compact_with_model(now, loose, how, why="summary"))
 
-    def _share(self, now: Situation, body: Sequence[AnyMessage]) -> int:
+    def _share(self, now: PlanContext, body: Sequence[AnyMessage]) -> int:
         """The number of oldest messages in the share; a summary counts as one message."""
         if self.measure == "messages":
             told = 1 if now.summaries else 0
@@ -114,7 +114,7 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
         raise ContextOverflowError(
             f"Split point {wanted!r} exceeds message array length {len(messages)}: count again"
         )
-    place = safe_cut(messages, wanted, towards="newer")
+    place = safe_split(messages, wanted, towards="newer")
     results = takewhile(lambda each: each.type == "tool", messages[place:])
     after = place + len(list(results))
     if after == len(messages) > place:
@@ -161,7 +161,7 @@ class ByTurns(Strategy):
                 f"{self.compress_at_turns!r}: nothing would be left to summarize"
             )
 
-    def plan(self, now: Situation) -> Steps[Plan]:
+    def plan(self, now: PlanContext) -> Steps[Plan]:
         """Summarize the older turns once there are too many turns or tokens."""
         said = _said(now)
         many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
@@ -178,14 +178,14 @@ class ByTurns(Strategy):
             return now.keep(problem)
         return (yield from self.reduce(now))
 
-    def reduce(self, now: Situation) -> Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Steps[Plan]:
         """Summarize the older turns because a context was too long."""
         said = _said(now)
         older = said[: self._kept_from(now, said)]
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
-        return (yield from fold_summarized(now, older, how, why="turns"))
+        return (yield from compact_with_model(now, older, how, why="turns"))
 
-    def _kept_from(self, now: Situation, said: Sequence[AnyMessage]) -> int:
+    def _kept_from(self, now: PlanContext, said: Sequence[AnyMessage]) -> int:
         """The index where the turns begin that stay; the newest one always does."""
         starts = [turn.start for turn in turns(said)]
         if not starts:
@@ -200,5 +200,5 @@ class ByTurns(Strategy):
         return place
 
 
-def _said(now: Situation) -> list[AnyMessage]:
+def _said(now: PlanContext) -> list[AnyMessage]:
     return [each for each in now.shown if each.type != "system"]

@@ -9,14 +9,14 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, summary_message
-from unsay.context.plan import WINDOW_TOKENS, Plan, Situation
+from unsay.context.compaction import Compaction, summary_message
+from unsay.context.plan import WINDOW_TOKENS, Plan, PlanContext
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
-from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, fold_locally, fold_summarized
+from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, compact_locally, compact_with_model
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
-from unsay.messages.boundaries import safe_cut, safe_indices, steps
+from unsay.messages.boundaries import safe_indices, safe_split, steps
 
 LOG = logging.getLogger(__name__)
 
@@ -82,14 +82,14 @@ class Rate:
     min_new_messages: int = 20
     min_minutes: float = 30.0
 
-    def allows(self, fold: Fold, *, length: int, minutes: float | None) -> bool:
+    def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
         """Return whether another compaction is due.
 
         `length` is the number of messages of the transcript; `minutes` is `None` without a clock,
         and then only messages count.
         """
-        new = length - fold.get("length", 0)
-        last = fold.get("minutes")
+        new = length - compaction.get("length", 0)
+        last = compaction.get("minutes")
         rested = last is None or minutes is None or minutes - last >= self.min_minutes
         return rested and (new >= self.min_new_messages or new < 0)
 
@@ -162,7 +162,7 @@ class ThreeStage(Strategy):
         for name in ("primers", "recents"):
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
 
-    def plan(self, now: Situation) -> Steps[Plan]:
+    def plan(self, now: PlanContext) -> Steps[Plan]:
         """Clear stale tool results and summarize the middle once the trigger is reached.
 
         Change nothing if the gain would be small, because the next call would do it again.
@@ -170,7 +170,9 @@ class ThreeStage(Strategy):
         if not self.ratios.reached(now.tokens, now.window):
             return now.keep()
         length = len(now.messages)
-        if self.rate and not self.rate.allows(now.own_fold, length=length, minutes=now.minutes):
+        if self.rate and not self.rate.allows(
+            now.own_compaction, length=length, minutes=now.minutes
+        ):
             return now.keep()
         goal = self.ratios.goal(now.window)
         cleared = clear_stale(now).after
@@ -179,12 +181,12 @@ class ThreeStage(Strategy):
         shorter = self._tight(cleared.leave_out(middle, why=WHY).after, goal).after
         if now.tokens - shorter.tokens < GAIN * (self.ratios.trigger * now.window - goal):
             return now.keep()
-        folded = yield from fold_summarized(cleared, middle, self._how(), why=WHY)
-        if folded.problems:
-            return now.keep(*folded.problems)
-        return self._tight(folded.after, goal)
+        summarized = yield from compact_with_model(cleared, middle, self._how(), why=WHY)
+        if summarized.problems:
+            return now.keep(*summarized.problems)
+        return self._tight(summarized.after, goal)
 
-    def reduce(self, now: Situation) -> Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Steps[Plan]:
         """Shorten tool results, then summarize the middle, because a context was too long.
 
         Each further overflow leaves less, and the last ones no primers. If the summarizer fails,
@@ -194,32 +196,34 @@ class ThreeStage(Strategy):
         if after is not now and now.window_tokens and after.tokens < now.window_tokens:
             return Plan(after=after)
         middle = self._less(after)
-        folded = yield from fold_summarized(after, middle, self._how(), why=WHY)
-        if folded.problems:
-            folded = replace(fold_locally(after, middle, why=WHY), problems=folded.problems)
-        if folded.after is now:
+        summarized = yield from compact_with_model(after, middle, self._how(), why=WHY)
+        if summarized.problems:
+            summarized = replace(
+                compact_locally(after, middle, why=WHY), problems=summarized.problems
+            )
+        if summarized.after is now:
             stuck = ContextOverflowError("Nothing lies between what must be shown")
-            return now.keep(*folded.problems, stuck)
-        return folded
+            return now.keep(*summarized.problems, stuck)
+        return summarized
 
-    def middle(self, now: Situation, *, primers: int, recents: int) -> list[AnyMessage]:
+    def middle(self, now: PlanContext, *, primers: int, recents: int) -> list[AnyMessage]:
         """Return the messages between primers and recents, without steps that reach into either."""
         said = now.said
-        first = safe_cut(said, min(primers, len(said)), towards="newer")
-        last = safe_cut(said, max(0, len(said) - recents), towards="older")
+        first = safe_split(said, min(primers, len(said)), towards="newer")
+        last = safe_split(said, max(0, len(said) - recents), towards="older")
         return list(said[first:last])
 
-    def _tight(self, now: Situation, goal: int) -> Plan:
+    def _tight(self, now: PlanContext, goal: int) -> Plan:
         reached = self.ratios.reached(now.tokens, now.window)
         return truncate_large(now, goal) if reached else now.keep()
 
-    def _until(self, now: Situation, goal: int, room: float) -> list[AnyMessage]:
+    def _until(self, now: PlanContext, goal: int, room: float) -> list[AnyMessage]:
         """The oldest messages of the middle, as many as reach the goal with a summary included.
 
         The recents stay whole if that leaves at most `room` tokens.
         """
         said = now.said
-        first = safe_cut(said, min(self.primers, len(said)), towards="newer")
+        first = safe_split(said, min(self.primers, len(said)), towards="newer")
         ends = [index for index in safe_indices(said)[:-1] if index > first]
         if not ends:
             return []
@@ -231,13 +235,13 @@ class ThreeStage(Strategy):
             shown = [each for each in view if each.id not in gone]
             return now.overhead_tokens + now.count(shown) + told
 
-        floor = safe_cut(said, max(0, len(said) - self.recents), towards="older")
+        floor = safe_split(said, max(0, len(said) - self.recents), towards="older")
         end = ends[min(bisect_left(ends, -goal, key=lambda each: -left(each)), len(ends) - 1)]
         if first < floor < end and left(floor) <= room:
             end = floor
         return list(said[first:end])
 
-    def _less(self, now: Situation) -> list[AnyMessage]:
+    def _less(self, now: PlanContext) -> list[AnyMessage]:
         times = max(now.overflows, 1) - 1
         if now.window_tokens is not None:
             goal = self.ratios.goal(min(now.window_tokens, now.tokens)) >> times

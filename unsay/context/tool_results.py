@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from unsay.messages.annotations import mark_of, with_mark
+from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.content import Media, Other, Text, ToolResult, parts_of
-from unsay.messages.truncation import READ_TOOL, cut
+from unsay.messages.truncation import READ_TOOL, branch
 from unsay.prompts.fields import Texts
 
 Shortened = Literal["truncated", "cleared"]
@@ -34,7 +34,7 @@ def truncate(
     if _is_short(message, 2 * keep):
         return message
     words, media = _content(message, texts)
-    head, tail = cut(words, keep), words[len(cut(words, max(len(words) - keep, 0))) :]
+    head, tail = branch(words, keep), words[len(branch(words, max(len(words) - keep, 0))) :]
     left = len(words) - len(head) - len(tail) + lacking
     named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
     shorter = f"{head}\n{texts.result_truncated.format(removed=left, **named)}\n{tail}"
@@ -42,7 +42,7 @@ def truncate(
     if kept == words and not media:
         return message
     content = "\n".join(filter(None, (kept, *media)))
-    return with_mark(message.model_copy(update={"content": content}), shortened="truncated")
+    return annotate(message.model_copy(update={"content": content}), shortened="truncated")
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
@@ -54,12 +54,12 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
     content = "\n".join([texts.result_cleared.format(chars=len(words), **named), *media])
     if len(content) >= len(words) and not media:
         return message
-    return with_mark(message.model_copy(update={"content": content}), shortened="cleared")
+    return annotate(message.model_copy(update={"content": content}), shortened="cleared")
 
 
 def shortened(message: AnyMessage) -> Shortened | None:
     """Return how a message was shortened; `None` if it is whole."""
-    how: Shortened | None = mark_of(message).get("shortened")
+    how: Shortened | None = annotation_of(message).get("shortened")
     return how
 
 

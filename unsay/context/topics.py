@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import AnyMessage
 
 from unsay.context.compaction import with_partners
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy, check_strategy, planned, tried
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import Steps
 from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
-from unsay.types import Segment, Topic, TopicMemory, Unfolded
+from unsay.types import ExpandedTopic, Segment, Topic, TopicMemory
 
 MEMORY_TEXTS = 12  # newest texts of a topic that a detector is shown
 MEMORY_TOPICS = 8  # most recent topics that a detector is shown
@@ -29,12 +29,12 @@ def current_topic_id(segments: Sequence[Segment]) -> str | None:
     return segments[-1]["topic_id"] if segments else None
 
 
-def opened_topics(segments: Sequence[Segment], unfolded: Sequence[Unfolded]) -> set[str]:
-    """Return the topics that are shown word for word: the current one and its unfolded ones."""
+def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]) -> set[str]:
+    """Return the topics that are shown word for word: the current one and its expanded ones."""
     if not segments:
         return set()
     here = segments[-1]
-    return {here["topic_id"]} | {u["topic_id"] for u in unfolded if u["at"] == here["start"]}
+    return {here["topic_id"]} | {u["topic_id"] for u in expanded if u["at"] == here["start"]}
 
 
 def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
@@ -79,14 +79,14 @@ def memories(
 
     The summary of a topic's offloaded messages comes before its newest texts.
     """
-    sealed = {each["id"]: words for each in topics if (words := each.get("sealed"))}
-    named = [*(each["topic_id"] for each in reversed(segments)), *reversed(sealed)]
+    offloaded = {each["id"]: words for each in topics if (words := each.get("offloaded"))}
+    named = [*(each["topic_id"] for each in reversed(segments)), *reversed(offloaded)]
     grouped = by_topic(messages, segments)
     return [
         TopicMemory(
             topic_id=topic_id,
             texts=(
-                *([sealed[topic_id][:TEXT_CHARS]] if topic_id in sealed else []),
+                *([offloaded[topic_id][:TEXT_CHARS]] if topic_id in offloaded else []),
                 *(
                     text[:TEXT_CHARS]
                     for message in grouped.get(topic_id, [])[-MEMORY_TEXTS:]
@@ -99,7 +99,7 @@ def memories(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SummaryPlacement:
     """Summaries of topics, the topic left longest ago first.
 
     Those of `head` come before everything, those of `before` before the message with that id.
@@ -114,13 +114,13 @@ def told(
     segments: Sequence[Segment],
     topics: Sequence[Topic],
     opened: Collection[str],
-) -> Told:
+) -> SummaryPlacement:
     """Place the summaries of topics; of `opened` ones only that of their offloaded messages."""
     places = {message.id: index for index, message in enumerate(messages)}
     left: list[tuple[int, str]] = []  # place of the last message in a summary, and the summary
     for topic in topics:
         summary = None if topic["id"] in opened else topic["summary"]
-        if words := summary or topic.get("sealed"):
+        if words := summary or topic.get("offloaded"):
             left.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
     there = standing(messages, segments)
     starts = [each["start"] for each in there if each["topic_id"] in opened]
@@ -130,7 +130,9 @@ def told(
         start = next((id_ for id_ in starts if places[id_] > last), None)
         told_at = head if start is None or start == starts[0] else before.setdefault(start, [])
         told_at.append(words)
-    return Told(head=tuple(head), before={id_: tuple(each) for id_, each in before.items()})
+    return SummaryPlacement(
+        head=tuple(head), before={id_: tuple(each) for id_, each in before.items()}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,22 +147,22 @@ class TopicScoped(Strategy):
     def __post_init__(self) -> None:
         check_strategy(self.within)
 
-    def plan(self, now: Situation) -> Steps[Plan]:
+    def plan(self, now: PlanContext) -> Steps[Plan]:
         """Plan the topic's context when the other strategy's `per_turn` says."""
         return (yield from planned(self.within, self.scoped(now)))
 
-    def reduce(self, now: Situation) -> Steps[Plan]:
+    def reduce(self, now: PlanContext) -> Steps[Plan]:
         """Make the topic's context smaller."""
         return (yield from tried(self.within.reduce, self.scoped(now)))
 
-    def scoped(self, now: Situation) -> Situation:
+    def scoped(self, now: PlanContext) -> PlanContext:
         """Return the situation of the current topic; all of it if there are no topics."""
         segments = standing(now.messages, now.segments)
         topic = current_topic_id(segments)
         if topic is None:
             return now
         grouped = by_topic(now.messages, segments)
-        opened = opened_topics(segments, now.unfolded)
+        opened = opened_topics(segments, now.expanded)
         shown = now.earlier | {m.id for name in opened for m in grouped.get(name, [])}
         firm = with_partners(now.messages, now.pins | now.pending)
         kept = {
@@ -169,11 +171,13 @@ class TopicScoped(Strategy):
             if message.id in shown or index in firm or message.type == "system"
         }
         known = {each["topic_id"] for each in segments}
-        folds = {k: v for k, v in now.fold.get("topics", {}).items() if k in known}
+        folds = {k: v for k, v in now.compaction.get("topics", {}).items() if k in known}
         return replace(
             now,
             messages=[each for each in now.messages if each.id in kept],
             elsewhere=(*now.elsewhere, *(m.id or "" for m in now.messages if m.id not in kept)),
-            fold={**now.fold, "topics": folds} if now.fold.get("topics") else now.fold,
+            compaction={**now.compaction, "topics": folds}
+            if now.compaction.get("topics")
+            else now.compaction,
             topic_id=topic,
         )

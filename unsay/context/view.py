@@ -31,20 +31,20 @@ class Hints:
 
 
 def head_of(
-    record: Sequence[AnyMessage],
+    transcript: Sequence[AnyMessage],
     summaries: Sequence[str],
     *,
     system_prompt: str | None,
     texts: Texts,
-    sealed: Offloaded | None = None,
+    offloaded: Offloaded | None = None,
 ) -> list[AnyMessage]:
     """Return the system message of a context, or nothing if it would be empty.
 
     It has the system prompt, the transcript's system messages and the summaries: what changes least
     comes first.
     """
-    known = sealed.get("instructions", []) if sealed else []
-    live = (text_of(message) for message in record if message.type == "system")
+    known = offloaded.get("instructions", []) if offloaded else []
+    live = (text_of(message) for message in transcript if message.type == "system")
     parts = [
         *([system_prompt] if system_prompt else []),
         *(each for each in (*known, *live) if each.strip()),
@@ -127,7 +127,7 @@ def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
 
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
-    fenced = texts.document.format(document=Fence.around(words).mark("document", words))
+    fenced = texts.document.format(document=Fence.around(words).annotation("document", words))
     blocks = document.content if isinstance(document.content, list) else []
     others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
@@ -138,11 +138,11 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     fence = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "")
     parts = []
     if hints.context_reason is not None:
-        reason = fence.mark("reason", hints.context_reason)
+        reason = fence.annotation("reason", hints.context_reason)
         parts.append(texts.retry_context.format(reasons=reason))
     if hints.rejections:
-        reasons = "\n".join(fence.mark("reason", reason) for reason in hints.rejections)
+        reasons = "\n".join(fence.annotation("reason", reason) for reason in hints.rejections)
         parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
     if hints.guidance:
-        parts.append(texts.guidance.format(guidance=fence.mark("reason", hints.guidance)))
+        parts.append(texts.guidance.format(guidance=fence.annotation("reason", hints.guidance)))
     return parts

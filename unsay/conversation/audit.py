@@ -5,15 +5,15 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
-from unsay.history.branch import list_cuts
+from unsay.history.branch import list_stored_branches
 from unsay.history.runs import RunPage, list_runs
-from unsay.history.threads import ThreadEntry, find_session, purge_thread
+from unsay.history.threads import ThreadInfo, find_session, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
@@ -24,27 +24,31 @@ from unsay.storage.event_log import append, read_events
 from unsay.types import Event
 
 
-def events(talk: Talk) -> Steps[list[Event]]:
+def events(thread: ThreadHandle) -> Steps[list[Event]]:
     """Return the event log: everything that happened in the thread, oldest first, verified.
 
     `unsay.events.replay` rebuilds the transcript from it, byte for byte.
 
     Raises:
         UnknownThreadError: The thread is empty.
-        LedgerGapError: An event is missing or was changed.
+        EventLogGapError: An event is missing or was changed.
     """
-    state = yield from talk.known()
-    stored = yield from read_events(*talk.address, state.get("ledger", EMPTY))
-    return [*stored, *unlogged_events(state, talk.scope())]
+    state = yield from thread.known()
+    stored = yield from read_events(*thread.address, state.get("event_log", EMPTY))
+    return [*stored, *unlogged_events(state, thread.scope())]
 
 
 def note(
-    talk: Talk, text: str, *, event_id: str | None = None, labels: Mapping[str, str] | None = None
+    thread: ThreadHandle,
+    text: str,
+    *,
+    event_id: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Steps[bool]:
     """Add a remark of the host to the event log; it is never sent to a model.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         text: The remark.
         event_id: An id of your own: the same note twice is one event.
         labels: To find the note by.
@@ -59,61 +63,61 @@ def note(
     """
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
-    state = yield from talk.settled()
-    head = state.get("ledger", EMPTY)
+    state = yield from thread.settled()
+    head = state.get("event_log", EMPTY)
     turn = state.get("turn") if event_id is None else None
     stamp = Stamp(
-        thread_id=talk.thread_id,
-        at=talk.scope().now(),
+        thread_id=thread.thread_id,
+        at=thread.scope().now(),
         turn_id=turn["question_id"] if turn else None,
         labels=labels or {},
         after=head["count"],
     )
     event = make_event(*planner_note(text), stamp=stamp, event_id=event_id)
-    done = yield from append(*talk.address, head, event)
+    done = yield from append(*thread.address, head, event)
     if done.inserted:
-        yield from talk.commit(Update(ledger={**head, **done.head}))
+        yield from thread.commit(Update(event_log={**head, **done.head}))
     return done.inserted
 
 
-def runs(talk: Talk, /, **asked: Any) -> Steps[RunPage]:
+def runs(thread: ThreadHandle, /, **asked: Any) -> Steps[RunPage]:
     """List the thread's runs, oldest first.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         **asked: `status`, `phase`, `labels`, `parent_run_id`, `since`, `until`, `cursor`,
             `limit`: see `unsay.history.runs.list_runs`.
     """
-    return (yield from list_runs(talk.store, thread_id=talk.thread_id, **asked))
+    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **asked))
 
 
-def end(talk: Talk) -> Steps[ThreadEntry]:
+def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
     """End the thread for good: it can be read, and no new run can start in it.
 
     Raises:
         ConflictError: A turn is under way.
     """
-    yield from talk.settled()
-    return (yield from threads.end(*talk.address, now=talk.scope().now()))
+    yield from thread.settled()
+    return (yield from threads.end(*thread.address, now=thread.scope().now()))
 
 
-def label(talk: Talk, /, **labels: str | None) -> Steps[ThreadEntry]:
+def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     """Set labels of the thread, to find it by; `None` removes one."""
-    return (yield from threads.label(*talk.address, labels))
+    return (yield from threads.label(*thread.address, labels))
 
 
-def purge(talk: Talk) -> Steps[Purged]:
+def purge(thread: ThreadHandle) -> Steps[Purged]:
     """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone."""
-    return (yield from purge_thread(talk.database, talk.thread_id))
+    return (yield from purge_thread(thread.database, thread.thread_id))
 
 
-def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
+def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     """Return the whole text of a tool's result, also where contexts hold only its beginning.
 
     Raises:
         UnknownToolResultError: No tool call in the transcript has this id.
     """
-    state = yield from talk.whole()
+    state = yield from thread.whole()
     for message in reversed(state["messages"]):
         if isinstance(message, ToolMessage) and message.tool_call_id == tool_call_id:
             return text_of(message)
@@ -122,7 +126,7 @@ def tool_result(talk: Talk, tool_call_id: str) -> Steps[str]:
     )
 
 
-def tokens(talk: Talk) -> Steps[Totals]:
+def tokens(thread: ThreadHandle) -> Steps[Totals]:
     """Return how the context window is used, what was spent on what, and the budgets that are left.
 
     Raises:
@@ -131,14 +135,14 @@ def tokens(talk: Talk) -> Steps[Totals]:
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.
-    state, scope = (yield from talk.whole()), talk.scope()
+    state, scope = (yield from thread.whole()), thread.scope()
     inherited: set[Key] = set()
-    entry = yield from find_session(*talk.address)
+    entry = yield from find_session(*thread.address)
     if entry is not None and entry.forked_from is not None:
-        stored = yield from read_events(*talk.address, state.get("ledger", EMPTY))
+        stored = yield from read_events(*thread.address, state.get("event_log", EMPTY))
         inherited = {key_of(m) for m in rebuilt(stored[:1]).messages}
-    cuts = yield from list_cuts(*talk.address)
+    branches = yield from list_stored_branches(*thread.address)
     own = [m for m in state["messages"] if key_of(m) not in inherited]
-    removed = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
+    removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
     removed = [m for m in removed if key_of(m) not in inherited]
     return (yield from totals_of(state, scope, own, removed))

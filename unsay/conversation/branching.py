@@ -11,24 +11,24 @@ from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import settle
 from unsay.conversation.results import Moved
-from unsay.conversation.thread import Confirm, Talk, checked_id
+from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
-from unsay.history.branch import Line, holder_of, list_cuts, replace_tail
+from unsay.history.branch import Line, holder_of, list_stored_branches, replace_tail
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
-from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
+from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
 from unsay.operations.commands import score_text
-from unsay.operations.restore import COMPARED, CUT, branch_until, find_cut, source_of
+from unsay.operations.restore import COMPARED, CUT, branch_until, find_stored_branch, source_of
 from unsay.operations.rollback import line_of, turns_left
 from unsay.operations.targets import safe_base
 from unsay.state import State
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
-from unsay.types import Cut
+from unsay.types import StoredBranch
 
 LIVE = "live"
 """Name of the current branch."""
@@ -110,7 +110,7 @@ class Diff:
 def _side(name: str, line: Line, other: Line) -> Side:
     there = {key_of(message) for message in spoken(other.messages)}
     said = spoken(line.messages)
-    found = [mark_of(m).get("score") for m in said if is_answer(m)]
+    found = [annotation_of(m).get("score") for m in said if is_answer(m)]
     scores = [score for score in found if score is not None]
     labels = _labels_of(other)
     return Side(
@@ -130,12 +130,16 @@ def _labels_of(line: Line) -> list[str]:
 
 
 def fork(
-    talk: Talk, at: str | None = None, *, turns: int | None = None, thread: str | None = None
-) -> Steps[Talk]:
+    handle: ThreadHandle,
+    at: str | None = None,
+    *,
+    turns: int | None = None,
+    thread: str | None = None,
+) -> Steps[ThreadHandle]:
     """Start a new thread in the same database that begins with a copy of this transcript.
 
     Args:
-        talk: The thread.
+        handle: The thread.
         at: Where the copy ends: a checkpoint, as for `rollback`; `None` is the newest answer.
         turns: End it N answered turns back instead of at a checkpoint.
         thread: The new thread's id; `None` makes one.
@@ -146,46 +150,46 @@ def fork(
         UnsayError: As `rollback`.
     """
     thread_id = checked_id(thread)
-    state = yield from talk.reading(Talk.whole)
+    state = yield from handle.reading(ThreadHandle.whole)
     line = branch_until(state, at, turns)
-    other = replace(talk, thread_id=thread_id, writes=True)
-    yield from other.alone(_begin(talk, other, state, line))
+    other = replace(handle, thread_id=thread_id, writes=True)
+    yield from other.alone(_begin(handle, other, state, line))
     return other
 
 
-def _begin(talk: Talk, other: Talk, state: State, line: Line) -> Steps[None]:
+def _begin(handle: ThreadHandle, other: ThreadHandle, state: State, line: Line) -> Steps[None]:
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
     scope = other.scope()
-    update = yield from restoring.fork(state, scope, line, talk.thread_id)
+    update = yield from restoring.fork(state, scope, line, handle.thread_id)
     yield from other.write(State(), scope, update)
-    entry = yield from find_session(*talk.address)
+    entry = yield from find_session(*handle.address)
     yield from revise(
         *other.address,
         now=scope.now(),
         title=entry.title if entry else "",
         turns=turns_left(line.messages),
-        forked_from=talk.thread_id,
+        forked_from=handle.thread_id,
         forked_at=line.id_at(len(line.messages) - 1),
     )
 
 
-def branches(talk: Talk) -> Steps[tuple[Branch, ...]]:
+def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     """List the current branch, the branches that were left, newest first, and the forks.
 
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    record = (yield from talk.whole())["messages"]
-    cuts = yield from list_cuts(*talk.address)
-    entries = yield from scan(talk.store, THREADS, entry_of)
-    found = [_branch(record, id=LIVE, kind=LIVE), *_abandoned(record, cuts)]
+    transcript = (yield from handle.whole())["messages"]
+    branches = yield from list_stored_branches(*handle.address)
+    entries = yield from scan(handle.store, THREADS, entry_of)
+    found = [_branch(transcript, id=LIVE, kind=LIVE), *_abandoned(transcript, branches)]
     for entry in entries:
-        if entry.forked_from == talk.thread_id:
-            other = yield from _reader(talk, entry.thread_id).record()
+        if entry.forked_from == handle.thread_id:
+            other = yield from _reader(handle, entry.thread_id).transcript()
             places = [index for index, m in enumerate(other) if m.id == entry.forked_at]
             found.append(
                 _branch(
@@ -214,36 +218,38 @@ def _branch(
     )
 
 
-def _abandoned(record: Sequence[AnyMessage], cuts: Sequence[Cut]) -> Iterable[Branch]:
+def _abandoned(
+    transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
+) -> Iterable[Branch]:
     """The branches that hold what is not in the transcript, each once, the newest first."""
-    present = {key_of(message) for message in record}
+    present = {key_of(message) for message in transcript}
     seen: set[tuple[object, ...]] = set()
-    for cut in reversed(cuts):
-        said = [*spoken(cut["messages"]), *cut["drafts"]]
+    for branch in reversed(branches):
+        said = [*spoken(branch["messages"]), *branch["drafts"]]
         keys = tuple(key_of(message) for message in said)
-        if cut["kind"] == "order" or present.issuperset(keys) or keys in seen:
+        if branch["kind"] == "order" or present.issuperset(keys) or keys in seen:
             continue
         seen.add(keys)
         yield _branch(
-            cut["messages"],
-            cut["drafts"],
-            id=cut["id"],
-            kind=cut["kind"],
-            base=cut["base"],
-            reason=cut["reason"],
-            created_at=cut["created_at"],
+            branch["messages"],
+            branch["drafts"],
+            id=branch["id"],
+            kind=branch["kind"],
+            base=branch["base"],
+            reason=branch["reason"],
+            created_at=branch["created_at"],
         )
 
 
-def _reader(talk: Talk, thread_id: str) -> Talk:
-    return replace(talk, thread_id=thread_id, writes=False)
+def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:
+    return replace(handle, thread_id=thread_id, writes=False)
 
 
-def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
+def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
     """Compare two branches; the result prints readably.
 
     Args:
-        talk: The thread.
+        handle: The thread.
         a: `live`, a checkpoint's name or id, or the id of a branch or a thread.
         b: The same.
 
@@ -251,53 +257,53 @@ def diff(talk: Talk, a: str, b: str = LIVE) -> Steps[Diff]:
         UnknownBranchError: One of them is none of these.
         AmbiguousCheckpointError: Several checkpoints match.
     """
-    first, second = (yield from _line(talk, a)), (yield from _line(talk, b))
+    first, second = (yield from _line(handle, a)), (yield from _line(handle, b))
     pairs = zip(spoken(first.messages), spoken(second.messages), strict=False)
     same = takewhile(lambda pair: key_of(pair[0]) == key_of(pair[1]), pairs)
     return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
 
 
-def _line(talk: Talk, name: str) -> Steps[Line]:
-    state = yield from talk.whole()
+def _line(handle: ThreadHandle, name: str) -> Steps[Line]:
+    state = yield from handle.whole()
     line = line_of(state)
     if name == LIVE:
         return line
     if name.startswith(CUT):
-        cuts = yield from list_cuts(*talk.address)
-        return _with_cut(line, find_cut(cuts, name), cuts)
+        branches = yield from list_stored_branches(*handle.address)
+        return _with_cut(line, find_stored_branch(branches, name), branches)
     try:
-        mark = find_checkpoint(line.checkpoints, name)
+        annotation = find_checkpoint(line.checkpoints, name)
     except UnknownCheckpointError:
-        other = yield from _reader(talk, name).read()
+        other = yield from _reader(handle, name).read()
         if not other:
             raise UnknownBranchError(
                 f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
                 "checkpoints() list those there are"
             ) from None
         return line_of(other)
-    return replace_tail(line, safe_base(line, mark["message_id"]), label=COMPARED).line
+    return replace_tail(line, safe_base(line, annotation["message_id"]), label=COMPARED).line
 
 
-def _with_cut(line: Line, cut: Cut, cuts: Sequence[Cut]) -> Line:
+def _with_cut(line: Line, branch: StoredBranch, branches: Sequence[StoredBranch]) -> Line:
     """The line as it was with what a cut took, and the draft that it keeps."""
-    if cut["base"] is not None and cut["base"] not in line.positions():
-        others = [each for each in cuts if each["id"] != cut["id"]]
-        holder = holder_of(others, cut["base"])
+    if branch["base"] is not None and branch["base"] not in line.positions():
+        others = [each for each in branches if each["id"] != branch["id"]]
+        holder = holder_of(others, branch["base"])
         if holder is None:
-            return replace(line, messages=(*cut["messages"], *cut["drafts"]))
+            return replace(line, messages=(*branch["messages"], *branch["drafts"]))
         line = _with_cut(line, holder, others)
-    base = cut["base"] if cut["base"] is None or cut["base"] in line.positions() else None
-    whole = replace_tail(line, base, [cut], label=COMPARED).line
-    return replace(whole, messages=(*whole.messages, *cut["drafts"]))
+    base = branch["base"] if branch["base"] is None or branch["base"] in line.positions() else None
+    whole = replace_tail(line, base, [branch], label=COMPARED).line
+    return replace(whole, messages=(*whole.messages, *branch["drafts"]))
 
 
-def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def restore(handle: ThreadHandle, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
     """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
 
     `undo` removes it again.
 
     Args:
-        talk: The thread.
+        handle: The thread.
         what: A branch's id: its messages return to their place, and what is there now becomes a
             branch. The id of a message of a branch: it returns to its place, everything else
             stays. A topic's id or label: contexts hold its words until the topic changes. An id
@@ -309,22 +315,22 @@ def restore(talk: Talk, what: str, *, confirm: Confirm | None = None) -> Steps[M
         UnknownBranchError: No branch, topic or message has this id.
         ConflictError: It is there already, its place is gone, or a turn is under way.
     """
-    state = yield from talk.settled()
-    scope = talk.scope(confirm)
-    if (shown := (yield from remember(talk, state, what))) is not None:
+    state = yield from handle.settled()
+    scope = handle.scope(confirm)
+    if (shown := (yield from remember(handle, state, what))) is not None:
         return shown
-    cuts = yield from list_cuts(*talk.address)
-    if (source := source_of(cuts, what)) is not None:
-        state = yield from talk.reached(state, {source["base"]})
-    update = yield from restoring.restore(state, scope, what, cuts)
-    return (yield from settle(talk, state, scope, update))
+    branches = yield from list_stored_branches(*handle.address)
+    if (source := source_of(branches, what)) is not None:
+        state = yield from handle.reached(state, {source["base"]})
+    update = yield from restoring.restore(state, scope, what, branches)
+    return (yield from settle(handle, state, scope, update))
 
 
-def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
+def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
     """Copy messages of another branch to the end of the transcript; `undo` removes them.
 
     Args:
-        talk: The thread.
+        handle: The thread.
         message_ids: In the order wanted; tool calls come with their results. The last must be an
             answer.
         from_: The id of a branch or of a thread.
@@ -335,13 +341,13 @@ def pick(talk: Talk, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
         InputError: They do not end in an answer.
         ConflictError: A turn is under way.
     """
-    state = yield from talk.settled()
+    state = yield from handle.settled()
     messages: list[AnyMessage] = []
     if message_ids and not isinstance(message_ids, str):
         if from_.startswith(CUT):
-            cut = find_cut((yield from list_cuts(*talk.address)), from_)
-            messages = [*cut["messages"], *cut["drafts"]]
+            branch = find_stored_branch((yield from list_stored_branches(*handle.address)), from_)
+            messages = [*branch["messages"], *branch["drafts"]]
         else:
-            messages = (yield from _reader(talk, from_).whole())["messages"]
+            messages = (yield from _reader(handle, from_).whole())["messages"]
     update = restoring.pick(state, messages, message_ids, from_)
-    return (yield from settle(talk, state, talk.scope(), update))
+    return (yield from settle(handle, state, handle.scope(), update))

@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
-from unsay.conversation.thread import Talk, checked_id
+from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.conversation.timeline import timeline_of
 from unsay.conversation.turn_lifecycle import close_turn, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class _Opened:
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._database: Database | None = talk.database
+    def __init__(self, handle: ThreadHandle) -> None:
+        self._talk = handle
+        self._database: Database | None = handle.database
 
     @classmethod
     def open(
@@ -65,10 +65,10 @@ class _Opened:
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
         )
-        talk = Talk(
+        handle = ThreadHandle(
             graph=graph, services=services, database=database, thread_id=thread_id, context=context
         )
-        return cls(talk)
+        return cls(handle)
 
     @property
     def thread_id(self) -> str:
@@ -87,12 +87,12 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
         >>> model = ScriptedChat(replies={"Capital of France?": "Paris."})
-        >>> talk = Conversation.open(":memory:", model=model, judge=ScriptedJudge())
-        >>> print(talk.say("Capital of France?"))
+        >>> handle = Conversation.open(":memory:", model=model, judge=ScriptedJudge())
+        >>> print(handle.say("Capital of France?"))
         Paris.
-        >>> talk.undo().turns
+        >>> handle.undo().turns
         0
-        >>> talk.close()
+        >>> handle.close()
     """
 
     def stream(
@@ -108,29 +108,29 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises:
             UnsayError: As `say`.
         """
-        talk = self._talk
-        drive(talk.take_lock())
+        handle = self._talk
+        drive(handle.take_lock())
         try:
-            with translated(talk.database.path):
-                opened = drive(open_turn(talk, text, documents, turn_id))
+            with translated(handle.database.path):
+                opened = drive(open_turn(handle, text, documents, turn_id))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
-                    chunks: Any = talk.graph.stream(opened, talk.config, **talk.streaming())
+                    chunks: Any = handle.graph.stream(opened, handle.config, **handle.streaming())
                     # A reader that leaves early stops the graph before the lock is released.
                     with closing(chunks):
                         for mode, chunk in chunks:
                             if (event := event_of(mode, chunk)) is not None:
                                 yield event
-                    reply = drive(close_turn(talk, turn_id))
+                    reply = drive(close_turn(handle, turn_id))
         finally:
-            talk.lock.release()
+            handle.lock.release()
         yield reply_event(reply)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Show scores and tree in a notebook, as a picture and as text."""
         del include, exclude
-        state = drive(self._talk.reading(Talk.read))
+        state = drive(self._talk.reading(ThreadHandle.read))
         return mimebundle(timeline_of(self._talk, state))
 
 
@@ -154,23 +154,23 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
-        talk = self._talk
-        await adrive(talk.take_lock())
+        handle = self._talk
+        await adrive(handle.take_lock())
         try:
-            with translated(talk.database.path):
-                opened = await adrive(open_turn(talk, text, documents, turn_id))
+            with translated(handle.database.path):
+                opened = await adrive(open_turn(handle, text, documents, turn_id))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
-                    chunks: Any = talk.graph.astream(opened, talk.config, **talk.streaming())
+                    chunks: Any = handle.graph.astream(opened, handle.config, **handle.streaming())
                     # A reader that leaves early stops the graph before the lock is released.
                     async with aclosing(pumped(chunks)) as read:
                         async for mode, chunk in read:
                             if (event := event_of(mode, chunk)) is not None:
                                 yield event
-                    reply = await adrive(close_turn(talk, turn_id))
+                    reply = await adrive(close_turn(handle, turn_id))
         finally:
-            talk.lock.release()
+            handle.lock.release()
         yield reply_event(reply)
 
 
@@ -234,8 +234,8 @@ class Registry(_Listed, RegistryVerbs, Blocking):
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
         >>> file = open_database(":memory:")
         >>> model = ScriptedChat(default="Two days are enough.")
-        >>> talk = Conversation.open(file, thread="trip", model=model, judge=ScriptedJudge())
-        >>> _ = talk.say("How long should I stay in Kyoto?")
+        >>> handle = Conversation.open(file, thread="trip", model=model, judge=ScriptedJudge())
+        >>> _ = handle.say("How long should I stay in Kyoto?")
         >>> registry = Registry.open(file)
         >>> [each.thread_id for each in registry.sessions(status="active").sessions]
         ['trip']

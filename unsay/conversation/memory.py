@@ -9,7 +9,7 @@ from unsay.context.compaction import with_partners
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.conversation.navigation import settle
 from unsay.conversation.results import Moved
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.generation.judge import judge_document
@@ -34,24 +34,24 @@ from unsay.state import State
 from unsay.types import Forgotten, Operation, Pin
 
 
-def pins(talk: Talk) -> Steps[tuple[Pin, ...]]:
+def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
     """List the pins, oldest first; `page` names the offloaded segment that holds the message.
 
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    return tuple((yield from talk.known()).get("pins", []))
+    return tuple((yield from thread.known()).get("pins", []))
 
 
 def pin(
-    talk: Talk, message_id: str | None = None, *, turn: int | None = None
+    thread: ThreadHandle, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
     """Pin a message: always include it in the context, with its tool calls and results.
 
     While a rollback has the message removed, the pin has no effect.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         message_id: Of any message of the conversation; `None` pins a whole turn.
         turn: The turn's number; `None` is the newest.
 
@@ -64,25 +64,25 @@ def pin(
         InputError: It is a command or a notice, or nothing was answered yet.
         ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
     """
-    state, scope = (yield from talk.known()), talk.scope()
+    state, scope = (yield from thread.known()), thread.scope()
     page = None
     if message_id is None:
-        state, said = yield from _turns(talk, state, turn)
+        state, said = yield from _turns(thread, state, turn)
         names = [message.id or "" for message in said]
     else:
         names, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
     update = visibility.pin(state, scope, names, page)
-    yield from talk.write(state, scope, update)
+    yield from thread.write(state, scope, update)
     return tuple(update["pins"])
 
 
 def unpin(
-    talk: Talk, message_id: str | None = None, *, turn: int | None = None
+    thread: ThreadHandle, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
     """Remove a pin.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         message_id: Of the pinned message; `None` removes the pins of a whole turn.
         turn: The turn's number; `None` is the newest.
 
@@ -94,27 +94,27 @@ def unpin(
         UnknownBranchError: The message is not pinned.
         InputError: There is no such turn.
     """
-    state, scope = (yield from talk.known()), talk.scope()
+    state, scope = (yield from thread.known()), thread.scope()
     names = [message_id or ""]
     if message_id is None:
-        state, said = yield from _turns(talk, state, turn)
+        state, said = yield from _turns(thread, state, turn)
         names = [message.id or "" for message in said]
     update = visibility.unpin(state, scope, names)
-    yield from talk.write(state, scope, update)
+    yield from thread.write(state, scope, update)
     return tuple(update["pins"])
 
 
-def forgotten(talk: Talk) -> Steps[tuple[Forgotten, ...]]:
+def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
     """List what is forgotten, oldest first.
 
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    return tuple((yield from talk.known()).get("forgotten", []))
+    return tuple((yield from thread.known()).get("forgotten", []))
 
 
 def forget(
-    talk: Talk,
+    thread: ThreadHandle,
     what: str | None = None,
     through: str | None = None,
     *,
@@ -128,7 +128,7 @@ def forget(
     written again. `restore` or `undo` makes them visible again.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         what: A message's id, or a topic's id or label: all messages of the topic until now. Later
             messages on the same subject are a new topic.
         through: Id of the last message of a span that begins at the message `what`.
@@ -145,43 +145,43 @@ def forget(
     """
     if (what is None) == (turns is None):
         raise InputError(f"what={what!r} and turns={turns!r}: give one of them")
-    state, scope = (yield from talk.settled()), talk.scope()
+    state, scope = (yield from thread.settled()), thread.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        state, said = yield from _turns(talk, state, turns)
+        state, said = yield from _turns(thread, state, turns)
         step = visibility.forget_turns(state, said, _pending(state), cause)
     else:
         ends = {what} if through is None else {what, through}
-        state = yield from talk.reached(state, ends)
+        state = yield from thread.reached(state, ends)
         if through is None and what not in {message.id for message in state["messages"]}:
             topic = visibility.topic_named(state, what)
             step = forget_topic(state, topic, _pending(state), cause)
         else:
             step = visibility.forget_span(state, what, through, _pending(state), cause)
-    yield from _take(talk, state, scope, step)
+    yield from _take(thread, state, scope, step)
     return step["forgotten"][0]
 
 
-def _take(talk: Talk, state: State, scope: Scope, step: Operation) -> Steps[Moved]:
+def _take(thread: ThreadHandle, state: State, scope: Scope, step: Operation) -> Steps[Moved]:
     update = yield from visibility.take_step(state, scope, step)
     shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
-    moved = yield from settle(talk, state, scope, update)
+    moved = yield from settle(thread, state, scope, update)
     return replace(moved, restored=len(shown))
 
 
-def remember(talk: Talk, state: State, what: str) -> Steps[Moved | None]:
+def remember(thread: ThreadHandle, state: State, what: str) -> Steps[Moved | None]:
     """Let contexts include what is forgotten under an id or label; `None` if nothing is."""
     entry = find_forgotten(state, what)
     if entry is None:
         return None
-    state = yield from talk.reached(state, set(entry["message_ids"]))
+    state = yield from thread.reached(state, set(entry["message_ids"]))
     if what in entry["message_ids"] and what not in {m.id for m in state["messages"]}:
         return None
-    return (yield from _take(talk, state, talk.scope(), restoring(state, entry, what)))
+    return (yield from _take(thread, state, thread.scope(), restoring(state, entry, what)))
 
 
 def forget_tool_results(
-    talk: Talk, below: float = 0.3, *, question: str | None = None, reason: str = ""
+    thread: ThreadHandle, below: float = 0.3, *, question: str | None = None, reason: str = ""
 ) -> Steps[Forgotten | None]:
     """Replace the tool results that are relevant to no question by a short line.
 
@@ -191,7 +191,7 @@ def forget_tool_results(
     scored stays.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         below: A result with a lower score is forgotten, from 0 to 1.
         question: What the results are compared with; `None` takes the topic's questions.
         reason: In your words, for the list of what is forgotten.
@@ -206,7 +206,7 @@ def forget_tool_results(
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is no score: give a number from 0 to 1")
-    state, scope = (yield from talk.settled()), talk.scope()
+    state, scope = (yield from thread.settled()), thread.scope()
     segments = state.get("segments", [])
     messages, topic = state["messages"], current_topic_id(segments) or ""
     said = by_topic(messages, segments).get(topic, [])
@@ -223,7 +223,7 @@ def forget_tool_results(
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
     entry = make_entry("tool_results", names, cause)
-    yield from _take(talk, state, scope, forgetting(state, entry))
+    yield from _take(thread, state, scope, forgetting(state, entry))
     return entry
 
 
@@ -238,11 +238,11 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 
 
 def _turns(
-    talk: Talk, state: State, turns: str | int | None
+    thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
     """The state with some turns loaded, and their messages; `None` is the newest turn."""
     argument = "" if turns is None else str(turns)
-    state = yield from talk.reached(state, (), visibility.turns_needed(state, argument))
+    state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
     return state, visibility.turns_named(state, argument, _pending(state))
 
 

@@ -10,28 +10,28 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
-from unsay.context.manifest import CallView, digest_of, manifest_in, read_manifest
+from unsay.context.manifest import CallContext, digest_of, manifest_in, read_manifest
 from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.branching import LIVE
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline import asked_turn, timeline_of
 from unsay.effects import Steps, off_loop
-from unsay.errors import MissingModelError, UnknownRunError, UnknownViewError
-from unsay.generation.context_builder import request_of, sight_of
+from unsay.errors import MissingModelError, UnknownContextError, UnknownRunError
+from unsay.generation.context_builder import attempt_context, request_of
 from unsay.generation.draft import messages_of
 from unsay.generation.failed_calls import shown_payload
 from unsay.generation.judge import judge_exchange
-from unsay.history.branch import holder_of, list_cuts
-from unsay.history.failed_requests import KeptRequest, list_requests
+from unsay.history.branch import holder_of, list_stored_branches
+from unsay.history.failed_requests import FailedRequest, list_requests
 from unsay.history.token_usage import Key, key_of
-from unsay.messages.annotations import mark_of
+from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
 from unsay.model_factory import ModelLike, resolve_model
 from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
-from unsay.types import Cut, Exchange
+from unsay.types import Exchange, StoredBranch
 
 PENDING = "pending"
 """Place of a draft that a person has not decided about yet."""
@@ -53,7 +53,7 @@ class TurnCall:
     words: str
     """The beginning of the returned message; empty for tool calls alone."""
 
-    view: CallView
+    view: CallContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,51 +77,55 @@ class TurnCalls:
         return {"turn": self.turn, "question": self.question, "calls": calls}
 
 
-def view(talk: Talk, turn: int | None = None, *, attempt: int | None = None) -> Steps[TurnCalls]:
+def view(
+    thread: ThreadHandle, turn: int | None = None, *, attempt: int | None = None
+) -> Steps[TurnCalls]:
     """Return what the model was sent in a turn, call by call, rejected drafts included.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         turn: The turn's number; `None` is the last turn.
         attempt: Only the calls of this attempt, from 1.
 
     Raises:
         NothingToUndoError: There is no such turn.
-        UnknownViewError: Nothing is kept of it, because a host or an older version answered.
+        UnknownContextError: Nothing is kept of it, because a host or an older version answered.
     """
-    state = yield from talk.whole()
-    asked = asked_turn(timeline_of(talk, state).turns, turn)
-    cuts = yield from list_cuts(*talk.address)
-    calls = _calls(state, cuts, asked.question_id or "")
+    state = yield from thread.whole()
+    asked = asked_turn(timeline_of(thread, state).turns, turn)
+    branches = yield from list_stored_branches(*thread.address)
+    calls = _calls(state, branches, asked.question_id or "")
     found = [each for each in calls if attempt in (None, each.view.attempt)]
     if not found and calls:
         known = sorted({each.view.attempt for each in calls})
-        raise UnknownViewError(
+        raise UnknownContextError(
             f"Turn {asked.number!r} has no attempt {attempt!r}; there are {known!r}"
         )
     if not found:
-        raise UnknownViewError(
+        raise UnknownContextError(
             f"What the model was sent in turn {asked.number!r} is not kept: a host or an older "
             "version answered it; `replay` plans its request anew"
         )
     return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
 
 
-def _calls(state: State, cuts: Sequence[Cut], question_id: str) -> list[TurnCall]:
+def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
     """The calls that answered a question; a message in two places is listed where it is live."""
-    question, record = digest_of([question_id]), state["messages"]
+    question, transcript = digest_of([question_id]), state["messages"]
     found: dict[Key, TurnCall] = {}
-    for stands, kind, messages, cut in _places(state, cuts):
+    for stands, kind, messages, branch in _places(state, branches):
         told = ((message, manifest_in(message)) for message in messages)
         asked = [(m, made) for m, made in told if made and made["question"] == question]
-        line = record if cut is None or not asked else _as_it_was(record, cut, cuts)
+        line = (
+            transcript if branch is None or not asked else _as_it_was(transcript, branch, branches)
+        )
         for message, manifest in asked:
             found.setdefault(
                 key_of(message),
                 TurnCall(
                     stands=stands,
                     kind=kind,
-                    score=mark_of(message).get("score"),
+                    score=annotation_of(message).get("score"),
                     words=preview(text_of(message)),
                     view=read_manifest(message, manifest, line),
                 ),
@@ -129,32 +133,34 @@ def _calls(state: State, cuts: Sequence[Cut], question_id: str) -> list[TurnCall
     return sorted(found.values(), key=lambda each: (each.view.attempt, each.view.call))
 
 
-_Place = tuple[str, str, Sequence[AnyMessage], Cut | None]
+_Place = tuple[str, str, Sequence[AnyMessage], StoredBranch | None]
 
 
-def _places(state: State, cuts: Sequence[Cut]) -> Iterable[_Place]:
+def _places(state: State, branches: Sequence[StoredBranch]) -> Iterable[_Place]:
     yield LIVE, LIVE, state["messages"], None
-    for cut in cuts:
-        yield cut["id"], cut["kind"], [*cut["messages"], *cut["drafts"]], cut
+    for branch in branches:
+        yield branch["id"], branch["kind"], [*branch["messages"], *branch["drafts"]], branch
     turn = state.get("turn")
     drafts = [m for each in (turn["rejections"] if turn else ()) for m in each["messages"]]
     yield PENDING, "draft", drafts, None
 
 
-def _as_it_was(record: Sequence[AnyMessage], cut: Cut, cuts: Sequence[Cut]) -> Sequence[AnyMessage]:
+def _as_it_was(
+    transcript: Sequence[AnyMessage], branch: StoredBranch, branches: Sequence[StoredBranch]
+) -> Sequence[AnyMessage]:
     """The record with a cut's messages in their place again, before what follows there now."""
-    places = {message.id: index for index, message in enumerate(record)}
-    if cut["base"] is not None and cut["base"] not in places:
-        others = [each for each in cuts if each["id"] != cut["id"]]
-        holder = holder_of(others, cut["base"])
+    places = {message.id: index for index, message in enumerate(transcript)}
+    if branch["base"] is not None and branch["base"] not in places:
+        others = [each for each in branches if each["id"] != branch["id"]]
+        holder = holder_of(others, branch["base"])
         if holder is None:
-            return record
-        record = _as_it_was(record, holder, others)
-        places = {message.id: index for index, message in enumerate(record)}
-    start = places.get(cut["base"], -1) + 1
-    back = {message.id for message in cut["messages"]}
-    behind = [message for message in record[start:] if message.id not in back]
-    return [*record[:start], *cut["messages"], *behind]
+            return transcript
+        transcript = _as_it_was(transcript, holder, others)
+        places = {message.id: index for index, message in enumerate(transcript)}
+    start = places.get(branch["base"], -1) + 1
+    back = {message.id for message in branch["messages"]}
+    behind = [message for message in transcript[start:] if message.id not in back]
+    return [*transcript[:start], *branch["messages"], *behind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +206,7 @@ class Replay:
 
 
 def replay(
-    talk: Talk,
+    thread: ThreadHandle,
     *,
     turn: int | None = None,
     run_id: str | None = None,
@@ -210,7 +216,7 @@ def replay(
     """Return what a turn's model was sent, and what another model answers to the same request.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         turn: The turn's number; `None` is the newest attempt that failed, without one the last
             turn.
         run_id: Of the failed attempt.
@@ -221,11 +227,11 @@ def replay(
         UnknownRunError: No failed attempt matches.
         NothingToUndoError: No turn matches.
     """
-    state = yield from talk.whole()
-    kept = yield from list_requests(*talk.address)
+    state = yield from thread.whole()
+    kept = yield from list_requests(*thread.address)
     if turn is not None and run_id is None:
         # The turn that has this number in the transcript, else any that had it.
-        asked = {e.question_id for e in timeline_of(talk, state).turns if e.number == turn}
+        asked = {e.question_id for e in timeline_of(thread, state).turns if e.number == turn}
         kept = [each for each in kept if not asked or each.turn_id in asked]
     fits = [
         each
@@ -240,13 +246,13 @@ def replay(
             f"No failed request of {named} is kept; `unsay runs` lists the runs, and a turn "
             "that succeeded is replayed by its number"
         )
-    found = _of_kept(fits[-1]) if fits else (yield from _of_record(talk, state, turn))
+    found = _of_kept(fits[-1]) if fits else (yield from _of_record(thread, state, turn))
     if model is None:
         return found
-    return replace(found, again=(yield from _ask_again(found, model, talk.scope())))
+    return replace(found, again=(yield from _ask_again(found, model, thread.scope())))
 
 
-def _of_kept(kept: KeptRequest) -> Replay:
+def _of_kept(kept: FailedRequest) -> Replay:
     return Replay(
         turn=kept.turn,
         attempt=kept.attempt,
@@ -261,16 +267,16 @@ def _of_kept(kept: KeptRequest) -> Replay:
     )
 
 
-def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
+def _of_record(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Replay]:
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
-    found, scope = asked_turn(timeline_of(talk, state).turns, turn), talk.scope()
+    found, scope = asked_turn(timeline_of(thread, state).turns, turn), thread.scope()
     try:
         model = yield scope.resolve("answerer")
     except MissingModelError:
         model = None
-    record = state["messages"]
-    place = next(i for i, message in enumerate(record) if message.id == found.question_id)
-    shown = record[: place + 1]
+    transcript = state["messages"]
+    place = next(i for i, message in enumerate(transcript) if message.id == found.question_id)
+    shown = transcript[: place + 1]
     known = {message.id for message in shown}
     then: State = {
         **state,
@@ -279,10 +285,10 @@ def _of_record(talk: Talk, state: State, turn: int | None) -> Steps[Replay]:
     }
     reminders = due(scope.services.reminders, {}, turn=found.number, run_id="")
     asked = [found.question_id or ""]
-    sight = yield from sight_of(
+    attempt = yield from attempt_context(
         then, scope, model, Earlier(words=[], places={}), Hints(), reminders, pending=asked
     )
-    sent = yield from request_of(sight)
+    sent = yield from request_of(attempt)
     return Replay(
         turn=found.number,
         attempt=1,

@@ -1,7 +1,7 @@
 """Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
 
 from unsay.conversation.results import Moved, Preview, Reply
-from unsay.conversation.thread import Confirm, Talk
+from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.history.branch import Label, replace_tail
@@ -30,35 +30,35 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
-from unsay.operations.targets import landing_of, landing_places
+from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, Operation
 
 
-def checkpoint(talk: Talk, name: str | None = None) -> Steps[Checkpoint]:
+def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
     """Make a checkpoint at the newest answer.
 
     Raises:
         UnknownThreadError: The thread is empty.
         CheckpointExistsError: Another checkpoint has this name.
     """
-    state = yield from talk.reached((yield from talk.known()), (), 1)
-    scope = talk.scope()
+    state = yield from thread.reached((yield from thread.known()), (), 1)
+    scope = thread.scope()
     made = checkpoint_by_order(state, scope, name)
     kept = add_checkpoint(state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit)
     log_checkpoints(state, scope, [made])
-    yield from talk.write(state, scope, Update(checkpoints=kept))
+    yield from thread.write(state, scope, Update(checkpoints=kept))
     return next(each for each in kept if each["id"] == made["id"])
 
 
 def checkpoints(
-    talk: Talk, *, limit: int | None = None, start_after: str | None = None
+    thread: ThreadHandle, *, limit: int | None = None, start_after: str | None = None
 ) -> Steps[tuple[Checkpoint, ...]]:
     """List the checkpoints of the current branch, oldest first.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         limit: How many to return at most; `None` returns all.
         start_after: Name or id of the checkpoint before the first that is wanted.
 
@@ -66,7 +66,7 @@ def checkpoints(
         UnknownThreadError: The thread is empty.
         UnknownCheckpointError: No checkpoint matches `start_after`.
     """
-    found = tuple(map(unmarked, (yield from talk.known()).get("checkpoints", [])))
+    found = tuple(map(unmarked, (yield from thread.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:
         start = found.index(find_checkpoint(found, start_after)) + 1
@@ -74,12 +74,16 @@ def checkpoints(
 
 
 def rollback(
-    talk: Talk, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
+    thread: ThreadHandle,
+    to: str | None = None,
+    *,
+    turns: int | None = None,
+    confirm: Confirm | None = None,
 ) -> Steps[Moved]:
     """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
             before the newest answer, or without one the start of the last turn.
         turns: Roll back N answered turns instead of to a checkpoint; their documents go with them.
@@ -93,88 +97,93 @@ def rollback(
         NothingToUndoError: There are fewer turns.
         ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
-    state = yield from talk.known()
-    scope = talk.scope(confirm)
-    wanted, least = landing_places(line_of(state), to, turns)
-    state = yield from talk.reached(state, wanted, least)
-    base = landing_of(line_of(state), to, turns)
+    state = yield from thread.known()
+    scope = thread.scope(confirm)
+    wanted, least = rollback_targets(line_of(state), to, turns)
+    state = yield from thread.reached(state, wanted, least)
+    base = target_of(line_of(state), to, turns)
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, base, cause, ())
-    return (yield from settle(talk, state, scope, update))
+    return (yield from settle(thread, state, scope, update))
 
 
-def preview(talk: Talk, to: str | None = None, *, turns: int | None = None) -> Steps[Preview]:
+def preview(
+    thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
+) -> Steps[Preview]:
     """Return what a rollback would remove; nothing is written.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         to: As for `rollback`.
         turns: As for `rollback`.
 
     Raises:
         UnsayError: As `rollback`.
     """
-    state = yield from talk.whole()
+    state = yield from thread.whole()
     line = line_of(state)
-    base = landing_of(line, to, turns)
+    base = target_of(line, to, turns)
     label = Label(kind="person", reason="preview", created_at="")
     change = replace_tail(line, base, label=label)
-    removed = change.cut["messages"]
+    removed = change.branch["messages"]
     said = spoken(removed)
     return Preview(
-        at=place_name(state, base, talk.scope().texts(state["messages"])).strip(),
+        at=place_name(state, base, thread.scope().texts(state["messages"])).strip(),
         turns=len(answered_turns(removed)),
         questions=tuple(text_of(m) for m in said if is_question(m)),
         message_ids=tuple(m.id or "" for m in removed),
-        checkpoints=tuple(change.cut["checkpoints"]),
+        checkpoints=tuple(change.branch["checkpoints"]),
         tool_calls=tuple(call.name for m in said for call in calls_of(m)),
-        compensations=tuple(due(change, talk.services)),
+        compensations=tuple(due(change, thread.services)),
         tokens=tokens_of(removed),
     )
 
 
-def undo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved]:
     """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         confirm: As for `rollback`.
 
     Raises:
         NothingToUndoError: No step is left.
     """
-    state = yield from talk.known()
-    brought = yield from brought_back(state, talk.scope())
+    state = yield from thread.known()
+    brought = yield from brought_back(state, thread.scope())
     state = {**state, **brought}
     turn, operations = state.get("turn"), state.get("operations", [])
     if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
-        step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
+        step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
         operations = with_step(state, step)["operations"]
-    state = {**(yield from talk.reached(state, step_places(operations))), "operations": operations}
-    scope = talk.scope(confirm)
+    state = {
+        **(yield from thread.reached(state, step_places(operations))),
+        "operations": operations,
+    }
+    scope = thread.scope(confirm)
     update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}
-    return (yield from settle(talk, state, scope, update))
+    return (yield from settle(thread, state, scope, update))
 
 
-def redo(talk: Talk, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved]:
     """Redo the step that was undone last; exactly what was there returns.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         confirm: As for `rollback`.
 
     Raises:
         NothingToRedoError: Nothing was undone since the last turn or rollback.
     """
-    state = yield from talk.known()
-    state = yield from talk.reached(state, step_places(state.get("redo", [])))
-    scope = talk.scope(confirm)
+    state = yield from thread.known()
+    state = yield from thread.reached(state, step_places(state.get("redo", [])))
+    scope = thread.scope(confirm)
     update = yield from redo_last(state, scope, (), "redo")
-    return (yield from settle(talk, state, scope, update))
+    return (yield from settle(thread, state, scope, update))
 
 
-def retry(talk: Talk) -> Steps[Reply]:
+def retry(thread: ThreadHandle) -> Steps[Reply]:
     """Answer the last question again; `undo` restores the old answer.
 
     A turn that an error or a crash stopped is resumed instead.
@@ -183,19 +192,19 @@ def retry(talk: Talk) -> Steps[Reply]:
         NothingToUndoError: Nothing was asked.
         UnsayError: As `say`.
     """
-    state = yield from talk.known()
-    snapshot = yield from talk.snapshot()
+    state = yield from thread.known()
+    snapshot = yield from thread.snapshot()
     if snapshot.next:
-        return (yield from resume(talk))
+        return (yield from resume(thread))
     if read_entry(state["messages"], state.get("turn")).question is not None:
-        return (yield from run_turn(talk, {"messages": []}))
-    state = yield from talk.reached(state, (), 1)
-    retried(state, (), talk.scope().settings.max_message_chars)
+        return (yield from run_turn(thread, {"messages": []}))
+    state = yield from thread.reached(state, (), 1)
+    retried(state, (), thread.scope().settings.max_message_chars)
     # The graph's own command, so that the question is removed and asked again in one run.
-    return (yield from say(talk, "/retry"))
+    return (yield from say(thread, "/retry"))
 
 
-def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Moved]:
+def settle(thread: ThreadHandle, state: State, scope: Scope, update: Update) -> Steps[Moved]:
     """Commit what an operation changes, close the turn, and return where the thread is now."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
@@ -203,11 +212,11 @@ def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Move
     after = merge_messages(state["messages"], [update["messages"]])
     end = line_of({**state, "messages": after}).id_at(len(after) - 1)
     at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
-    report = yield from talk.write(state, scope, update)
+    report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:
-        yield from give_up_run(talk.scope(run_id=turn.get("run_id")), TAKEN_BACK)
+        yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
     removed, restored = counts(state["messages"], update["messages"])
-    yield from talk.list_thread({**state, **update, "messages": after})
+    yield from thread.list_thread({**state, **update, "messages": after})
     kept, was = {m.id for m in after}, {m.id for m in state["messages"]}
     came = {text_of(m) for m in after if m.id not in was}
     gone = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
@@ -221,11 +230,11 @@ def settle(talk: Talk, state: State, scope: Scope, update: Update) -> Steps[Move
     )
 
 
-def recall(talk: Talk, words: str) -> Steps[tuple[Find, ...]]:
+def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
     """Search earlier messages and add the matches to the next question's context.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         words: What to search for; with `embeddings`, also what means the same.
 
     Returns:
@@ -235,8 +244,8 @@ def recall(talk: Talk, words: str) -> Steps[tuple[Find, ...]]:
         UnknownThreadError: The thread is empty.
         InputError: There are no words.
     """
-    state, scope = (yield from talk.known()), talk.scope()
+    state, scope = (yield from thread.known()), thread.scope()
     finds = yield from recalled_by_order(state, scope, words)
     if finds:
-        yield from talk.write(state, scope, Update(asked_for=list(ids_of(finds))))
+        yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))
     return tuple(finds)

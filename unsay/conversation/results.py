@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
 from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
-from unsay.messages.annotations import is_notice, mark_of
+from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import text_of
 from unsay.types import Checkpoint
 
@@ -18,7 +18,7 @@ EventKind = Literal[
     "verdict",
     "phase",
     "topic",
-    "fold",
+    "compaction",
     "rollback",
     "undone",
     "redone",
@@ -179,17 +179,17 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
     """Return an answer or a notice as the reply of its turn, as far as it is stored."""
     if is_notice(answer):
         return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
-    mark = mark_of(answer)
+    annotation = annotation_of(answer)
     own = (each["id"] for each in checkpoints if each["message_id"] == answer.id)
     return Reply(
         kind="answer",
         text=text_of(answer),
         message_id=answer.id,
-        score=mark.get("score"),
-        outcome=mark.get("outcome"),
-        reason=mark.get("reason", ""),
-        topic=mark.get("topic", ""),
-        flag=mark.get("flag"),
-        rollbacks=mark.get("rollbacks", 0),
+        score=annotation.get("score"),
+        outcome=annotation.get("outcome"),
+        reason=annotation.get("reason", ""),
+        topic=annotation.get("topic", ""),
+        flag=annotation.get("flag"),
+        rollbacks=annotation.get("rollbacks", 0),
         checkpoint_id=next(own, None),
     )

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from unsay.conversation.timeline import Timeline, TurnView
+from unsay.conversation.timeline import Timeline, TimelineTurn
 from unsay.conversation.tree import (
     ELSEWHERE,
-    SHOWN_CUTS,
+    SHOWN_BRANCHES,
     TurnRow,
+    branch_text,
     counted,
-    cut_text,
     failed,
     notes_of,
     older_text,
@@ -24,7 +24,7 @@ from unsay.conversation.tree import (
 )
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
-from unsay.types import CutRef
+from unsay.types import BranchRef
 
 __all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
 
@@ -66,7 +66,7 @@ def score_svg(timeline: Timeline) -> str:
 
 
 def tree_svg(timeline: Timeline) -> str:
-    """Draw the turns from the top down, with cuts as side branches."""
+    """Draw the turns from the top down, with branches as side branches."""
     return ET.tostring(_framed(timeline, [_tree(timeline)]), encoding="unicode")
 
 
@@ -131,13 +131,13 @@ class _Panel:
             self.diamond(x, y)
         turn = row.view
         kind = "unscored" if turn.score is None else "passed"
-        mark = self.dot(x, y, "failed" if failed(turn) else kind)
+        annotation = self.dot(x, y, "failed" if failed(turn) else kind)
         head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
         said = (head, question_of(turn, 80), one_line(turn.reason, 160))
-        _put(mark, "title", ". ".join(filter(None, said)))
+        _put(annotation, "title", ". ".join(filter(None, said)))
 
 
-def _result(turn: TurnView) -> str:
+def _result(turn: TimelineTurn) -> str:
     return ", ".join([turn.outcome or "not judged", *notes_of(turn)])
 
 
@@ -259,7 +259,7 @@ def _tree(timeline: Timeline) -> _Panel:
         y += _ROW
         end = y
         _turn(panel, y, row)
-        y = _branches(panel, y, row.cuts)
+        y = _branches(panel, y, row.branches)
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
     if tree.elsewhere:
         y += _ROW
@@ -290,10 +290,10 @@ def _breadth(words: str) -> int:
     return cells_of(words) + sum(char.isupper() for char in words) // 2
 
 
-def _branches(panel: _Panel, y: int, cuts: Sequence[CutRef], *, rooted: bool = True) -> int:
-    """Draw the cuts at one place in the rows below it; return the last row's place."""
-    older = list(filter(None, [older_text(cuts)]))
-    shown = [cut_text(cut, 72) for cut in cuts[-SHOWN_CUTS:]]
+def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: bool = True) -> int:
+    """Draw the branches at one place in the rows below it; return the last row's place."""
+    older = list(filter(None, [older_text(branches)]))
+    shown = [branch_text(branch, 72) for branch in branches[-SHOWN_BRANCHES:]]
     for number, words in enumerate([*older, *shown]):
         y += _ROW
         if rooted:

@@ -16,7 +16,7 @@ from unsay.errors import ConflictError, InvalidNameError, UnknownThreadError
 from unsay.graph.builder import Graph
 from unsay.history.compensations import Compensation, Report
 from unsay.history.run import run_named_after
-from unsay.history.threads import find_session, read_journal, revise
+from unsay.history.threads import find_session, load_pending_input, revise
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.compact import title_of
@@ -61,7 +61,7 @@ _END = "create_checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ThreadHandle:
     """One thread of one database, and the graph over it."""
 
     graph: Graph
@@ -123,7 +123,7 @@ class Talk:
         finally:
             self.lock.release()
 
-    def reading(self, ask: Callable[["Talk"], Steps[T]]) -> Steps[T]:
+    def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:
         """Run steps that write nothing and wait for no writer: every commit is consistent."""
         with translated(self.database.path):
             return (yield from ask(replace(self, writes=False)))
@@ -148,29 +148,29 @@ class Talk:
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
         """The pending input of a process that died before it was committed; `None` for none."""
-        journal = yield from read_journal(*self.address)
-        if not journal:
+        step_log = yield from load_pending_input(*self.address)
+        if not step_log:
             return None
         messages = snapshot.values.get("messages", [])
         on_record = {message.id for message in messages}
-        command = parse_command(text_of(journal[-1]))
-        run_id = run_named_after(self.thread_id, journal[-1].id)
-        if command is None and all(message.id not in on_record for message in journal):
-            state: Any = {**snapshot.values, "messages": [*messages, *journal]}
+        command = parse_command(text_of(step_log[-1]))
+        run_id = run_named_after(self.thread_id, step_log[-1].id)
+        if command is None and all(message.id not in on_record for message in step_log):
+            state: Any = {**snapshot.values, "messages": [*messages, *step_log]}
             turn = open_turn(state, read_entry(state["messages"], state.get("turn")), run_id)
-            return {"messages": list(journal), "turn": turn}
+            return {"messages": list(step_log), "turn": turn}
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
         # the user does not expect it to run later.
         if command is not None:
             yield from give_up_run(self.scope(run_id=run_id), DIED)
-        yield from revise(*self.address, now=self.scope().now(), journal=None)
+        yield from revise(*self.address, now=self.scope().now(), pending_input=None)
         return None
 
     def known(self) -> Steps[State]:
         """Return the state, or raise `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
-        if not any(snapshot.values.get(key) for key in ("messages", "turn", "ledger")):
+        if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
             raise UnknownThreadError(
                 f"There is no thread {self.thread_id!r} in {self.database.path!r}; "
                 "`unsay threads` lists those there are"
@@ -201,7 +201,7 @@ class Talk:
         """
         return (yield from load_all((yield from self.known()), self.scope()))
 
-    def record(self) -> Steps[list[AnyMessage]]:
+    def transcript(self) -> Steps[list[AnyMessage]]:
         """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
         return list((yield from self.read()).get("messages", []))
 
@@ -244,7 +244,7 @@ class Talk:
         else:
             title = listed.title
         turns = turns_left(state.get("messages", []), offloaded_of(state))
-        yield from revise(*self.address, now=now, title=title, turns=turns, journal=None)
+        yield from revise(*self.address, now=now, title=title, turns=turns, pending_input=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Add messages to the transcript without a model call.
@@ -261,7 +261,7 @@ class Talk:
         state: Any = (yield from self.snapshot()).values
         update = Update(messages=given)
         if any(each.id == REMOVE_ALL_MESSAGES for each in given):
-            update["sealed"] = None
+            update["offloaded"] = None
         else:
             # The state must hold what the messages replace or remove. For a removal it must also
             # hold one message before: a host that removed all known messages emptied the thread.
@@ -283,7 +283,7 @@ class Talk:
         yield from self.commit((yield from write_ahead(state, scope, update)))
         report = yield from finish(state, scope)
         if report.outcomes:
-            yield from self.commit(Update(owed=[]))
+            yield from self.commit(Update(pending_compensations=[]))
         return report
 
     def commit(self, update: Update) -> Steps[None]:

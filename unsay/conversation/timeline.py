@@ -8,19 +8,16 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
-from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
+from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import text_of
-from unsay.types import Checkpoint, CutRef, Forgotten, Pin
-
-SCHEMA_VERSION = 1
-"""Of every JSON object that the command line prints."""
+from unsay.types import SCHEMA_VERSION, BranchRef, Checkpoint, Forgotten, Pin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
+class TimelineTurn:
     """One turn on the current branch; score to rollbacks are those of its `Reply`."""
 
     number: int
@@ -49,11 +46,11 @@ class TurnView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicView:
+class TimelineTopic:
     """One topic of the thread."""
 
     label: str
-    folded: bool
+    summarized: bool
     """Whether contexts leave its messages out."""
 
     summary: str | None
@@ -66,10 +63,10 @@ class Timeline:
     """The whole thread at one moment; checkpoints, cuts, pins and forgotten are oldest first."""
 
     thread_id: str
-    turns: tuple[TurnView, ...]
+    turns: tuple[TimelineTurn, ...]
     checkpoints: tuple[Checkpoint, ...]
-    cuts: tuple[CutRef, ...]
-    topics: tuple[TopicView, ...]
+    branches: tuple[BranchRef, ...]
+    topics: tuple[TimelineTopic, ...]
     current_topic: str
     quality_threshold: float
     checkpoint_threshold: float
@@ -81,33 +78,33 @@ class Timeline:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
-def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
+def _turn_views(state: Mapping[str, Any]) -> list[TimelineTurn]:
     messages, entries = state.get("messages", []), state.get("forgotten", [])
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     grouped = by_topic(messages, state.get("segments", []))
     topics = {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
     forgotten = forgotten_ids(messages, state.get("segments", []), entries)
     pinned = {each["message_id"] for each in state.get("pins", [])}
-    views: list[TurnView] = []
+    views: list[TimelineTurn] = []
     waiting: AnyMessage | None = None
 
     def add(question: AnyMessage | None, answer: AnyMessage | None) -> None:
-        mark = mark_of(answer) if answer is not None else {}
+        annotation = annotation_of(answer) if answer is not None else {}
         question_id = None if question is None else question.id
         message_id = question_id if answer is None else answer.id
         ids = {question_id, message_id} - {None}
-        view = TurnView(
+        view = TimelineTurn(
             number=len(views) + 1,
             question="" if question is None else text_of(question),
             answer=None if answer is None else text_of(answer),
             message_id=message_id,
             question_id=question_id,
-            score=mark.get("score"),
-            outcome=mark.get("outcome"),
-            reason=mark.get("reason", ""),
+            score=annotation.get("score"),
+            outcome=annotation.get("outcome"),
+            reason=annotation.get("reason", ""),
             topic=topics.get(message_id, ""),
-            flag=mark.get("flag"),
-            rollbacks=mark.get("rollbacks", 0),
+            flag=annotation.get("flag"),
+            rollbacks=annotation.get("rollbacks", 0),
             pinned=not pinned.isdisjoint(ids),
             forgotten=not forgotten.isdisjoint(ids),
         )
@@ -124,38 +121,38 @@ def _turn_views(state: Mapping[str, Any]) -> list[TurnView]:
     return views
 
 
-def timeline(talk: Talk) -> Steps[Timeline]:
+def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     """Return the turns, their scores and topics, the checkpoints and the branches.
 
     Raises:
         UnknownThreadError: The thread is empty.
     """
-    return timeline_of(talk, (yield from talk.whole()))
+    return timeline_of(thread, (yield from thread.whole()))
 
 
-def timeline_of(talk: Talk, state: Mapping[str, Any]) -> Timeline:
+def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
     """Return the timeline of a state of the thread."""
-    settings = talk.scope().settings
+    settings = thread.scope().settings
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
     present = {each["topic_id"] for each in segments}
     current = segments[-1]["topic_id"] if segments else None
     hidden = forgotten_topics(forgotten)
     topics = [
-        TopicView(
+        TimelineTopic(
             label=each["label"],
-            folded=each["id"] != current,
+            summarized=each["id"] != current,
             summary=each["summary"] if each["id"] != current else None,
             forgotten=each["id"] in hidden,
         )
         for each in state.get("topics", [])
         if each["id"] in present
     ]
-    refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("cuts", [])]
+    refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("branches", [])]
     return Timeline(
-        thread_id=talk.thread_id,
+        thread_id=thread.thread_id,
         turns=tuple(_turn_views(state)),
         checkpoints=tuple(state.get("checkpoints", [])),
-        cuts=tuple(refs),  # type: ignore[arg-type]
+        branches=tuple(refs),  # type: ignore[arg-type]
         topics=tuple(topics),
         current_topic=state.get("current_topic", ""),
         quality_threshold=settings.quality_threshold,
@@ -165,7 +162,7 @@ def timeline_of(talk: Talk, state: Mapping[str, Any]) -> Timeline:
     )
 
 
-def asked_turn(turns: Sequence[TurnView], number: int | None) -> TurnView:
+def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:
     """Return the turn with this number that a question began; `None` takes the last.
 
     Raises:

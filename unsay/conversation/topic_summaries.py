@@ -6,10 +6,16 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Fold, hidden_by_span
-from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, told_topics, untold
+from unsay.context.compaction import Compaction, hidden_by_span
+from unsay.context.exclusions import (
+    cleared_ids,
+    forgotten_ids,
+    remembered,
+    summarized_topics,
+    untold,
+)
 from unsay.context.topics import by_topic
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.generation.judge import judge_summary
@@ -54,7 +60,7 @@ class JudgedSummary:
 
 
 def judge_summaries(
-    talk: Talk, sample: int | None = SAMPLE, *, seed: int = 0
+    thread: ThreadHandle, sample: int | None = SAMPLE, *, seed: int = 0
 ) -> Steps[tuple[JudgedSummary, ...]]:
     """Judge the summaries that contexts hold in place of older messages.
 
@@ -62,7 +68,7 @@ def judge_summaries(
     except its usage account.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         sample: How many to judge at most; `None` judges all.
         seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
 
@@ -72,7 +78,7 @@ def judge_summaries(
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
-    state, scope = (yield from talk.whole()), talk.scope()
+    state, scope = (yield from thread.whole()), thread.scope()
     found = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
     drawn = sorted(
@@ -87,16 +93,18 @@ def judge_summaries(
 
 def summaries_of(state: State, texts: Texts) -> list[Summary]:
     """Return all summaries that contexts may show, compactions first, without what is forgotten."""
-    record, segments = state["messages"], state.get("segments", [])
+    transcript, segments = state["messages"], state.get("segments", [])
     gone = state.get("forgotten", [])
-    out, cleared = forgotten_ids(record, segments, gone), cleared_ids(record, gone)
-    fold = untold(record, segments, state.get("fold", Fold()), forgotten=out, cleared=cleared)
-    said = remembered(record, segments, gone, texts)
+    out, cleared = forgotten_ids(transcript, segments, gone), cleared_ids(transcript, gone)
+    compaction = untold(
+        transcript, segments, state.get("compaction", Compaction()), forgotten=out, cleared=cleared
+    )
+    said = remembered(transcript, segments, gone, texts)
     grouped = by_topic(said, segments)
-    found = list(_of_fold(said, fold, None))
-    for name, its_fold in fold.get("topics", {}).items():
+    found = list(_of_fold(said, compaction, None))
+    for name, its_fold in compaction.get("topics", {}).items():
         found += _of_fold(grouped.get(name, []), its_fold, name)
-    for topic in told_topics(state.get("topics", []), gone):
+    for topic in summarized_topics(state.get("topics", []), gone):
         messages = grouped.get(topic["id"], [])
         ids = [message.id for message in messages]
         if topic["summary"] and topic["summarized_through"] in ids:
@@ -108,9 +116,11 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
     return found
 
 
-def _of_fold(messages: Sequence[AnyMessage], fold: Fold, topic_id: str | None) -> Iterator[Summary]:
+def _of_fold(
+    messages: Sequence[AnyMessage], compaction: Compaction, topic_id: str | None
+) -> Iterator[Summary]:
     """The summaries of a fold's spans, each with the messages that no earlier span left out."""
-    for span, own in hidden_by_span(messages, fold):
+    for span, own in hidden_by_span(messages, compaction):
         if span["summary"] and own:
             yield Summary(
                 text=span["summary"],

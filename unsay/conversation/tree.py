@@ -7,19 +7,19 @@ from itertools import accumulate
 
 from wcwidth import iter_graphemes
 
-from unsay.conversation.timeline import Timeline, TurnView
+from unsay.conversation.timeline import Timeline, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
-from unsay.types import Checkpoint, CutKind, CutRef, Forgotten
+from unsay.types import BranchKind, BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
-SHOWN_CUTS = 12
-"""Most cuts shown in one place, the newest."""
+SHOWN_BRANCHES = 12
+"""Most branches shown in one place, the newest."""
 
 ELSEWHERE = "set aside elsewhere"
-"""Heading of the cuts whose base is no longer in the transcript."""
+"""Heading of the branches whose base is no longer in the transcript."""
 
-CUT_WORDS: dict[CutKind, str] = {
+BRANCH_WORDS: dict[BranchKind, str] = {
     "draft": "draft taken back",
     "context": "context taken back",
     "person": "rolled back",
@@ -43,25 +43,25 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn with its checkpoints and cuts."""
+    """A turn with its checkpoints and branches."""
 
-    view: TurnView
+    view: TimelineTurn
     marks: tuple[str, ...]
     """Names of its checkpoints, ids of those without a name."""
 
-    cuts: Sequence[CutRef]
+    branches: Sequence[BranchRef]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """The rows of a tree, from the top."""
 
-    at_start: Sequence[CutRef]
+    at_start: Sequence[BranchRef]
     left_out: str
-    """The turns and cuts above the first row, in words; empty if all are shown."""
+    """The turns and branches above the first row, in words; empty if all are shown."""
 
     rows: tuple[TurnRow, ...]
-    elsewhere: Sequence[CutRef]
+    elsewhere: Sequence[BranchRef]
 
 
 def outline(timeline: Timeline) -> Outline:
@@ -70,25 +70,25 @@ def outline(timeline: Timeline) -> Outline:
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
     placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
-    cuts = sum(cut["base"] in earlier for cut in timeline.cuts)
+    branches = sum(branch["base"] in earlier for branch in timeline.branches)
     left_out = f"{counted(len(hidden), 'earlier turn')} not shown" if hidden else ""
     return Outline(
-        at_start=_cuts_at(timeline.cuts, None),
-        left_out=left_out + (f", {counted(cuts, 'cut')} at them" if cuts else ""),
+        at_start=_branches_at(timeline.branches, None),
+        left_out=left_out + (f", {counted(branches, 'branch')} at them" if branches else ""),
         rows=tuple(
             TurnRow(
                 view=turn,
                 marks=_marks_at(timeline.checkpoints, turn, placed),
-                cuts=_cuts_at(timeline.cuts, *_names(turn)),
+                branches=_branches_at(timeline.branches, *_names(turn)),
             )
             for turn in shown
         ),
-        elsewhere=[cut for cut in timeline.cuts if cut["base"] not in placed],
+        elsewhere=[branch for branch in timeline.branches if branch["base"] not in placed],
     )
 
 
 def _marks_at(
-    checkpoints: Sequence[Checkpoint], turn: TurnView, placed: set[str | None]
+    checkpoints: Sequence[Checkpoint], turn: TimelineTurn, placed: set[str | None]
 ) -> tuple[str, ...]:
     # A checkpoint at a question or a notice is shown at the turn before it.
     return tuple(
@@ -99,12 +99,12 @@ def _marks_at(
     )
 
 
-def _names(turn: TurnView) -> tuple[str | None, ...]:
+def _names(turn: TimelineTurn) -> tuple[str | None, ...]:
     return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
 
 
-def _cuts_at(cuts: Sequence[CutRef], *bases: str | None) -> list[CutRef]:
-    return [cut for cut in cuts if cut["base"] in bases]
+def _branches_at(branches: Sequence[BranchRef], *bases: str | None) -> list[BranchRef]:
+    return [branch for branch in branches if branch["base"] in bases]
 
 
 def one_line(text: str, cells: int) -> str:
@@ -131,12 +131,12 @@ def _safe(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
 
 
-def failed(turn: TurnView) -> bool:
+def failed(turn: TimelineTurn) -> bool:
     """Return whether the delivered answer of a turn failed."""
     return turn.outcome == "failed"
 
 
-def notes_of(turn: TurnView) -> list[str]:
+def notes_of(turn: TimelineTurn) -> list[str]:
     """Return the remarks on a turn besides its score."""
     notes = ["waits for an answer"] if turn.answer is None else []
     notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
@@ -147,7 +147,7 @@ def notes_of(turn: TurnView) -> list[str]:
     return notes
 
 
-def question_of(turn: TurnView, cells: int) -> str:
+def question_of(turn: TimelineTurn, cells: int) -> str:
     """Return a turn's question on one line."""
     return one_line(turn.question, cells) or "(no question)"
 
@@ -155,10 +155,14 @@ def question_of(turn: TurnView, cells: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "cut"), counted(2, "earlier turn")
-    ('1 cut', '2 earlier turns')
+    >>> counted(1, "branch"), counted(2, "earlier turn")
+    ('1 branch', '2 earlier turns')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return (
+        f"{number} {noun}"
+        if number == 1
+        else f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
+    )
 
 
 def summary_of(timeline: Timeline) -> str:
@@ -166,37 +170,39 @@ def summary_of(timeline: Timeline) -> str:
     parts = [
         counted(len(timeline.turns), "turn"),
         counted(len(timeline.checkpoints), "checkpoint"),
-        counted(len(timeline.cuts), "cut"),
+        counted(len(timeline.branches), "branch"),
     ]
     return f"Thread {one_line(timeline.thread_id, 40)}: {', '.join(parts)}"
 
 
-def cut_text(cut: CutRef, cells: int) -> str:
-    """Return a cut's kind, its size and the beginning of its reason."""
-    reason = one_line(cut["reason"], cells)
-    head = f"{CUT_WORDS.get(cut['kind'], cut['kind'])}, {counted(cut['size'], 'message')}"
+def branch_text(branch: BranchRef, cells: int) -> str:
+    """Return a branch's kind, its size and the beginning of its reason."""
+    reason = one_line(branch["reason"], cells)
+    head = (
+        f"{BRANCH_WORDS.get(branch['kind'], branch['kind'])}, {counted(branch['size'], 'message')}"
+    )
     return head + (f": {reason}" if reason else "")
 
 
-def older_text(cuts: Sequence[CutRef]) -> str:
-    """Return how many cuts at one place are not shown; empty if all are."""
-    older = len(cuts) - SHOWN_CUTS
-    return f"{counted(older, 'older cut')} not shown" if older > 0 else ""
+def older_text(branches: Sequence[BranchRef]) -> str:
+    """Return how many branches at one place are not shown; empty if all are."""
+    older = len(branches) - SHOWN_BRANCHES
+    return f"{counted(older, 'older branch')} not shown" if older > 0 else ""
 
 
 def tree_text(timeline: Timeline, *, color: bool = False) -> str:
-    """Return the thread as a tree for a terminal, one line for each turn and each cut."""
+    """Return the thread as a tree for a terminal, one line for each turn and each branch."""
     tree, pen = outline(timeline), _Pen(color=color)
     lines = [pen.write("strong", summary_of(timeline))]
     if not timeline.turns:
         lines.append("Nothing has been said yet.")
     if timeline.turns or tree.at_start:
-        lines += ["○ start", *pen.cuts(tree.at_start, "│" if tree.rows else " ")]
+        lines += ["○ start", *pen.branches(tree.at_start, "│" if tree.rows else " ")]
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += _turn_lines(timeline, tree, pen)
     if tree.elsewhere:
-        lines += [pen.write("faint", ELSEWHERE), *pen.cuts(tree.elsewhere, " ")]
+        lines += [pen.write("faint", ELSEWHERE), *pen.branches(tree.elsewhere, " ")]
     lines += [pen.write("faint", forgotten_line(each)) for each in timeline.forgotten]
     return "\n".join(lines)
 
@@ -226,7 +232,7 @@ def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]
                 *(pen.write("bad", f"[{note}]") for note in notes_of(row.view)),
             ]
         )
-        yield from pen.cuts(row.cuts, " " if last else "│")
+        yield from pen.branches(row.branches, " " if last else "│")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,15 +244,15 @@ class _Pen:
     def write(self, style: str, words: str) -> str:
         return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.color and words else words
 
-    def score(self, turn: TurnView, timeline: Timeline) -> str:
+    def score(self, turn: TimelineTurn, timeline: Timeline) -> str:
         words = f"{score_text(turn.score):>4}"
         if failed(turn):
             return self.write("bad", words)
         good = turn.score is not None and turn.score >= timeline.checkpoint_threshold
         return self.write("good", words) if good else words
 
-    def cuts(self, cuts: Sequence[CutRef], trunk: str) -> Iterator[str]:
-        if older := older_text(cuts):
+    def branches(self, branches: Sequence[BranchRef], trunk: str) -> Iterator[str]:
+        if older := older_text(branches):
             yield self.write("faint", f"{trunk}  ╌╌ {older}")
-        for cut in cuts[-SHOWN_CUTS:]:
-            yield f"{trunk}  " + self.write("faint", f"╌╌ × {cut_text(cut, 48)}")
+        for branch in branches[-SHOWN_BRANCHES:]:
+            yield f"{trunk}  " + self.write("faint", f"╌╌ × {branch_text(branch, 48)}")

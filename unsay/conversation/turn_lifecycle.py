@@ -10,13 +10,19 @@ from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot
 
 from unsay.conversation.results import Reply, reply_of, reply_to
-from unsay.conversation.thread import Talk, checked_id
+from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, NothingToUndoError
-from unsay.history.branch import cuts_namespace, unpack
+from unsay.history.branch import branches_namespace, unpack
 from unsay.history.run import run_named_after
 from unsay.history.runs import find_run
-from unsay.history.threads import TITLE_CHARS, find_session, read_journal, refuse_ended, revise
+from unsay.history.threads import (
+    TITLE_CHARS,
+    find_session,
+    load_pending_input,
+    refuse_ended,
+    revise,
+)
 from unsay.history.turns import answers_in, find_place
 from unsay.messages.annotations import DOCUMENT, is_answer, is_question
 from unsay.messages.content import preview, text_of
@@ -42,7 +48,7 @@ class Stored:
 
 
 def open_turn(
-    talk: Talk, text: str, documents: Sequence[str] = (), turn_id: str | None = None
+    thread: ThreadHandle, text: str, documents: Sequence[str] = (), turn_id: str | None = None
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
@@ -55,26 +61,26 @@ def open_turn(
         ConflictError: A decision is due first, or the turn's id was used for other words.
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
-    check_message(message, talk.services.settings.max_message_chars)
-    if turn_id is None and (yield from rests(talk)):
-        return (yield from _announced(talk, message, documents))
-    snapshot = yield from talk.snapshot()
-    stored = None if turn_id is None else (yield from _stored_turn(talk, snapshot, message))
-    if (yield from _resume_stopped(talk, snapshot, text, stored)):
+    check_message(message, thread.services.settings.max_message_chars)
+    if turn_id is None and (yield from rests(thread)):
+        return (yield from _announced(thread, message, documents))
+    snapshot = yield from thread.snapshot()
+    stored = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
+    if (yield from _resume_stopped(thread, snapshot, text, stored)):
         return None
     if stored is not None and stored.reply is not None:
         return stored.reply
     _refuse_undecided(snapshot)
-    return (yield from _announced(talk, message, documents))
+    return (yield from _announced(thread, message, documents))
 
 
 def _resume_stopped(
-    talk: Talk, snapshot: StateSnapshot, text: str | None, stored: Stored | None
+    thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
     """Resume the run of a stopped turn, if the message is its message; return whether it is."""
     waits = goes_on_with(snapshot, text, stored)
     if waits and is_opened(snapshot.values):
-        yield from resume_run(talk.scope(run_id=snapshot.values["turn"].get("run_id")))
+        yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
     return waits
 
 
@@ -86,34 +92,43 @@ def _refuse_undecided(snapshot: StateSnapshot) -> None:
         )
 
 
-def _announced(talk: Talk, message: AnyMessage, documents: Sequence[str]) -> Steps[dict[str, Any]]:
+def _announced(
+    thread: ThreadHandle, message: AnyMessage, documents: Sequence[str]
+) -> Steps[dict[str, Any]]:
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.
     found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
     said: list[AnyMessage] = [*found, message]
-    listed = yield from find_session(*talk.address)
+    listed = yield from find_session(*thread.address)
     refuse_ended(listed)
     title = (listed and listed.title) or preview(text_of(message), TITLE_CHARS)
-    journal = freeze_messages(said)
-    yield from revise(*talk.address, now=talk.scope().now(), title=title, journal=journal)
+    pending_input = freeze_messages(said)
+    yield from revise(
+        *thread.address, now=thread.scope().now(), title=title, pending_input=pending_input
+    )
     return {"messages": said}
 
 
-def rests(talk: Talk) -> Steps[bool]:
+def rests(thread: ThreadHandle) -> Steps[bool]:
     """Return whether the thread's last turn ended and nothing followed; `False` if uncertain.
 
     The transcript is not loaded for this.
     """
-    saver: Any = talk.graph.checkpointer
-    found = yield Call.of(saver.get_tuple, saver.aget_tuple, talk.config)
+    saver: Any = thread.graph.checkpointer
+    found = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
     if found is None or found.pending_writes or found.metadata.get("source") != "loop":
         return False
     values = found.checkpoint["channel_values"]
     turn = values.get("turn")
-    due = turn is None or not turn["done"] or turn["checkpoints_due"] or values.get("owed")
+    due = (
+        turn is None
+        or not turn["done"]
+        or turn["checkpoints_due"]
+        or values.get("pending_compensations")
+    )
     if due or values.get("should_rollback"):
         return False
-    return not (yield from read_journal(*talk.address))
+    return not (yield from load_pending_input(*thread.address))
 
 
 def is_opened(state: Mapping[str, Any]) -> bool:
@@ -138,7 +153,7 @@ def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
 
 
 def say(
-    talk: Talk, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+    thread: ThreadHandle, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail.
 
@@ -152,7 +167,7 @@ def say(
     Only `purge` forgets ids.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         text: The user's words, or a slash command.
         documents: What a search found for them. Each is judged first, and removed if it is not
             relevant to the question.
@@ -165,50 +180,50 @@ def say(
         StorageError: The database failed; what was stored before is intact.
         ConflictError: A decision is due first, or other words have this `turn_id`.
     """
-    opened = yield from open_turn(talk, text, documents, turn_id)
+    opened = yield from open_turn(thread, text, documents, turn_id)
     if isinstance(opened, Reply):
         return opened
-    return (yield from run_turn(talk, opened, turn_id))
+    return (yield from run_turn(thread, opened, turn_id))
 
 
-def resume(talk: Talk, decision: Any = None) -> Steps[Reply]:
+def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     """Finish a turn that an error, a crash or a due decision stopped.
 
     Args:
-        talk: The thread.
+        thread: The thread.
         decision: For drafts that all failed: `"approve"`, `"reject"` or
             `{"decisions": [{"type": …}]}`; `None` goes on without one.
 
     Raises:
         NothingToUndoError: No turn was stopped.
     """
-    snapshot = yield from talk.snapshot()
-    if decision is None and not (yield from _resume_stopped(talk, snapshot, None, None)):
+    snapshot = yield from thread.snapshot()
+    if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
         _refuse_undecided(snapshot)
         raise NothingToUndoError("There is no interrupted turn to go on with; say something")
     if decision is not None and not snapshot.interrupts:
         raise NothingToUndoError("No decision is due in this thread; say something")
-    return (yield from run_turn(talk, None if decision is None else Command(resume=decision)))
+    return (yield from run_turn(thread, None if decision is None else Command(resume=decision)))
 
 
-def run_turn(talk: Talk, value: Any, turn_id: str | None = None) -> Steps[Reply]:
+def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
     """Run the graph on an input to the end of its turn."""
-    graph: Any = talk.graph
-    options = talk.run_options()
-    state = yield Call.of(graph.invoke, graph.ainvoke, value, talk.config, **options)
-    return (yield from _ended_turn(talk, state, tuple(state.get("__interrupt__", ())), turn_id))
+    graph: Any = thread.graph
+    options = thread.run_options()
+    state = yield Call.of(graph.invoke, graph.ainvoke, value, thread.config, **options)
+    return (yield from _ended_turn(thread, state, tuple(state.get("__interrupt__", ())), turn_id))
 
 
-def close_turn(talk: Talk, turn_id: str | None = None) -> Steps[Reply]:
+def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]:
     """Return the reply of the turn that just ended."""
-    snapshot = yield from talk.snapshot()
-    return (yield from _ended_turn(talk, snapshot.values, snapshot.interrupts, turn_id))
+    snapshot = yield from thread.snapshot()
+    return (yield from _ended_turn(thread, snapshot.values, snapshot.interrupts, turn_id))
 
 
 def _ended_turn(
-    talk: Talk, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
+    thread: ThreadHandle, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
 ) -> Steps[Reply]:
-    yield from talk.list_thread(state)
+    yield from thread.list_thread(state)
     reply = reply_of(state, interrupts)
     return replace(reply, turn_id=turn_id or reply.turn_id)
 
@@ -220,9 +235,11 @@ class _Place:
     checkpoints: Sequence[Checkpoint]
 
 
-def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> Steps[Stored]:
+def _stored_turn(
+    thread: ThreadHandle, snapshot: StateSnapshot, message: AnyMessage
+) -> Steps[Stored]:
     turn_id = message.id or ""
-    place = yield from _find(talk, snapshot.values, turn_id)
+    place = yield from _find(thread, snapshot.values, turn_id)
     if place is None:
         return Stored(name=turn_id)
     known = next((each for each in place.messages if each.id == place.name), None)
@@ -249,29 +266,31 @@ def _stored_turn(talk: Talk, snapshot: StateSnapshot, message: AnyMessage) -> St
     return Stored(name=place.name, reply=replace(reply, turn_id=turn_id))
 
 
-def _find(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
+def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
     """Find a turn's message in the transcript, else in a branch."""
-    record: Sequence[AnyMessage] = state.get("messages", ())
+    transcript: Sequence[AnyMessage] = state.get("messages", ())
     name: str | None = turn_id
     while name is not None and not name.startswith(CUT):
-        if any(each.id == name for each in record):
-            return _Place(name=name, messages=record, checkpoints=state.get("checkpoints", ()))
-        turn_id, name = name, (yield from find_place(*talk.address, name))
+        if any(each.id == name for each in transcript):
+            return _Place(name=name, messages=transcript, checkpoints=state.get("checkpoints", ()))
+        turn_id, name = name, (yield from find_place(*thread.address, name))
     if name is None:
-        return (yield from _find_offloaded(talk, state, turn_id))
-    item: Item | None = yield get_item(talk.store, cuts_namespace(talk.thread_id), name)
+        return (yield from _find_offloaded(thread, state, turn_id))
+    item: Item | None = yield get_item(thread.store, branches_namespace(thread.thread_id), name)
     if item is None:
         return None
-    cut = unpack(item.value)
-    return _Place(name=turn_id, messages=cut["messages"], checkpoints=cut["checkpoints"])
+    branch = unpack(item.value)
+    return _Place(name=turn_id, messages=branch["messages"], checkpoints=branch["checkpoints"])
 
 
-def _find_offloaded(talk: Talk, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
-    head, run_id = offloaded_of(state), run_named_after(talk.thread_id, turn_id)
+def _find_offloaded(
+    thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
+) -> Steps[_Place | None]:
+    head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
     # Reading segments is expensive, and none has a turn without a run.
-    if head is None or (yield from find_run(*talk.address, run_id)) is None:
+    if head is None or (yield from find_run(*thread.address, run_id)) is None:
         return None
-    pages = yield from read_back(*talk.address, head, {turn_id})
+    pages = yield from read_back(*thread.address, head, {turn_id})
     messages = [message for page in reversed(pages) for message in page.messages]
     if all(each.id != turn_id for each in messages):
         return None

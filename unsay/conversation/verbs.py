@@ -19,7 +19,7 @@ from unsay.conversation import (
     topic_summaries,
     turn_lifecycle,
 )
-from unsay.conversation.thread import Talk
+from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps, adrive, drive
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
@@ -162,12 +162,12 @@ def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]
                 setattr(cls, name, method)
 
 
-def _changes(steps: Callable[Concatenate[Talk, P], Steps[T]]) -> Verb[P, T]:
+def _changes(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
     """A verb that runs with the thread's lock."""
     return Verb(steps, lambda facade, ask: facade._talk.alone(ask(facade._talk)))
 
 
-def _reads(steps: Callable[Concatenate[Talk, P], Steps[T]]) -> Verb[P, T]:
+def _reads(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
     """A verb that writes nothing and waits for no writer."""
     return Verb(steps, lambda facade, ask: facade._talk.reading(ask))
 
@@ -177,10 +177,10 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
     return Verb(steps, lambda facade, ask: ask(facade._store))
 
 
-def _opens(steps: Callable[Concatenate[Talk, P], Steps[Talk]]) -> Opener[P]:
+def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -> Opener[P]:
     """A verb that opens another thread."""
 
-    def run(facade: Any, ask: Callable[[Talk], Steps[Talk]]) -> Steps[Any]:
+    def run(facade: Any, ask: Callable[[ThreadHandle], Steps[ThreadHandle]]) -> Steps[Any]:
         return type(facade)((yield from ask(facade._talk)))
 
     return Opener(steps, run)
@@ -191,9 +191,9 @@ class ConversationVerbs:
 
     say = _changes(turn_lifecycle.say)
     resume = _changes(turn_lifecycle.resume)
-    add = _changes(Talk.add)
+    add = _changes(ThreadHandle.add)
     timeline = _reads(timeline.timeline)
-    messages = _reads(Talk.record)
+    messages = _reads(ThreadHandle.transcript)
 
     checkpoint = _changes(navigation.checkpoint)
     checkpoints = _reads(navigation.checkpoints)

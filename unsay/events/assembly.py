@@ -19,7 +19,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
-from unsay.errors import LedgerGapError, TranscriptError
+from unsay.errors import EventLogGapError, TranscriptError
 from unsay.messages.content import Part, Text, Thinking, ToolCall, message_of
 from unsay.messages.truncation import REASON
 from unsay.types import EventType
@@ -86,7 +86,7 @@ class Assembly:
         """Take one part; return the messages that it completes.
 
         Raises:
-            LedgerGapError: It is the result of a missing call.
+            EventLogGapError: It is the result of a missing call.
             TranscriptError: It lacks a required field.
         """
         if step.kind == "tool_result":
@@ -128,7 +128,7 @@ class Assembly:
         if any(each.kind == "tool_call" and each.data.get("id") == name for each in self._waiting):
             self._waiting.append(step)
             return made
-        raise LedgerGapError(
+        raise EventLogGapError(
             f"{step.name} is the result of call {name!r}, and no such call is open: its "
             "tool_call event is missing, or it was answered before"
         )

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from unsay.events.event_types import Happening
-from unsay.messages.annotations import KEY, mark_of
+from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import is_thinking
 from unsay.types import EventType
 
@@ -29,7 +29,7 @@ Groq and OpenAI."""
 class Hole(TypedDict):
     """A place in a message that one of its pieces was taken out of."""
 
-    piece: Literal["thinking", "call", "args", "mark"]
+    piece: Literal["thinking", "call", "args", "annotation"]
     """What belongs there; `args` is the second copy of a call's arguments."""
 
     of: int
@@ -54,7 +54,7 @@ def take_apart(message: BaseMessage) -> list[Happening]:
         kind, holes = "assistant_message", list(_holes(message, tree["data"]))
     elif isinstance(message, ToolMessage | FunctionMessage):
         kind = "tool_result"
-    found: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "mark": []}
+    found: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "annotation": []}
     for hole in holes:
         found[hole["piece"]].append(reduce(getitem, hole["path"], tree))
     for hole in holes:
@@ -64,7 +64,10 @@ def take_apart(message: BaseMessage) -> list[Happening]:
         *(Happening("thinking", {**name, "block": block}) for block in found["thinking"]),
         Happening(kind, {"message": tree, "holes": holes}),
         *(Happening("tool_call", {**name, "call": call}) for call in found["call"]),
-        *(Happening("verdict", {**name, "mark": mark}) for mark in found["mark"]),
+        *(
+            Happening("verdict", {**name, "annotation": annotation})
+            for annotation in found["annotation"]
+        ),
     ]
 
 
@@ -110,5 +113,5 @@ def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
         # By text, since 1 == 1.0 == True, and the block must come back as it was.
         if repr(block["input"]) == repr(calls[repeated]["args"]):
             yield Hole(piece="args", of=repeated, path=["data", "content", index, "input"])
-    if message.id is not None and "outcome" in mark_of(message):
-        yield Hole(piece="mark", of=0, path=["data", "response_metadata", KEY])
+    if message.id is not None and "outcome" in annotation_of(message):
+        yield Hole(piece="annotation", of=0, path=["data", "response_metadata", KEY])

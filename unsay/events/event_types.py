@@ -9,10 +9,10 @@ The shapes of `data`, by type of event:
 | `tool_call` | `{message_id, call}` |
 | `verdict` | `{message_id, mark}` |
 | `checkpoint` | `{checkpoint}` |
-| `rollback` | `{cut_id, kind, base, keep, removed, drafts, reason}`; the lists hold message ids |
-| `restore` | the same, and `cut_ids`; with `only`, just these of their messages return |
-| `fold` | `{topic_id, label, summary, through}` |
-| `unfold` | `{topic_id, label}` |
+| `rollback` | `{branch_id, kind, base, keep, removed, drafts, reason}`; the lists hold message ids |
+| `restore` | the same, and `branch_ids`; with `only`, just these of their messages return |
+| `compaction` | `{topic_id, label, summary, through}` |
+| `expand` | `{topic_id, label}` |
 | `forget`, `remember` | `{forgotten}`: what contexts leave out from now on, or show again |
 | `pin`, `unpin` | `{message_id}` |
 | `recall` | `{message_ids, for}` |
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, message_to_dict
 
-from unsay.types import Checkpoint, CutKind, Event, EventType, Forgotten, Topic
+from unsay.types import BranchKind, Checkpoint, Event, EventType, Forgotten, Topic
 
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
 """The types of event that hold a message."""
@@ -128,9 +128,9 @@ def canonical(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def verdict(message_id: str, mark: Mapping[str, Any]) -> Happening:
+def verdict(message_id: str, annotation: Mapping[str, Any]) -> Happening:
     """Replace unsay's notes on a message of the transcript."""
-    return Happening("verdict", {"message_id": message_id, "mark": dict(mark)})
+    return Happening("verdict", {"message_id": message_id, "annotation": dict(annotation)})
 
 
 def checkpoint(made: Checkpoint) -> Happening:
@@ -139,8 +139,8 @@ def checkpoint(made: Checkpoint) -> Happening:
 
 
 def rollback(
-    cut_id: str,
-    kind: CutKind,
+    branch_id: str,
+    kind: BranchKind,
     base: str | None,
     *,
     removed: Sequence[str],
@@ -158,7 +158,7 @@ def rollback(
     some of them, or for `None` all.
     """
     data = {
-        "cut_id": cut_id,
+        "branch_id": branch_id,
         "kind": kind,
         "base": base,
         "keep": list(keep),
@@ -169,18 +169,18 @@ def rollback(
     if not restored:
         return Happening("rollback", data)
     part = {} if only is None else {"only": list(only)}
-    return Happening("restore", {"cut_ids": list(restored), **data, **part})
+    return Happening("restore", {"branch_ids": list(restored), **data, **part})
 
 
-def fold(topic: Topic) -> Happening:
+def compaction(topic: Topic) -> Happening:
     """Leave a topic out of contexts from now on, with its summary in its place."""
     told = {"summary": topic["summary"], "through": topic["summarized_through"]}
-    return Happening("fold", {"topic_id": topic["id"], "label": topic["label"], **told})
+    return Happening("compaction", {"topic_id": topic["id"], "label": topic["label"], **told})
 
 
-def unfold(topic: Topic) -> Happening:
+def expand(topic: Topic) -> Happening:
     """Show a compacted topic in contexts again."""
-    return Happening("unfold", {"topic_id": topic["id"], "label": topic["label"]})
+    return Happening("expand", {"topic_id": topic["id"], "label": topic["label"]})
 
 
 def forget(entry: Forgotten, *, again: bool = False) -> Happening:

@@ -14,7 +14,7 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from unsay.errors import EventConflictError, LedgerGapError, TranscriptError
+from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events.assembly import Assembly, Step
 from unsay.events.envelopes import put, put_together
 from unsay.events.event_types import ENVELOPES, body_of
@@ -23,7 +23,7 @@ from unsay.messages.truncation import present
 from unsay.types import Checkpoint, Event, EventType
 
 _ASIDE = frozenset(
-    {"planner_note", "fold", "unfold", "recall", "forget", "remember", "pin", "unpin"}
+    {"planner_note", "compaction", "expand", "recall", "forget", "remember", "pin", "unpin"}
 )
 """The types of event that leave the transcript as it is."""
 
@@ -45,7 +45,7 @@ class Replayed:
     The event log keeps them all; the state drops the oldest unnamed ones past its limit.
     """
 
-    cuts: Mapping[str, tuple[AnyMessage, ...]]
+    branches: Mapping[str, tuple[AnyMessage, ...]]
     """What each rollback or restore removed from the transcript, by the id of the cut."""
 
 
@@ -65,36 +65,39 @@ def replay(
             shows all of them whole.
 
     Raises:
-        LedgerGapError: An event builds on one that is missing, or the run left no event that
+        EventLogGapError: An event builds on one that is missing, or the run left no event that
             changed the transcript: its log is lost, and is not an empty conversation.
         EventConflictError: Two events have one id.
         TranscriptError: An event is of no known shape.
     """
-    record = _Record()
+    transcript = _Record()
     seen: dict[str, Event] = {}
     for index, event in enumerate(events if run_id is None else _until_end(list(events), run_id)):
         if not _repeats(event, seen):
             step = _step(event, index)
             try:
-                record.take(step)
+                transcript.take(step)
             except KeyError as error:
                 raise TranscriptError(
                     f"{step.name} has no {error.args[0]!r}: its type asks for it, see the table of "
                     "shapes in unsay.events.event_types"
                 ) from error
-    record.end()
-    messages = _messages(record.places.values())
+    transcript.end()
+    messages = _messages(transcript.places.values())
     for index, message in enumerate(messages):
         if max_tool_result_bytes is not None and isinstance(message, ToolMessage):
-            told = record.previews.get(message.tool_call_id, {})
+            told = transcript.previews.get(message.tool_call_id, {})
             preview, bounds = told.get("preview"), told.get("bounds")
             messages[index] = present(
                 message, max_tool_result_bytes, preview=preview, bounds=bounds
             )
     return Replayed(
         messages=messages,
-        checkpoints=tuple(record.checkpoints.values()),
-        cuts={name: tuple(_messages(cut.trees.values())) for name, cut in record.cuts.items()},
+        checkpoints=tuple(transcript.checkpoints.values()),
+        branches={
+            name: tuple(_messages(branch.trees.values()))
+            for name, branch in transcript.branches.items()
+        },
     )
 
 
@@ -102,7 +105,7 @@ def _until_end(events: Sequence[_Given], run_id: str) -> Sequence[_Given]:
     own = (event.get("run_id") == run_id and event["type"] not in _ASIDE for event in events)
     ends = [index for index, is_own in enumerate(own, start=1) if is_own]
     if not ends:
-        raise LedgerGapError(
+        raise EventLogGapError(
             f"The ledger has no transcript event of run {run_id!r}: look the run's id up, or put "
             "a backup of the ledger in its place"
         )
@@ -170,7 +173,7 @@ class _Record:
     def __init__(self) -> None:
         self.places: dict[str, _Tree] = {}
         self.checkpoints: dict[str, Checkpoint] = {}
-        self.cuts: dict[str, _Cut] = {}
+        self.branches: dict[str, _Cut] = {}
         self.previews: dict[str, Mapping[str, Any]] = {}
         self.parts = Assembly()
         self.thinking: list[Step] = []
@@ -216,7 +219,7 @@ class _Record:
         if step.kind == "tool_call" and "call" in step.data and whole.missing("call"):
             whole.pieces["call"].append(step.data["call"])
         elif step.kind == "verdict" and not whole.missing("call"):
-            whole.pieces["mark"].append(step.data["mark"])
+            whole.pieces["annotation"].append(step.data["annotation"])
         else:
             return False
         self._close_if_complete()
@@ -225,10 +228,10 @@ class _Record:
     def _open(self, step: Step) -> None:
         found, self.thinking = [thought.data for thought in self.thinking], []
         blocks = [data["block"] for data in found]
-        whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "mark": []})
+        whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "annotation": []})
         wanted = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
         if wanted != [data["message_id"] for data in found]:
-            raise LedgerGapError(
+            raise EventLogGapError(
                 f"{step.name} does not stand behind the {len(wanted)} thinking events that were "
                 "taken out of it: an event is missing; put a backup of the ledger in its place"
             )
@@ -237,7 +240,7 @@ class _Record:
 
     def _close_if_complete(self) -> None:
         whole = self.open
-        if whole is None or whole.missing("call") or whole.missing("mark"):
+        if whole is None or whole.missing("call") or whole.missing("annotation"):
             return
         data, self.open = whole.step.data, None
         self._write(put_together(data["message"], data["holes"], whole.pieces))
@@ -247,7 +250,7 @@ class _Record:
         starts = step is not None and step.kind in ENVELOPES and not _is_part(step)
         if not begun or (self.open is None and starts):
             return
-        raise LedgerGapError(
+        raise EventLogGapError(
             f"{begun[-1].name} is not whole before {step.name if step else 'the end'}: an event of "
             "its message is missing; put a backup of the ledger in its place"
         )
@@ -270,7 +273,7 @@ class _Record:
         tree = self.places.get(name)
         if tree is None:
             raise _gap(step, f"message {name!r} is not on the record")
-        metadata = {**tree["data"]["response_metadata"], KEY: deepcopy(step.data["mark"])}
+        metadata = {**tree["data"]["response_metadata"], KEY: deepcopy(step.data["annotation"])}
         self.places[name] = put(tree, ["data", "response_metadata"], metadata)
 
     def _checkpoint(self, step: Step) -> None:
@@ -292,10 +295,10 @@ class _Record:
 
     def _replace(self, step: Step) -> None:
         """Remove the messages after the base and put earlier ones back, as `replace_tail` does."""
-        names = step.data["cut_ids"] if step.kind == "restore" else []
-        if unknown := [name for name in names if name not in self.cuts]:
+        names = step.data["branch_ids"] if step.kind == "restore" else []
+        if unknown := [name for name in names if name not in self.branches]:
             raise _gap(step, f"cut {unknown[0]!r} is unknown")
-        cuts = [self.cuts[name] for name in names]
+        branches = [self.branches[name] for name in names]
         tail = self._tail(step, step.data.get("base"))
         keep = set(step.data.get("keep", ()))
         removed = {key: tree for key, tree in tail.items() if key not in keep}
@@ -304,7 +307,7 @@ class _Record:
             raise _gap(step, f"it took {list(told)!r} off the record, where {list(removed)!r} is")
         for key in removed:
             del self.places[key]
-        self.cuts[step.data["cut_id"]] = _Cut(
+        self.branches[step.data["branch_id"]] = _Cut(
             trees=removed,
             drafts=frozenset(step.data.get("drafts", ())),
             checkpoints=self._drop_checkpoints(),
@@ -312,14 +315,16 @@ class _Record:
         only = step.data.get("only")
         back = {
             key: tree
-            for cut in cuts
-            for key, tree in cut.trees.items()
-            if key not in cut.drafts and (only is None or key in only)
+            for branch in branches
+            for key, tree in branch.trees.items()
+            if key not in branch.drafts and (only is None or key in only)
         }
         if back:
             moved = {key: self.places.pop(key) for key in tail if key in keep}
             self.places |= back | moved
-        self._return([mark for cut in cuts for mark in cut.checkpoints], set(back))
+        self._return(
+            [annotation for branch in branches for annotation in branch.checkpoints], set(back)
+        )
 
     def _return(self, marks: Sequence[Checkpoint], messages: Collection[str]) -> None:
         """Put checkpoints back, as `with_returned` does; a name in use stays where it is."""
@@ -361,8 +366,8 @@ def _is_part(step: Step) -> bool:
     return step.kind == "tool_call" and "call" not in step.data
 
 
-def _gap(step: Step, why: str) -> LedgerGapError:
-    return LedgerGapError(
+def _gap(step: Step, why: str) -> EventLogGapError:
+    return EventLogGapError(
         f"{step.name} builds on what is not there: {why}. An earlier event is missing; put a "
         "backup of the ledger in its place"
     )

@@ -7,26 +7,26 @@ from typing import Any, TypedDict
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
 
-from unsay.context.compaction import Fold, summary_message
+from unsay.context.compaction import Compaction, summary_message
 from unsay.context.exclusions import (
     anchored,
     cleared_ids,
     forgotten_ids,
     remembered,
-    told_topics,
+    summarized_topics,
     untold,
 )
 from unsay.context.manifest import Manifest
-from unsay.context.plan import Omission, Plan, Situation
+from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.reminders import Reminder, inject
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, planned, rhythm_of
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topics import Told, TopicScoped, opened_topics, told
+from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, told
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
-from unsay.generation.failed_calls import Witness
+from unsay.generation.failed_calls import RequestRecorder
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.usage import inner_of
 from unsay.messages.annotations import spoken
@@ -78,14 +78,14 @@ def _named(settings: Settings) -> Strategy:
     return Summarizing() if settings.strategy == "summarizing" else Null()
 
 
-class Carried(TypedDict, total=False):
+class CallCarryover(TypedDict, total=False):
     """What one model call of an attempt leaves to the next; plain values and messages.
 
     `quoted` is what was recalled, `quoted_ids` the messages that it quotes; `manifest` is the
     last call's.
     """
 
-    fold: Fold
+    compaction: Compaction
     calibration: Calibration
     quoted: AnyMessage | None
     quoted_ids: list[str]
@@ -109,7 +109,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class AttemptContext:
     """Everything that is the same for all model calls of one attempt; never stored."""
 
     state: State
@@ -117,13 +117,13 @@ class Sight:
     model: Runnable[Any, Any] | None
     """Has its tools bound; `None` plans without asking."""
 
-    start: Situation
+    start: PlanContext
     """What a strategy plans from before the attempt's first call."""
 
     head: Sequence[AnyMessage]
     """The first messages of a context: none, or the system message."""
 
-    told: Told
+    told: SummaryPlacement
     earlier: Mapping[str, int]
     """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
 
@@ -137,7 +137,7 @@ class Sight:
 
     hints: Hints
     reminders: Sequence[Reminder]
-    witness: Witness
+    witness: RequestRecorder
     counter: TokenCounter
     """Of the chat model, before its first report."""
 
@@ -148,21 +148,21 @@ class Sight:
 
     can_read_results: bool
 
-    def situation(self, done: Sequence[AnyMessage], carried: Carried) -> Situation:
+    def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
         """What a strategy plans the next context from, after the attempt's steps so far."""
         counter = self.counting(carried)
         return replace(
             self.start,
             messages=[*self.start.messages, *done],
             count=counter.count,
-            fold=carried.get("fold", self.start.fold),
+            compaction=carried.get("compaction", self.start.compaction),
             overhead_tokens=counter.count(self.fixed, self.scope.services.tools),
             ask=self._ask_summarizer,
             call=1 + sum(message.type == "ai" for message in done),
             minutes=self.scope.services.clock().timestamp() / 60,
         )
 
-    def counting(self, carried: Carried) -> TokenCounter:
+    def counting(self, carried: CallCarryover) -> TokenCounter:
         """The counter, with what the model's reports have taught."""
         known = carried.get("calibration") or uncalibrated()
         return replace(self.counter, calibration=known)
@@ -209,7 +209,7 @@ class Sight:
         )
 
 
-def sight_of(
+def attempt_context(
     state: State,
     scope: Scope,
     model: Runnable[Any, Any] | None,
@@ -219,7 +219,7 @@ def sight_of(
     *,
     pending: Collection[str],
     recallable: RecallSource | None = None,
-) -> Steps[Sight]:
+) -> Steps[AttemptContext]:
     """What the contexts of an attempt are made of; `pending` are the ids of the question."""
     yield scope.resolve("summarizer")
     counter = TokenCounter()
@@ -229,40 +229,44 @@ def sight_of(
             vocabulary=vocabulary_of(scope.services.model_name),
             provider=scope.services.provider or "openai",
         )
-    record, segments = state["messages"], state.get("segments", [])
-    unfolded, gone = state.get("unfolded", []), state.get("forgotten", [])
-    texts, can_read = scope.texts(record), offers(scope.services.tools, READ_TOOL)
+    transcript, segments = state["messages"], state.get("segments", [])
+    expanded, gone = state.get("expanded", []), state.get("forgotten", [])
+    texts, can_read = scope.texts(transcript), offers(scope.services.tools, READ_TOOL)
     texts = ReadableTexts(texts.language) if can_read else texts
-    out = forgotten_ids(record, segments, gone, pending=pending)
-    left = remembered(record, segments, gone, texts, pending=pending)
-    topics = told_topics(state.get("topics", []), gone)
-    tale = told(record, segments, topics, opened_topics(segments, unfolded))
-    sealed, settings = offloaded_of(state), scope.settings
+    out = forgotten_ids(transcript, segments, gone, pending=pending)
+    left = remembered(transcript, segments, gone, texts, pending=pending)
+    topics = summarized_topics(state.get("topics", []), gone)
+    tale = told(transcript, segments, topics, opened_topics(segments, expanded))
+    offloaded, settings = offloaded_of(state), scope.settings
     head = head_of(
-        record, tale.head, system_prompt=settings.system_prompt, texts=texts, sealed=sealed
+        transcript,
+        tale.head,
+        system_prompt=settings.system_prompt,
+        texts=texts,
+        offloaded=offloaded,
     )
     messages = [m for m in (*earlier.words, *spoken(left)) if m.type != "system"]
     seen = {message.id for message in messages}
-    unseen = {message.id or "" for message in record if message.id not in seen}
-    here = anchored(record, segments, unfolded, unseen)
-    fold, cleared = state.get("fold", Fold()), cleared_ids(record, gone)
-    start = Situation(
+    unseen = {message.id or "" for message in transcript if message.id not in seen}
+    here = anchored(transcript, segments, expanded, unseen)
+    compaction, cleared = state.get("compaction", Compaction()), cleared_ids(transcript, gone)
+    start = PlanContext(
         messages=messages,
         count=counter.count,
         texts=texts,
-        fold=untold(record, segments, fold, forgotten=out, cleared=cleared),
+        compaction=untold(transcript, segments, compaction, forgotten=out, cleared=cleared),
         window_tokens=settings.context_window_tokens or _window_of(model),
         pins=pinned_ids(state),
         pending=frozenset(pending),
         has_summarizer=scope.services.summarizer is not None,
-        segments=here.segments if settings.topics == "fold" else (),
-        unfolded=here.unfolded,
+        segments=here.segments if settings.topics == "compaction" else (),
+        expanded=here.expanded,
         earlier=frozenset(earlier.places),
     )
     # A state that is only read, such as one that a host put in, may have no turn.
     asked = state["turn"]["question_id"] if state.get("turn") else None
     question = (m for m in reversed(messages) if asked and m.id == asked)
-    return Sight(
+    return AttemptContext(
         state=state,
         scope=scope,
         model=model,
@@ -275,7 +279,7 @@ def sight_of(
         recallable=recallable,
         hints=hints,
         reminders=reminders,
-        witness=Witness(),
+        witness=RequestRecorder(),
         counter=counter,
         fixed=[*head, *(summary_message(words, texts) for words in tale.before.values())],
         texts=texts,
@@ -283,7 +287,7 @@ def sight_of(
     )
 
 
-def request_of(sight: Sight) -> Steps[list[AnyMessage]]:
+def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
     """What the first call of an attempt would be sent, without asking."""
-    plan = yield from planned(strategy_of(sight.scope), sight.situation([], Carried()))
-    return sight.laid_out(plan).sent
+    plan = yield from planned(strategy_of(attempt.scope), attempt.plan_context([], CallCarryover()))
+    return attempt.laid_out(plan).sent

@@ -14,13 +14,19 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 
-from unsay.context.compaction import Fold, summary_message
+from unsay.context.compaction import Compaction, summary_message
 from unsay.context.manifest import Asked, Manifest, Room, manifest_of
-from unsay.context.plan import Plan, Situation
+from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import ask_with, planned
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
-from unsay.generation.context_builder import Carried, Sending, Sight, plans_at_end, strategy_of
+from unsay.generation.context_builder import (
+    AttemptContext,
+    CallCarryover,
+    Sending,
+    plans_at_end,
+    strategy_of,
+)
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
@@ -37,7 +43,9 @@ FULLEST = 0.9
 """Share of the window that a view with what was recalled may take."""
 
 
-def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tuple[Any, Carried]]:
+def ask(
+    attempt: AttemptContext, done: Sequence[AnyMessage], carried: CallCarryover
+) -> Steps[tuple[Any, CallCarryover]]:
     """Call the model once with a new context; one that is too long is reduced and sent again.
 
     Returns:
@@ -47,18 +55,18 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
         ContextOverflowError: The context cannot be made small enough.
         Exception: The model failed.
     """
-    now, scope, model = sight.situation(done, carried), sight.scope, sight.model
+    now, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
-    counter, tools = sight.counting(carried), scope.services.tools
+    counter, tools = attempt.counting(carried), scope.services.tools
     request = ModelRequest(
         scope=scope,
         model=model,
         value=[],
         purpose="answer",
-        key=f"{sight.state['turn']['question_id']}-{sight.hints.attempt}-{now.call}",
+        key=f"{attempt.state['turn']['question_id']}-{attempt.hints.attempt}-{now.call}",
         tokens=lambda: min(now.tokens, now.window),
         quiet=scope.settings.stream == "held",
-        witness=sight.witness,
+        witness=attempt.witness,
         fallback=scope.services.with_tools,
     )
     sendings: list[Sending] = []
@@ -69,17 +77,17 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
             quoted, ids = None, []
         elif "quoted" not in carried:
             found = yield from recalled(
-                sight.recallable,
+                attempt.recallable,
                 {message.id or "" for message in plan.messages},
-                question=sight.question,
+                question=attempt.question,
                 budget_tokens=_room(plan.after, scope.settings),
                 count=plan.after.count,
             )
-            quoted = quoting(found.messages, sight.texts) if found.messages else None
+            quoted = quoting(found.messages, attempt.texts) if found.messages else None
             ids = [message.id or "" for message in found.messages]
-        sendings.append(sight.laid_out(plan, quoted, ids))
+        sendings.append(attempt.laid_out(plan, quoted, ids))
         sent = sendings[-1].sent
-        sight.witness.sees(sent)
+        attempt.witness.sees(sent)
         value = {"messages": sent} if scope.services.is_graph else sent
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
@@ -93,11 +101,11 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
     plan, reply, sending = answered.plan, answered.reply, sendings[-1]
     for problem in plan.problems:
         scope.tell("view_problem", error=f"{type(problem).__name__}: {problem}"[:500])
-    manifest = _manifest(sight, plan, sending, reply, counter)
+    manifest = _manifest(attempt, plan, sending, reply, counter)
     if isinstance(reply, AIMessage):
         counter = counter.observe(sending.sent, reply.usage_metadata, tools)
-    return reply, Carried(
-        fold=plan.fold,
+    return reply, CallCarryover(
+        compaction=plan.compaction,
         calibration=counter.calibration,
         quoted=sending.quoted,
         quoted_ids=sending.quoted_ids,
@@ -105,48 +113,50 @@ def ask(sight: Sight, done: Sequence[AnyMessage], carried: Carried) -> Steps[tup
     )
 
 
-def _room(after: Situation, settings: Settings) -> int:
+def _room(after: PlanContext, settings: Settings) -> int:
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
     return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
 
 
 def _manifest(
-    sight: Sight, plan: Plan, sending: Sending, reply: Any, counter: TokenCounter
+    attempt: AttemptContext, plan: Plan, sending: Sending, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    services, offloaded = sight.scope.services, offloaded_of(sight.state)
-    assert sight.model is not None  # noqa: S101 - it has just replied
+    services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
+    assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = Asked(
-        record=sight.state["messages"],
+        transcript=attempt.state["messages"],
         view=sending.view,
         sent=sending.sent,
-        left_out=[*sight.left_out, *plan.left_out],
+        left_out=[*attempt.left_out, *plan.left_out],
         pins=plan.after.pins,
         recalled=sending.quoted_ids,
         before=offloaded["messages"] if offloaded else 0,
-        sealed_places=sight.earlier,
-        question_id=sight.state["turn"]["question_id"],
-        attempt=sight.hints.attempt,
+        sealed_places=attempt.earlier,
+        question_id=attempt.state["turn"]["question_id"],
+        attempt=attempt.hints.attempt,
         call=plan.after.call or 1,
         model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
     )
-    summaries = [summary_message(sight.told.head, sight.texts)] if sight.told.head else []
+    summaries = [summary_message(attempt.told.head, attempt.texts)] if attempt.told.head else []
     room = Room(
         prompt=plan.after.tokens + counter.count([sending.quoted] if sending.quoted else []),
         tools=counter.count([], services.tools),
         summary=counter.count(summaries),
-        reply=longest_reply(sight.model, "answer"),
+        reply=longest_reply(attempt.model, "answer"),
         window=plan.after.window_tokens or 0,
     )
     return manifest_of(asked, room, counter.count)
 
 
-def at_end(sight: Sight, draft: Sequence[AnyMessage], carried: Carried) -> Steps[Fold]:
+def at_end(
+    attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
+) -> Steps[Compaction]:
     """The fold once a turn is over, by a strategy that plans at the end of turns."""
-    strategy = strategy_of(sight.scope)
+    strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
-        return carried.get("fold", sight.start.fold)
-    now = replace(sight.situation(draft, carried), call=None, pending=frozenset())
-    return (yield from planned(strategy, now)).fold
+        return carried.get("compaction", attempt.start.compaction)
+    now = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
+    return (yield from planned(strategy, now)).compaction
 
 
 UNIQUE_CHARS = 16

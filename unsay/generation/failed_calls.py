@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.effects import Steps
-from unsay.history.failed_requests import KeptRequest, keep_request
+from unsay.history.failed_requests import FailedRequest, keep_request
 from unsay.messages.content import text_of
 from unsay.runtime import ASIDE, Scope
 from unsay.state import State
@@ -26,7 +26,7 @@ UNKEPT = frozenset(
 """Arguments of a call that may hold a secret or a live object, or that are not in its body."""
 
 
-class Witness(BaseCallbackHandler):
+class RequestRecorder(BaseCallbackHandler):
     """Notes what each chat model of one attempt is about to send.
 
     It sees the request inside agents and tool loops too, after everything that
@@ -103,7 +103,7 @@ def shown_payload(
 def keep_failed(
     state: State,
     scope: Scope,
-    witness: Witness,
+    witness: RequestRecorder,
     why: Verdict | Exception,
     *,
     answer: str = "",
@@ -114,7 +114,7 @@ def keep_failed(
     turn: Turn = state["turn"]
     model = yield scope.resolve("answerer")
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
-    kept = KeptRequest(
+    kept = FailedRequest(
         run_id=turn["run_id"],
         turn_id=turn["question_id"] or "",
         turn=turn["number"],

@@ -23,11 +23,11 @@ from unsay.judging.verdict import (
     verdict_of_rules,
 )
 from unsay.llm.call import ModelRequest, ask_model
-from unsay.messages.annotations import mark_of, with_verdict
+from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import keep_cut, line_of, note
+from unsay.operations.rollback import line_of, note, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
@@ -186,7 +186,9 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
         topic = state.get("current_topic", "")
         judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
         stamped.append(judged)
-        scope.journal.happenings.append(event_types.verdict(judged.id or "", mark_of(judged)))
+        scope.step_log.happenings.append(
+            event_types.verdict(judged.id or "", annotation_of(judged))
+        )
         if verdict.outcome == "failed":
             failed.append(document.id or "")
             reasons.append(verdict.reason)
@@ -207,6 +209,6 @@ def _set_aside(
     turn["context_reason"] = reason
     cause = Label(kind="document", reason=reason, created_at=scope.now())
     change = replace_tail(line_of(state), turn["base"], label=cause, keep=turn["pending"])
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    refs = yield from save_branch(change, scope, state.get("branches", []))
     scope.tell("set_aside", reason=reason, messages=failed)
-    return Update(messages=change.writes, cuts=refs)
+    return Update(messages=change.writes, branches=refs)

@@ -14,7 +14,7 @@ from unsay.context.tool_results import result_text
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ConfigurationError, UnsayError
 from unsay.events import event_types
-from unsay.generation.context_builder import Sight
+from unsay.generation.context_builder import AttemptContext
 from unsay.generation.tool_loop import ATTEMPT_KEY
 from unsay.messages.truncation import READ_TOOL
 from unsay.operations.recall import looked_up
@@ -59,9 +59,9 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
 def _read(
     tool_call_id: str, runtime: ToolRuntime, start: int = 0, length: int = READ_CHARS
 ) -> Steps[str]:
-    sight: Sight = runtime.config["configurable"][ATTEMPT_KEY]
-    found = yield from _result(sight, runtime.state["messages"], tool_call_id)
-    text = result_text(found, sight.texts)
+    attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
+    found = yield from _result(attempt, runtime.state["messages"], tool_call_id)
+    text = result_text(found, attempt.texts)
     if not 0 <= start <= len(text):
         raise ToolException(f"start {start!r} lies outside 0 to {len(text)}, where the result ends")
     if not 1 <= length <= MOST_CHARS:
@@ -71,9 +71,11 @@ def _read(
     return f"[characters {start} to {end} of {len(text)}; {rest}]\n{text[start:end]}"
 
 
-def _result(sight: Sight, done: Sequence[AnyMessage], tool_call_id: str) -> Steps[ToolMessage]:
+def _result(
+    attempt: AttemptContext, done: Sequence[AnyMessage], tool_call_id: str
+) -> Steps[ToolMessage]:
     """The newest result of a call: of the draft under way, of the record, of its sealed part."""
-    state, scope = sight.state, sight.scope
+    state, scope = attempt.state, attempt.scope
     gone: Collection[str] = hidden_ids(state)
     found = _of_call((*state["messages"], *done), tool_call_id)
     if found is None:
@@ -95,32 +97,32 @@ def _of_call(messages: Sequence[AnyMessage], tool_call_id: str) -> ToolMessage |
 
 def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
     """Earlier messages that match a query and that the model was not shown."""
-    sight: Sight = runtime.config["configurable"][ATTEMPT_KEY]
+    attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     try:
         found = yield from looked_up(
-            (yield from source_of(sight.state, sight.scope, by_hand=True)),
-            _shown(sight, runtime.state),
+            (yield from source_of(attempt.state, attempt.scope, by_hand=True)),
+            _shown(attempt, runtime.state),
             question=query,
             budget_tokens=RECALL_TOKENS,
-            count=sight.counter.count,
+            count=attempt.counter.count,
         )
     except UnsayError as error:
         raise ToolException(str(error)) from error
     if not found.messages:
-        return sight.texts.recalled_none.format(words=query)
+        return attempt.texts.recalled_none.format(words=query)
     names = [message.id or "" for message in found.messages]
-    asked_by = sight.state["turn"]["question_id"]
-    sight.scope.journal.afterwards.append(event_types.recall(names, asked_by))
-    return quotes(found.messages, sight.texts)
+    asked_by = attempt.state["turn"]["question_id"]
+    attempt.scope.step_log.afterwards.append(event_types.recall(names, asked_by))
+    return quotes(found.messages, attempt.texts)
 
 
-def _shown(sight: Sight, draft: Mapping[str, Any]) -> set[str]:
+def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
     """Ids of the messages that the call was sent which asks now."""
     told = list(draft.get("manifests", {}).values())
-    sealed, record = offloaded_of(sight.state), sight.state["messages"]
-    before = sealed["messages"] if sealed else 0
+    offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
+    before = offloaded["messages"] if offloaded else 0
     places = (place - before - 1 for place in read_places(told[-1]["sent"])) if told else ()
-    ids = {record[place].id or "" for place in places if 0 <= place < len(record)}
+    ids = {transcript[place].id or "" for place in places if 0 <= place < len(transcript)}
     return ids.union(draft.get("quoted_ids", []))
 
 

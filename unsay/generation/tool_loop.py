@@ -20,7 +20,7 @@ from langgraph.prebuilt import ToolNode
 from unsay.context.manifest import Manifest
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
-from unsay.generation.context_builder import Carried, Sight
+from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
 from unsay.operations.compensate import note_made
 from unsay.operations.run_lifecycle import advance_run
@@ -29,17 +29,17 @@ ATTEMPT_KEY = "__unsay_attempt"
 """Where a run's configuration carries the attempt; servers copy no such key."""
 
 
-class Draft(Carried, total=False):
+class Draft(CallCarryover, total=False):
     """What one attempt has produced so far, and what its calls leave to the next."""
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
     manifests: dict[str, Manifest]
 
 
-def carried_of(draft: Mapping[str, Any]) -> Carried:
+def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
     """What the attempt's last call left."""
-    names = Carried.__annotations__.keys() & draft.keys()
-    return cast("Carried", {name: draft[name] for name in names})
+    names = CallCarryover.__annotations__.keys() & draft.keys()
+    return cast("CallCarryover", {name: draft[name] for name in names})
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -64,8 +64,8 @@ def _next(draft: Draft) -> str:
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
-    sight: Sight = config["configurable"][ATTEMPT_KEY]
-    scope, done = sight.scope, draft.get("messages", [])
+    attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
+    scope, done = attempt.scope, draft.get("messages", [])
     limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:
         raise ToolStepsError(
@@ -73,16 +73,16 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
             "or ask for less at once"
         )
     if done:
-        yield from note_made(done, sight.state["turn"]["question_id"] or "", scope)
+        yield from note_made(done, attempt.state["turn"]["question_id"] or "", scope)
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}
     scope = replace(scope, config={**config, "metadata": metadata})
     if done:
         yield from advance_run(scope, phase="synthesizing")
-    reply, carried = yield from ask(replace(sight, scope=scope), done, carried_of(draft))
+    reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
-    (said,) = fresh([reply], sight.state, done)
+    (said,) = fresh([reply], attempt.state, done)
     told = {**draft.get("manifests", {}), said.id or "": carried.pop("manifest")}
     return cast("Draft", {**carried, "messages": [said], "manifests": told})

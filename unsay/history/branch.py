@@ -13,7 +13,7 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError
 from unsay.storage.items import freeze_messages, thaw_messages, thread_namespace
 from unsay.storage.pagination import read_items
-from unsay.types import Checkpoint, Cut, CutKind, CutRef, Segment, Topic
+from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Change:
 
     line: Line
     writes: list[Any]
-    cut: Cut
+    branch: StoredBranch
     """What was removed; its lists are empty if that is nothing."""
 
     keep: tuple[str, ...]
@@ -78,7 +78,7 @@ class Change:
 class Label:
     """Why a cut is made, and a rejected draft to store with it, which never was in the transcript."""
 
-    kind: CutKind
+    kind: BranchKind
     reason: str
     created_at: str
     drafts: tuple[AnyMessage, ...] = ()
@@ -87,7 +87,7 @@ class Label:
 def replace_tail(
     line: Line,
     base: str | None,
-    cuts: Sequence[Cut] = (),
+    branches: Sequence[StoredBranch] = (),
     *,
     label: Label,
     keep: Sequence[str] = (),
@@ -98,7 +98,7 @@ def replace_tail(
     Args:
         line: It is not changed.
         base: Id of the message; `None` for the place before the first.
-        cuts: In the order of their messages; none to remove only.
+        branches: In the order of their messages; none to remove only.
         label: Of the cut that is made.
         keep: Ids after the base that stay, behind what is put back, such as a pending question.
         only: Ids of the messages to put back; `None` for all.
@@ -110,26 +110,28 @@ def replace_tail(
     kept = [m for m in line.messages[start:] if m.id in keep]
     removed = [m for m in line.messages[start:] if m.id not in keep]
     stays = {m.id for m in (*line.messages[:start], *kept)}
-    held = {m.id: m for cut in cuts for m in cut["messages"]}
+    held = {m.id: m for branch in branches for m in branch["messages"]}
     back = [m for m in held.values() if m.id not in stays and (only is None or m.id in only)]
-    after = _line_after(line, start, cuts, back, kept)
+    after = _line_after(line, start, branches, back, kept)
     moved = kept if back else []
     return Change(
         line=after,
         writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + back + moved,
-        cut=_cut(line, after, base, removed, label),
+        branch=_cut(line, after, base, removed, label),
         keep=tuple(m.id or "" for m in kept),
-        restored=tuple(each["id"] for each in cuts),
+        restored=tuple(each["id"] for each in branches),
         only=None if len(back) == len(held) else tuple(m.id or "" for m in back),
     )
 
 
-def _cut(line: Line, after: Line, base: str | None, removed: list[AnyMessage], label: Label) -> Cut:
+def _cut(
+    line: Line, after: Line, base: str | None, removed: list[AnyMessage], label: Label
+) -> StoredBranch:
     gone = {m.id for m in removed}
     # The id follows from what is cut, so that a node run twice makes one cut.
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
     digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
-    cut = Cut(
+    branch = StoredBranch(
         id=f"cut-{digest.hexdigest()[:16]}",
         kind=label.kind,
         base=base,
@@ -142,13 +144,13 @@ def _cut(line: Line, after: Line, base: str | None, removed: list[AnyMessage], l
     )
     left = {each["id"] for each in after.topics if each["summary"] is not None}
     told = [each for each in line.topics if each["summary"] is not None and each["id"] not in left]
-    return {**cut, "topics": told} if told else cut
+    return {**branch, "topics": told} if told else branch
 
 
 def _line_after(
     line: Line,
     start: int,
-    cuts: Sequence[Cut],
+    branches: Sequence[StoredBranch],
     back: Sequence[AnyMessage],
     kept: Sequence[AnyMessage],
 ) -> Line:
@@ -156,20 +158,22 @@ def _line_after(
     before, came = {m.id for m in line.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
-    marks = [e for e in line.checkpoints if e["message_id"] in stays or e.get("sealed")]
-    returning = [each for cut in cuts for each in cut["segments"] if each["start"] in came]
+    marks = [e for e in line.checkpoints if e["message_id"] in stays or e.get("offloaded")]
+    returning = [
+        each for branch in branches for each in branch["segments"] if each["start"] in came
+    ]
     return Line(
         messages=messages,
         before=line.before,
         checkpoints=tuple(
-            with_returned(marks, [m for cut in cuts for m in cut["checkpoints"]], came)
+            with_returned(marks, [m for branch in branches for m in branch["checkpoints"]], came)
         ),
         segments=(
             *(each for each in line.segments if each["start"] in before),
             *returning,
             *(each for each in line.segments if each["start"] in waiting),
         ),
-        topics=_topics_after(line, cuts, before | came | waiting),
+        topics=_topics_after(line, branches, before | came | waiting),
     )
 
 
@@ -190,9 +194,9 @@ def with_returned(
 
 
 def _topics_after(
-    line: Line, cuts: Sequence[Cut], known: Collection[str | None]
+    line: Line, branches: Sequence[StoredBranch], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
-    told = {topic["id"]: topic for cut in cuts for topic in cut.get("topics", [])}
+    told = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
     for topic in line.topics:
         found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
@@ -214,46 +218,50 @@ INLINE_CUTS = 20
 
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
-cuts_namespace = partial(thread_namespace, "cuts")
+branches_namespace = partial(thread_namespace, "branches")
 
 
-def reference(cut: Cut, *, inline: bool) -> CutRef:
+def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
     """Return the state's reference to a cut; `inline` holds its body, if no store keeps it."""
-    ref = CutRef(
-        id=cut["id"],
-        kind=cut["kind"],
-        base=cut["base"],
-        reason=cut["reason"],
-        created_at=cut["created_at"],
-        size=len(cut["messages"]) + len(cut["drafts"]),
+    ref = BranchRef(
+        id=branch["id"],
+        kind=branch["kind"],
+        base=branch["base"],
+        reason=branch["reason"],
+        created_at=branch["created_at"],
+        size=len(branch["messages"]) + len(branch["drafts"]),
     )
-    return {**ref, "body": cut} if inline else ref
+    return {**ref, "body": branch} if inline else ref
 
 
-def add_reference(refs: Sequence[CutRef], new: CutRef) -> list[CutRef]:
+def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
     """Return the newest references with one more; a cut made again replaces itself."""
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
     return kept[-(INLINE_CUTS if "body" in new else CUT_REFS) :]
 
 
-def pack(cut: Cut) -> dict[str, Any]:
+def pack(branch: StoredBranch) -> dict[str, Any]:
     """Return a cut as plain JSON for the store."""
-    dense = len(cut["messages"]) >= MANY
-    return {**cut, **{str(key): freeze_messages(cut[key], dense=dense) for key in _MESSAGES}}
+    dense = len(branch["messages"]) >= MANY
+    return {**branch, **{str(key): freeze_messages(branch[key], dense=dense) for key in _MESSAGES}}
 
 
-def unpack(value: dict[str, Any]) -> Cut:
+def unpack(value: dict[str, Any]) -> StoredBranch:
     """Return a cut from the store's JSON."""
-    return cast("Cut", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
+    return cast("StoredBranch", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
 
 
-def holder_of(cuts: Sequence[Cut], message_id: str | None) -> Cut | None:
+def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
     """Return the newest of some cuts that holds a message."""
-    held = (cut for cut in reversed(cuts) if any(m.id == message_id for m in cut["messages"]))
+    held = (
+        branch
+        for branch in reversed(branches)
+        if any(m.id == message_id for m in branch["messages"])
+    )
     return next(held, None)
 
 
-def list_cuts(store: BaseStore, thread_id: str) -> Steps[list[Cut]]:
+def list_stored_branches(store: BaseStore, thread_id: str) -> Steps[list[StoredBranch]]:
     """Read all cuts of a thread from its store, oldest first."""
-    found = yield from read_items(store, cuts_namespace(thread_id), lambda i: unpack(i.value))
-    return sorted(found, key=lambda cut: (cut["created_at"], cut["id"]))
+    found = yield from read_items(store, branches_namespace(thread_id), lambda i: unpack(i.value))
+    return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))

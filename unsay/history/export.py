@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from unsay.errors import DatabaseCorruptError, SnapshotError
 from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
-from unsay.types import Checkpoint, Segment, Topic, Unfolded
+from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 
 VERSION = "1.0"
 """Version of the format; any other is refused."""
@@ -24,9 +24,9 @@ _LISTS: dict[str, Any] = {
     "checkpoints": Checkpoint,
     "segments": Segment,
     "topics": Topic,
-    "unfolded": Unfolded,
+    "expanded": ExpandedTopic,
 }
-_MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "unfolded": "at"}
+_MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "expanded": "at"}
 """Keys under which these entries have the id of a message."""
 
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")

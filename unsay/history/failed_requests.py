@@ -18,7 +18,7 @@ requests_namespace = partial(thread_namespace, "requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRequest:
+class FailedRequest:
     """One attempt's last request to the model, and how the attempt ended."""
 
     run_id: str
@@ -38,7 +38,7 @@ class KeptRequest:
     """Class of the model's error, with an empty answer and no score; `None` for a failed draft."""
 
 
-def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[None]:
+def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
     """Store a request and delete the oldest ones; the same attempt made again replaces its own."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
@@ -54,14 +54,14 @@ def keep_request(store: BaseStore, thread_id: str, kept: KeptRequest) -> Steps[N
         yield drop_items(store, place, oldest)
 
 
-def list_requests(store: BaseStore, thread_id: str) -> Steps[list[KeptRequest]]:
+def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
     """Read the failed requests of a thread, oldest first."""
 
-    def read(item: Item) -> KeptRequest:
+    def read(item: Item) -> FailedRequest:
         value = dict(item.value)
         sent = thaw(value.pop("sent"))
         messages = messages_from_dict(sent["messages"])
-        return KeptRequest(**value, messages=messages, payload=sent["payload"])
+        return FailedRequest(**value, messages=messages, payload=sent["payload"])
 
     kept = yield from read_items(store, requests_namespace(thread_id), read)
     return sorted(kept, key=lambda each: (each.at, each.attempt))

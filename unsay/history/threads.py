@@ -29,7 +29,7 @@ SessionStatus = Literal["active", "ended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadEntry:
+class ThreadInfo:
     """One thread of a store; times are ISO 8601, UTC."""
 
     thread_id: str
@@ -47,14 +47,14 @@ class ThreadEntry:
     """Id of the last message that a fork shared with that thread; `None` for no message."""
 
 
-_FIELDS = frozenset(each.name for each in fields(ThreadEntry)) - {"thread_id"}
+_FIELDS = frozenset(each.name for each in fields(ThreadInfo)) - {"thread_id"}
 
 
-def entry_of(item: Item) -> ThreadEntry | None:
+def entry_of(item: Item) -> ThreadInfo | None:
     """Return the entry in an item, without fields of a newer unsay; `None` if it is none."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
-        entry = ThreadEntry(thread_id=item.key, **known)
+        entry = ThreadInfo(thread_id=item.key, **known)
         moment_of(entry.created_at)
         check_word("status", entry.status, SessionStatus)
     except (InputError, TypeError, ValueError):
@@ -65,7 +65,7 @@ def entry_of(item: Item) -> ThreadEntry | None:
     return entry if at_home and sound and are_labels(entry.labels) else None
 
 
-def list_threads(store: BaseStore) -> list[ThreadEntry]:
+def list_threads(store: BaseStore) -> list[ThreadInfo]:
     """Return all threads, the one with the newest turn first."""
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda each: each.updated_at, reverse=True)
@@ -75,17 +75,17 @@ def list_threads(store: BaseStore) -> list[ThreadEntry]:
 class SessionPage:
     """One page of sessions, and the cursor of the next."""
 
-    sessions: tuple[ThreadEntry, ...]
+    sessions: tuple[ThreadInfo, ...]
     cursor: str | None
 
 
-def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry | None]:
+def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:
     """Return a thread's session; `None` if it was never begun."""
     item = yield get_item(store, THREADS, thread_id)
     return None if item is None else entry_of(item)
 
 
-def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadEntry]:
+def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     """Return a thread's session.
 
     Raises:
@@ -106,7 +106,7 @@ def begin(
     *,
     now: str,
     labels: Mapping[str, str] | None = None,
-) -> Steps[ThreadEntry]:
+) -> Steps[ThreadInfo]:
     """Return a thread's session, begun now if it is new; `labels` are set only then.
 
     Raises:
@@ -123,7 +123,7 @@ def begin(
     return (yield from revise(store, thread_id, now=now, labels=kept))
 
 
-def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadEntry]:
+def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
     """End a session until its thread is purged; its messages stay readable.
 
     Raises:
@@ -135,7 +135,7 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadEntry]:
     return (yield from revise(store, thread_id, now=now, status="ended", ended_at=now))
 
 
-def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadEntry]:
+def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
     """Set some labels of a session, active or ended; `None` removes one.
 
     Raises:
@@ -148,21 +148,21 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
     return (yield from revise(store, thread_id, now=found.updated_at, labels={**kept, **given}))
 
 
-def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadEntry]:
+def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
     """Write some fields of a session; the caller holds the thread's lock."""
     item = yield get_item(store, THREADS, thread_id)
-    new = ThreadEntry(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
+    new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
     found = item is not None and entry_of(item) is not None
     value = {**blank, **(item.value if found else {}), "updated_at": now, **changes}
     yield put_item(store, THREADS, thread_id, value)
-    return ThreadEntry(thread_id=thread_id, **{name: value[name] for name in blank})
+    return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})
 
 
-def read_journal(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
+def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
     """Return the pending input of a turn that has not ended; empty if there is none."""
     item = yield get_item(store, THREADS, thread_id)
-    kept = None if item is None else item.value.get("journal")
+    kept = None if item is None else item.value.get("pending_input")
     return thaw_messages(kept) if isinstance(kept, str) else []
 
 
@@ -183,7 +183,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     return purged
 
 
-def refuse_ended(session: ThreadEntry | None) -> None:
+def refuse_ended(session: ThreadInfo | None) -> None:
     """Refuse to start anything in an ended session.
 
     Raises:
@@ -232,9 +232,9 @@ def search_sessions(
         for each in entries
         if status in (None, each.status) and asked.holds(_place(each)[0], each.labels)
     )
-    page = asked.cut(fitting, _place, newest_first=True)
+    page = asked.branch(fitting, _place, newest_first=True)
     return SessionPage(sessions=page.lines, cursor=page.cursor)
 
 
-def _place(entry: ThreadEntry) -> tuple[datetime, str, str]:
+def _place(entry: ThreadInfo) -> tuple[datetime, str, str]:
     return moment_of(entry.created_at), entry.thread_id, ""

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from unsay.context.manifest import manifest_in
-from unsay.messages.annotations import mark_of
+from unsay.messages.annotations import annotation_of
 from unsay.tokens.pricing import MICROS, Tally, amount_of, prices_for, usage_of
 
 Key = tuple[str | None, str, int]
@@ -82,7 +82,7 @@ def tokens_of(
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
         used = message.usage_metadata
-        if not used or "picked" in mark_of(message):
+        if not used or "picked" in annotation_of(message):
             continue
         usage, manifest = usage_of(used), manifest_in(message)
         metadata = message.response_metadata

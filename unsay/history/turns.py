@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Steps
-from unsay.messages.annotations import is_answer, is_notice, is_question, mark_of
+from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question
 from unsay.storage.items import get_item, get_items, put_items, thread_namespace
 
 BUCKETS = 64
@@ -62,7 +62,7 @@ def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
             found |= dict.fromkeys(waiting, message)
             waiting = {}
         elif is_notice(message):
-            named = [each for each in mark_of(message).get("answers", ()) if each in waiting]
+            named = [each for each in annotation_of(message).get("answers", ()) if each in waiting]
             found |= dict.fromkeys(named, message)
             waiting = {name: None for name in waiting if name not in named}
     return found

@@ -64,15 +64,17 @@ def _judged(text: str) -> str:
     return _without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
 
 
-def _without_middle(text: str, chars: int, mark: str) -> str:
+def _without_middle(text: str, chars: int, annotation: str) -> str:
     half = chars // 2
-    return text if len(text) <= chars else f"{text[:half]}{mark}{text[-half:]}"
+    return text if len(text) <= chars else f"{text[:half]}{annotation}{text[-half:]}"
 
 
 def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
     """Fence each part as data; `earlier` is left out where there is nothing earlier."""
     fence = Fence.around(*parts.values())
-    marked = [fence.mark(tag, text) for tag, text in parts.items() if text or tag != "earlier"]
+    marked = [
+        fence.annotation(tag, text) for tag, text in parts.items() if text or tag != "earlier"
+    ]
     return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
 
 

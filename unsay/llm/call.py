@@ -127,7 +127,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     Raises:
         BudgetExceededError: A budget has no room for the call.
         BudgetDeclinedError: A person refused the call.
-        WaitingLineFullError: Too many calls wait.
+        QueueFullError: Too many calls wait.
         CircuitOpenError: No model could be reached just now.
         ConfigurationError: A cost budget is set, and the model has no price.
         Exception: The model's client raised it.

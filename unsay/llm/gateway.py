@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
 from unsay.budget.queue import Line
 from unsay.effects import Call, Steps
-from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, WaitingLineFullError
+from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, QueueFullError
 from unsay.llm.provider_errors import explain
 from unsay.settings import Settings
 
@@ -35,7 +35,7 @@ class FairSemaphore:
         """Wait in the queue, then run some steps.
 
         Raises:
-            WaitingLineFullError: Too many wait, or the queue did not move in time.
+            QueueFullError: Too many wait, or the queue did not move in time.
         """
         ticket, turn = self._join()
         try:
@@ -54,7 +54,7 @@ class FairSemaphore:
             self.line = self.line.joined(ticket)
             reception = self.line.reception(ticket)
             if reception == "refused":
-                raise WaitingLineFullError(
+                raise QueueFullError(
                     f"{self.line.places!r} calls stand before the models and "
                     f"{self.line.most_waiting!r} wait: ask again later, or raise parallel_calls "
                     "or waiting_calls"
@@ -80,7 +80,7 @@ class FairSemaphore:
                 awaitable=lambda: asyncio.wait_for(asyncio.wrap_future(turn), timeout=seconds),
             )
         except TimeoutError as error:
-            raise WaitingLineFullError(
+            raise QueueFullError(
                 f"The line before the models did not move for {seconds:g} s: ask again later, or "
                 "raise parallel_calls or call_wait_seconds"
             ) from error
@@ -140,7 +140,7 @@ class Gate:
         """Wait in the queue, then make the calls, by model, until one succeeds.
 
         Raises:
-            WaitingLineFullError: Too many wait, or the queue did not move in time.
+            QueueFullError: Too many wait, or the queue did not move in time.
             CircuitOpenError: The circuit of every model is open.
             Exception: A call raised it; the next model is tried only if this one was unreachable.
         """

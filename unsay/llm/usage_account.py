@@ -12,7 +12,14 @@ from weakref import WeakValueDictionary
 
 from langgraph.store.base import BaseStore
 
-from unsay.budget.accounts import Book, Place, new_book, release, settle, unpaid_key
+from unsay.budget.accounts import (
+    Place,
+    UsageAccount,
+    new_usage_account,
+    release,
+    settle,
+    unpaid_key,
+)
 from unsay.budget.limits import Check, Limits, demand, extend, reserve
 from unsay.budget.queue import Line
 from unsay.effects import Call, Steps
@@ -37,7 +44,7 @@ WITHOUT_STORE = 1_000
 _namespace = partial(thread_namespace, "budgets")
 
 
-def keep_book(store: BaseStore, thread_id: str, book: Book) -> Call:
+def save_usage_account(store: BaseStore, thread_id: str, book: UsageAccount) -> Call:
     """Write a thread's account.
 
     In the state, a fork from an earlier checkpoint would reset what was spent since.
@@ -45,10 +52,10 @@ def keep_book(store: BaseStore, thread_id: str, book: Book) -> Call:
     return put_item(store, _namespace(thread_id), BOOK, book)
 
 
-def kept_book(store: BaseStore, thread_id: str) -> Steps[Book]:
+def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
     """Read a thread's account, which is new if nothing was spent."""
     item = yield get_item(store, _namespace(thread_id), BOOK)
-    return new_book() if item is None else cast("Book", item.value)
+    return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +72,7 @@ class ThreadAccount:
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
         self._store = store
         self._thread_id = thread_id
-        self._unstored = new_book()
+        self._unstored = new_usage_account()
         self._lock = FairSemaphore(Line(places=1, most_waiting=None), wait_seconds=wait_seconds)
 
     def reserve(
@@ -80,7 +87,7 @@ class ThreadAccount:
             BudgetExceededError: There is no room for the call, and the mode is `hard`.
         """
 
-        def make(book: Book) -> tuple[Book, Grant]:
+        def make(book: UsageAccount) -> tuple[UsageAccount, Grant]:
             book = extend(book, limits, amount, place=place) if may_exceed else book
             unpaid = unpaid_key(book, key)
             found = reserve(book, limits, amount, key=unpaid, place=place)
@@ -90,32 +97,32 @@ class ThreadAccount:
         return (yield from self._change(make))
 
     def settle(self, amount: Amount, *, key: str, place: Place) -> Steps[None]:
-        """Book the cost of a call; a second booking with its key changes nothing."""
+        """UsageAccount the cost of a call; a second booking with its key changes nothing."""
         yield from self._change(lambda book: (settle(book, amount, key=key, place=place), None))
 
     def release(self, key: str) -> Steps[None]:
         """Release the cost of a call that was not made."""
         yield from self._change(lambda book: (release(book, key), None))
 
-    def read(self) -> Steps[Book]:
+    def read(self) -> Steps[UsageAccount]:
         """Return the account after the changes under way."""
         return (yield from self._change(lambda book: (book, book)))
 
-    def _change(self, make: Callable[[Book], tuple[Book, T]]) -> Steps[T]:
+    def _change(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
         return (yield from self._lock.through(lambda: self._changed(make)))
 
-    def _changed(self, make: Callable[[Book], tuple[Book, T]]) -> Steps[T]:
+    def _changed(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
         if self._store is None:
             self._unstored, result = make(self._unstored)
             return result
-        before = yield from kept_book(self._store, self._thread_id)
+        before = yield from load_usage_account(self._store, self._thread_id)
         for held in before["holds"][:-HOLDS]:
             amount = Amount(tokens=held["tokens"], micros=held["micros"])
             place = Place(task_id=held["task_id"], agent_id=held["agent_id"])
             before = settle(before, amount, key=held["key"], place=place)
         after, result = make(before)
         if after != before:
-            yield keep_book(self._store, self._thread_id, after)
+            yield save_usage_account(self._store, self._thread_id, after)
         return result
 
 
@@ -151,12 +158,12 @@ def account_of_thread(scope: Scope) -> ThreadAccount:
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Book calls beside the answer, by purpose: with the step, or outside a run in the store.
+    """UsageAccount calls beside the answer, by purpose: with the step, or outside a run in the store.
 
     A thread gets its title after its turn, which may wait for a person, so no state is written.
     """
     if scope.in_graph:
-        scope.journal.spent = merged(scope.journal.spent, tally)
+        scope.step_log.spent = merged(scope.step_log.spent, tally)
     elif not scope.is_reader and scope.store is not None and scope.thread_id is not None:
         before = yield from spent_outside(scope.store, scope.thread_id)
         yield put_item(scope.store, _namespace(scope.thread_id), _OUTSIDE, merged(before, tally))

@@ -18,21 +18,21 @@ _ADDED = ("summary", "recalled")  # kinds of messages that a context adds in the
 M = TypeVar("M", bound=BaseMessage)
 
 
-def mark_of(message: BaseMessage) -> dict[str, Any]:
+def annotation_of(message: BaseMessage) -> dict[str, Any]:
     """Return what unsay noted on a message; empty when it noted nothing."""
     noted = message.response_metadata.get(KEY)
     return noted if isinstance(noted, dict) else {}
 
 
-def with_mark(message: M, **noted: Any) -> M:
+def annotate(message: M, **noted: Any) -> M:
     """Return a copy of the message with these notes added; its id and words stay."""
-    metadata = {**message.response_metadata, KEY: {**mark_of(message), **noted}}
+    metadata = {**message.response_metadata, KEY: {**annotation_of(message), **noted}}
     return message.model_copy(update={"response_metadata": metadata})
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of an answer that carries its verdict."""
-    return with_mark(message, **asdict(verdict), turn=turn, topic=topic, **more)
+    return annotate(message, **asdict(verdict), turn=turn, topic=topic, **more)
 
 
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
@@ -41,12 +41,12 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
     `answers` are the ids of the messages that it answers, such as a slash command; contexts leave
     these out too.
     """
-    return with_mark(AIMessage(text, id=message_id), kind="notice", answers=list(answers))
+    return annotate(AIMessage(text, id=message_id), kind="notice", answers=list(answers))
 
 
 def is_notice(message: BaseMessage) -> bool:
     """Return whether a message is unsay's own notice."""
-    return bool(message.response_metadata) and mark_of(message).get("kind") == "notice"
+    return bool(message.response_metadata) and annotation_of(message).get("kind") == "notice"
 
 
 def is_document(message: BaseMessage) -> bool:
@@ -58,7 +58,7 @@ def is_question(message: BaseMessage) -> bool:
     """Return whether a message is the user's own words."""
     if message.type != "human" or message.name == DOCUMENT:
         return False
-    return not message.response_metadata or mark_of(message).get("kind") not in _ADDED
+    return not message.response_metadata or annotation_of(message).get("kind") not in _ADDED
 
 
 def is_answer(message: BaseMessage) -> bool:
@@ -72,5 +72,5 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     notices = [message for message in listed if is_notice(message)]
     if not notices:
         return listed
-    answered = {name for each in notices for name in mark_of(each).get("answers", ())}
+    answered = {name for each in notices for name in annotation_of(each).get("answers", ())}
     return [each for each in listed if each.id not in answered and not is_notice(each)]

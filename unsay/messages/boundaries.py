@@ -6,7 +6,7 @@ from typing import Literal
 
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
 
-from unsay.messages.annotations import is_document, is_notice, mark_of
+from unsay.messages.annotations import annotation_of, is_document, is_notice
 from unsay.messages.content import Thinking, calls_of, parts_of
 
 Direction = Literal["older", "newer"]
@@ -24,7 +24,7 @@ def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
     return [index for index, inside in enumerate(held) if not inside]
 
 
-def safe_cut(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
+def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
     """Return the nearest index, at this one or in a direction, at which the messages may be split.
 
     Args:
@@ -44,7 +44,7 @@ def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Directio
     A tail begins at the user's words, with the documents that came with them.
 
     Returns:
-        A safe index, or `None` when no user message is in that direction; `safe_cut` then finds
+        A safe index, or `None` when no user message is in that direction; `safe_split` then finds
         where the tail may begin at an assistant's message.
 
     Raises:
@@ -121,7 +121,7 @@ def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
         if index and _belongs(messages[index - 1], message):
             yield index - 1, index
         if is_notice(message):
-            asked = (places.get(name, index) for name in mark_of(message).get("answers", ()))
+            asked = (places.get(name, index) for name in annotation_of(message).get("answers", ()))
             yield min((place for place in asked if place < index), default=index), index
 
 

@@ -35,8 +35,8 @@ def omission(
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
     """
-    shown = cut(text if preview is None else preview, PREVIEW_CHARS)
-    record = {
+    shown = branch(text if preview is None else preview, PREVIEW_CHARS)
+    transcript = {
         "omitted": True,
         "reason": REASON,
         "bytes": size_of(text),
@@ -44,13 +44,13 @@ def omission(
         "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
     }
     if call_id is not None:
-        record["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
+        transcript["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
     while True:
-        written = _json({**record, "preview": shown})
+        written = _json({**transcript, "preview": shown})
         fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
         if fits or not shown or preview is not None:
             return written
-        shown = cut(shown, len(shown) // 2)
+        shown = branch(shown, len(shown) // 2)
 
 
 def present(
@@ -78,9 +78,9 @@ def present(
     if size_of(text) <= limit_bytes or is_omission(text):
         return message
     call_id = message.tool_call_id if readable else None
-    record = omission(text, limit_bytes, preview=preview, bounds=bounds, call_id=call_id)
+    transcript = omission(text, limit_bytes, preview=preview, bounds=bounds, call_id=call_id)
     media = [part.block for part in others if isinstance(part, Media)]
-    content = [{"type": "text", "text": record}, *media] if media else record
+    content = [{"type": "text", "text": transcript}, *media] if media else transcript
     return message.model_copy(update={"content": content})
 
 
@@ -94,10 +94,10 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def cut(text: str, chars: int) -> str:
+def branch(text: str, chars: int) -> str:
     r"""Return the first code points of a text, without half a visible character at the end.
 
-    >>> cut("ab\u0301c", 2), cut("👩\u200d👧", 2)
+    >>> branch("ab\u0301c", 2), branch("👩\u200d👧", 2)
     ('a', '')
     """
     end = min(chars, len(text))

@@ -14,13 +14,16 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
     Tool calls of drafts that were not delivered are undone here: no rollback needs them any more.
     """
     yield from finish(state, scope)
-    settled, turn = Update(owed=[]) if state.get("owed") else Update(), state["turn"]
+    settled, turn = (
+        Update(pending_compensations=[]) if state.get("pending_compensations") else Update(),
+        state["turn"],
+    )
     if not turn["checkpoints_due"]:
         return settled
     checkpoints = list(state.get("checkpoints", []))
-    for mark in turn["checkpoints_due"]:
-        checkpoints = add_checkpoint(checkpoints, mark, limit=scope.settings.checkpoint_limit)
-        scope.tell("checkpoint", **mark)
+    for annotation in turn["checkpoints_due"]:
+        checkpoints = add_checkpoint(checkpoints, annotation, limit=scope.settings.checkpoint_limit)
+        scope.tell("checkpoint", **annotation)
     newest = turn["checkpoints_due"][-1]
     return Update(
         **settled,

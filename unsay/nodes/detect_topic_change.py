@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, told_topics
+from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, summarized_topics
 from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
 from unsay.history.branch import Line, replace_tail
@@ -54,7 +54,7 @@ def _shift(
     known = memories(
         [m for m in before if m.id not in out],
         anchored(before, line.segments, (), out).segments,
-        told_topics(state.get("topics", []), forgotten),
+        summarized_topics(state.get("topics", []), forgotten),
     )
     current = next((each for each in known if each.topic_id == here), None)
     others = [each for each in known if each.topic_id != here and each.texts]

@@ -12,16 +12,16 @@ from unsay.effects import Steps
 from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
 from unsay.judging.verdict import unscored
-from unsay.messages.annotations import mark_of, with_verdict
+from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import places_of, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import Injected, open_turn, read_entry, repair_interrupted, unjudged
 from unsay.operations.rollback import brought_back, line_of, note, put_away
-from unsay.operations.targets import landing_of_context
+from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
-from unsay.state import Move, NoticeDue, State, StateDraft, Update
+from unsay.state import NoticeDue, RollbackRequest, State, StateDraft, Update
 from unsay.types import Topic, Verdict
 
 
@@ -63,7 +63,7 @@ def _without_removed(state: State) -> Update:
     """Drop segments, checkpoints and summaries of messages that a host removed."""
     known = {None, *(message.id for message in state["messages"])}
     marks = state.get("checkpoints", [])
-    checkpoints = [each for each in marks if each["message_id"] in known or each.get("sealed")]
+    checkpoints = [each for each in marks if each["message_id"] in known or each.get("offloaded")]
     topics: list[Topic] = [
         each
         if each["summarized_through"] in known
@@ -115,7 +115,9 @@ def _consequences(
     for turn_number, (each, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[each.index], verdict, turn=turn_number, topic=topic)
         stamped.append(answer)
-        scope.journal.happenings.append(event_types.verdict(answer.id or "", mark_of(answer)))
+        scope.step_log.happenings.append(
+            event_types.verdict(answer.id or "", annotation_of(answer))
+        )
         scope.tell("verdict", of="context", message_id=answer.id, **asdict(verdict))
     scores = [verdict.score for _, verdict in verdicts if verdict.score is not None]
     lowest = min(scores, default=None)
@@ -125,6 +127,6 @@ def _consequences(
         update["quality_score"] = lowest
     failed = next(((e, v) for e, v in verdicts if v.outcome == "failed"), None)
     if failed is not None:
-        landing = landing_of_context(line_of(state), failed[0].start)
-        update["move"] = Move(kind="context", to=landing, reason=failed[1].reason)
+        target = target_of_context(line_of(state), failed[0].start)
+        update["move"] = RollbackRequest(kind="context", to=target, reason=failed[1].reason)
     return update

@@ -10,7 +10,7 @@ from unsay.context.reminders import counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
-from unsay.generation.context_builder import Carried, Sight, sight_of
+from unsay.generation.context_builder import AttemptContext, CallCarryover, attempt_context
 from unsay.generation.draft import ask, at_end, fresh, messages_of
 from unsay.generation.failed_calls import keep_failed
 from unsay.generation.judge import exchange_of, judge_exchange
@@ -26,7 +26,7 @@ from unsay.operations.recall import recallable
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import note
 from unsay.runtime import Scope
-from unsay.state import Move, State, Update
+from unsay.state import RollbackRequest, State, Update
 from unsay.types import Rejection, Turn, Verdict
 
 
@@ -45,7 +45,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
         update = yield from _answer(state, scope)
     elif state.get("notice") and not state.get("should_rollback"):
         update = _give_notice(state, scope, report)
-    return {"owed": [], **update} if state.get("owed") else update
+    return {"pending_compensations": [], **update} if state.get("pending_compensations") else update
 
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
@@ -59,27 +59,27 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     shown = due(reminders, shown_before, turn=number, run_id=run_id)
     hints, pending = _hints(state, scope, left), turn["pending"]
     found = yield from recallable(state, scope)
-    sight = yield from sight_of(
+    attempt = yield from attempt_context(
         state, scope, model, earlier, hints, shown, pending=pending, recallable=found
     )
     try:
-        draft, carried = yield from _draft(sight)
+        draft, carried = yield from _draft(attempt)
     except BudgetDeclinedError as declined:
-        move = Move(kind="decline", to=None, reason=str(declined))
+        move = RollbackRequest(kind="decline", to=None, reason=str(declined))
         return Update(move=move, should_rollback=True)
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
-    before = [m for m in sight.start.messages if m.id not in pending]
+    before = [m for m in attempt.start.messages if m.id not in pending]
     exchange = exchange_of(question, draft[-1], before)
     key = f"{turn['question_id']}-{hints.attempt}"
     verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
     scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
     if verdict.outcome == "failed":
-        yield from keep_failed(state, scope, sight.witness, verdict, answer=text_of(draft[-1]))
+        yield from keep_failed(state, scope, attempt.witness, verdict, answer=text_of(draft[-1]))
         update = yield from _take_back(state, scope, draft, verdict)
     else:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
-        carried["fold"] = yield from at_end(sight, draft, carried)
-    learned = Update(fold=carried["fold"], calibration=carried["calibration"])
+        carried["compaction"] = yield from at_end(attempt, draft, carried)
+    learned = Update(compaction=carried["compaction"], calibration=carried["calibration"])
     if counts := counted(reminders, shown_before, shown, turn=number, run_id=run_id):
         learned["reminders"] = counts
     return {**update, **learned}
@@ -107,20 +107,20 @@ def _hints(state: State, scope: Scope, left: Report) -> Hints:
     )
 
 
-def _draft(sight: Sight) -> Steps[tuple[list[AnyMessage], Carried]]:
+def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
     """One draft: the messages of its tool steps, then the final words; and what they leave."""
-    state, scope, witness = sight.state, sight.scope, sight.witness
+    state, scope, witness = attempt.state, attempt.scope, attempt.witness
     loop, notes = scope.services.tool_loop, {}
-    before = Carried(fold=sight.start.fold)
+    before = CallCarryover(compaction=attempt.start.compaction)
     if "calibration" in state:
         before["calibration"] = state["calibration"]
     try:
         if loop is None:
-            reply, carried = yield from ask(sight, [], before)
+            reply, carried = yield from ask(attempt, [], before)
             draft = messages_of(reply, {message.id for message in witness.view})
         else:
             begun = {"messages": [], **before}
-            more = {ATTEMPT_KEY: sight}
+            more = {ATTEMPT_KEY: attempt}
             quiet = scope.settings.stream == "held"
             reply = yield scope.ask(loop, begun, quiet=quiet, configurable=more)
             carried, notes = carried_of(reply), reply.get("manifests", {})
@@ -168,9 +168,9 @@ def _take_back(
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
         if scope.settings.on_exhausted == "deliver":
             return (yield from deliver_best(after, scope))
-        move = Move(kind="ask", to=None, reason=verdict.reason)
+        move = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        move = Move(kind="draft", to=None, reason=verdict.reason)
+        move = RollbackRequest(kind="draft", to=None, reason=verdict.reason)
     return Update(
         turn=rejected,
         move=move,

@@ -15,20 +15,28 @@ from unsay.operations.rollback import (
     counts,
     forward,
     go_back,
-    keep_cut,
     line_of,
     note,
     place_name,
     redo_last,
+    save_branch,
     settle,
     turns_left,
     undo_last,
     with_step,
 )
-from unsay.operations.targets import landing_of, landing_of_drafts
+from unsay.operations.targets import target_of, target_of_drafts
 from unsay.runtime import Scope
-from unsay.state import Move, NoticeDue, State, Update, merge_messages, offloaded_of, with_update
-from unsay.types import CutKind, Operation, Turn
+from unsay.state import (
+    NoticeDue,
+    RollbackRequest,
+    State,
+    Update,
+    merge_messages,
+    offloaded_of,
+    with_update,
+)
+from unsay.types import BranchKind, Operation, Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
@@ -45,8 +53,8 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         state = with_update(state, loaded)
         target, turn = state.get("rollback_checkpoint_id"), state["turn"]
         pending = () if turn["done"] else turn["pending"]
-        base = landing_of(line_of(state), target, pending=pending)
-        move = Move(kind="person", to=base, reason=target or "the host's order")
+        base = target_of(line_of(state), target, pending=pending)
+        move = RollbackRequest(kind="person", to=base, reason=target or "the host's order")
     operations = {
         "draft": _reject_draft,
         "context": _go_to_target,
@@ -65,46 +73,48 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     return {**update, "should_rollback": False, "rollback_checkpoint_id": None, "move": None}
 
 
-def _reject_draft(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _reject_draft(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Keep a failed draft as a branch, and go back the farther the more drafts failed."""
     turn, line = state["turn"], line_of(state)
     drafts = tuple(turn["rejections"][-1]["messages"])
-    base = landing_of_drafts(line, turn["base"], len(turn["rejections"]))
+    base = target_of_drafts(line, turn["base"], len(turn["rejections"]))
     cause = Label(kind="draft", reason=move["reason"], created_at=scope.now(), drafts=drafts)
     change = replace_tail(line, base, label=cause, keep=turn["pending"])
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    name = change.cut["id"]
+    name = change.branch["id"]
     update["turn"] = {
         **turn,
         "base": base,
         "rollbacks": turn["rollbacks"] + 1,
-        "cuts": [*turn["cuts"], name],
-        "draft_cuts": [*turn["draft_cuts"], name],
+        "branches": [*turn["branches"], name],
+        "draft_branches": [*turn["draft_branches"], name],
     }
     return update
 
 
-def _go_to_target(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _go_to_target(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Go to a person's target, or before messages that entered and failed; then answer from there."""
     turn, is_order = state["turn"], move["kind"] == "person"
-    kind: CutKind = "person" if is_order else "context"
+    kind: BranchKind = "person" if is_order else "context"
     cause = Label(kind=kind, reason=move["reason"], created_at=scope.now())
     update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
     moved: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": move["to"]}
     if is_order:
         moved["done"] = turn["done"] or move["reason"].startswith("/")
         return {**update, "turn": moved}
-    name = update["cuts"][-1]["id"]
+    name = update["branches"][-1]["id"]
     moved["rollbacks"] += 1
-    moved["cuts"] = [*turn["cuts"], name]
+    moved["branches"] = [*turn["branches"], name]
     moved["context_reason"] = move["reason"]
     if turn["done"]:
-        update.update(with_step(state, Operation(kind="rollback", base=move["to"], cuts=[name])))
+        update.update(
+            with_step(state, Operation(kind="rollback", base=move["to"], branches=[name]))
+        )
     return {**update, "turn": moved}
 
 
-def _retry(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _retry(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Ask the last question again; its old answer is kept, and an undo brings it back."""
     update = yield from ask_again(state, scope, move)
     order, asked = state["turn"]["question_id"], update["turn"]["question_id"]
@@ -112,7 +122,7 @@ def _retry(state: State, scope: Scope, move: Move) -> Steps[Update]:
     return update
 
 
-def _report(state: State, scope: Scope, update: Update, move: Move) -> None:
+def _report(state: State, scope: Scope, update: Update, move: RollbackRequest) -> None:
     """Announce a rollback and note it; a notice answers an order that no question came with."""
     texts, base = scope.texts(state["messages"]), update["turn"]["base"]
     removed, _ = counts(state["messages"], update["messages"])
@@ -127,7 +137,7 @@ def _report(state: State, scope: Scope, update: Update, move: Move) -> None:
     update["state_history"] = note(state, scope, "rollback", kind, score)
 
 
-def _undo_or_redo(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _undo_or_redo(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Go one step back or forth, and answer with the number of turns that are left."""
     turn, texts = state["turn"], scope.texts(state["messages"])
     undoes = move["kind"] == "undo"
@@ -148,7 +158,7 @@ def _undo_or_redo(state: State, scope: Scope, move: Move) -> Steps[Update]:
     return update
 
 
-def _ask_about_drafts(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _ask_about_drafts(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     turn = state["turn"]
     request = person_request(state, scope.texts(state["messages"]))
     decision = ask_person(request, read_decision)
@@ -156,7 +166,7 @@ def _ask_about_drafts(state: State, scope: Scope, move: Move) -> Steps[Update]:
     if decision.kind == "reject":
         return (yield from _end_unanswered(state, scope, move))
     if decision.kind == "respond":
-        scope.journal.afterwards.append(planner_note(decision.text))
+        scope.step_log.afterwards.append(planner_note(decision.text))
         extra = turn["extra_attempts"] + 1
         return Update(turn={**turn, "guidance": decision.text, "extra_attempts": extra})
     words: AnyMessage | None = None
@@ -165,18 +175,18 @@ def _ask_about_drafts(state: State, scope: Scope, move: Move) -> Steps[Update]:
     return (yield from deliver_best(state, scope, words))
 
 
-def _end_unanswered(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def _end_unanswered(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """End a turn without an answer: a person rejected its drafts, or wants nothing more spent."""
     restored, update = yield from as_it_began(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     words = texts.declined
     if move["kind"] == "ask":
         words = texts.no_answer
-        update["cuts"] = yield from keep_rejected(restored, scope, move["reason"])
+        update["branches"] = yield from keep_rejected(restored, scope, move["reason"])
     update["notice"] = NoticeDue(text=words, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": []}
-    if turn["cuts"]:
-        step = Operation(kind="rollback", base=turn["base"], cuts=turn["cuts"])
+    if turn["branches"]:
+        step = Operation(kind="rollback", base=turn["base"], branches=turn["branches"])
         update.update(with_step(state, step))
     return update
 

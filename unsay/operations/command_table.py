@@ -47,7 +47,7 @@ def _both(en: str, ja: str) -> Words:
 
 
 COMMANDS = (
-    CommandEntry("chat", "chat", "Talk; /help lists what can be taken back."),
+    CommandEntry("chat", "chat", "ThreadHandle; /help lists what can be taken back."),
     CommandEntry("say", "chat", "Say TEXT, or standard input for -; print the answer."),
     CommandEntry(
         "threads",

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids
-from unsay.messages.annotations import is_answer, is_question, mark_of, spoken
+from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import VERBS
 from unsay.operations.pin import pinned_ids
@@ -63,13 +63,13 @@ def timeline_text(
     `before` is how many answered turns come before these messages; `marks` is shown beside answers,
     by their ids.
     """
-    bracketed = {name: f"  [{mark}]" for name, mark in (marks or {}).items()}
+    bracketed = {name: f"  [{annotation}]" for name, annotation in (marks or {}).items()}
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
     lines = [
         texts.timeline_line.format(
             turn=before + first + index + 1,
-            score=score_text(mark_of(answer).get("score")),
+            score=score_text(annotation_of(answer).get("score")),
             question=preview(question),
         )
         + bracketed.get(answer.id or "", "")

@@ -41,11 +41,11 @@ def compact(
         if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
             compacted.append(topic)
             continue
-        earlier = topic.get("sealed")
+        earlier = topic.get("offloaded")
         summary = yield from summary_of(said, line, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
-        scope.journal.afterwards.append(event_types.fold(compacted[-1]))
-        scope.tell("fold", label=topic["label"], messages=len(said), summary=summary)
+        scope.step_log.afterwards.append(event_types.compaction(compacted[-1]))
+        scope.tell("compaction", label=topic["label"], messages=len(said), summary=summary)
     return compacted
 
 
@@ -73,7 +73,7 @@ def summary_of(
     def request() -> list[AnyMessage]:
         said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
         said = said if earlier is None else f"{earlier}\n{said}"
-        material = Fence.around(said).mark("conversation", said)
+        material = Fence.around(said).annotation("conversation", said)
         words = texts.summary_request.format(material=material)
         return [SystemMessage(texts.summary_system), HumanMessage(words)]
 
@@ -126,7 +126,7 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         return plain
     request: list[AnyMessage] = [
         SystemMessage(scope.texts([HumanMessage(words)]).title_system),
-        HumanMessage(Fence.around(words).mark("conversation", words[:2_000])),
+        HumanMessage(Fence.around(words).annotation("conversation", words[:2_000])),
     ]
     written = yield from _written(scope, "title", lambda: request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

@@ -2,7 +2,7 @@
 
 `book` runs before a step's update is committed: it asks a person where one must
 be asked, and writes what is to be taken back into the journal. The committed update names these
-calls as `owed`. Only then, in the next step or right after an order, `finish` takes them back. So a
+calls as `pending_compensations`. Only then, in the next step or right after an order, `finish` takes them back. So a
 change that was not committed takes nothing back, and one that was committed is always completed.
 """
 
@@ -27,13 +27,13 @@ from unsay.history.compensations import (
     unpack,
 )
 from unsay.interrupts import ask_person, read_approvals, undo_request
-from unsay.messages.annotations import mark_of
+from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of, whole_args
-from unsay.types import Owed
+from unsay.types import PendingCompensation
 
 NO_UNDO = "no compensation is registered"
 NO_RESULT = "no result of the call is known"
@@ -43,7 +43,7 @@ COPIED = "the message was copied here from elsewhere"
 
 def due(change: Change, services: Services) -> list[Compensation]:
     """Find the calls that a change removes from the transcript, the newest first."""
-    return due_of([*change.cut["messages"], *change.cut["drafts"]], services)
+    return due_of([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
 def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
@@ -75,7 +75,7 @@ def _compensation(
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     said = None if result is None else text_of(result)
     name, shown, obstacle = call["name"], reversal or Reversal(), ""
-    if "picked" in mark_of(message):
+    if "picked" in annotation_of(message):
         obstacle = COPIED
     elif reversal is None:
         obstacle = NO_UNDO
@@ -135,7 +135,7 @@ def book(state: State, scope: Scope, update: Update) -> Steps[None]:
 def book_drafts(state: State, scope: Scope) -> Steps[None]:
     """Write the calls of the turn's rejected drafts into the journal, before the next attempt."""
     rejected = [message for each in state["turn"]["rejections"] for message in each["messages"]]
-    booked = {each["key"] for each in state.get("owed", [])}
+    booked = {each["key"] for each in state.get("pending_compensations", [])}
     drafts = {c.key: c for c in due_of(rejected, scope.services) if c.key not in booked}
     if scope.store is not None:
         yield from _booked(drafts, {}, state, scope, again=set())
@@ -143,8 +143,8 @@ def book_drafts(state: State, scope: Scope) -> Steps[None]:
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
     """The calls made for questions that leave the transcript, of answers that were never written."""
-    cuts = [change.cut["messages"] for change in scope.journal.changes]
-    asked = {message.id for cut in cuts for message in cut if message.type == "human"}
+    branches = [change.branch["messages"] for change in scope.step_log.changes]
+    asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)
     if not asked or not known or scope.address is None:
         return {}
@@ -157,7 +157,7 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
     """The calls that a step's changes removed from the transcript, and those that they restored."""
     gone: dict[str, Compensation] = {}
     back: dict[str, Compensation] = {}
-    changes, scope.journal.changes = scope.journal.changes, []
+    changes, scope.step_log.changes = scope.step_log.changes, []
     for change in changes:
         writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
         removed = {each.key: each for each in due(change, scope.services)}
@@ -211,12 +211,16 @@ def _booked(
     ]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
-    named = {each["key"] for each in scope.journal.owed}
+    named = {each["key"] for each in scope.step_log.pending_compensations}
     for entry in (*entries, *undone):
-        owed = Owed(key=entry.compensation.key, returned=entry in undone)
-        if owed["key"] not in named:
+        pending_compensations = PendingCompensation(
+            key=entry.compensation.key, returned=entry in undone
+        )
+        if pending_compensations["key"] not in named:
             stored = scope.store is not None
-            scope.journal.owed.append(owed if stored else {**owed, "body": pack(entry)})
+            scope.step_log.pending_compensations.append(
+                pending_compensations if stored else {**pending_compensations, "body": pack(entry)}
+            )
 
 
 def _decided(
@@ -279,10 +283,13 @@ def finish(state: State, scope: Scope) -> Steps[Report]:
     """Undo the calls that the committed state owes, each once, and report the results.
 
     A call that a crash interrupted is only reported, unless its tool is idempotent. The caller
-    commits `owed` as empty.
+    commits `pending_compensations` as empty.
     """
-    owed, scope.journal.owed = [*state.get("owed", []), *scope.journal.owed], []
-    calls = list({(each["key"], each["returned"]): each for each in owed}.values())
+    pending_compensations, scope.step_log.pending_compensations = (
+        [*state.get("pending_compensations", []), *scope.step_log.pending_compensations],
+        [],
+    )
+    calls = list({(each["key"], each["returned"]): each for each in pending_compensations}.values())
     known = yield from _known_entries([each["key"] for each in calls if "body" not in each], scope)
     outcomes: list[Outcome] = []
     for each in calls:

@@ -23,14 +23,14 @@ from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
 from unsay.history.runs import find_run
 from unsay.judging.instructions import is_lasting
-from unsay.messages.annotations import is_answer, mark_of, spoken, with_mark, with_verdict
+from unsay.messages.annotations import annotate, annotation_of, is_answer, spoken, with_verdict
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.compensate import stands
-from unsay.operations.record_events import log_checkpoints, log_move
+from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
-    keep_cut,
     line_of,
     note,
+    save_branch,
     settle,
     turns_left,
     with_step,
@@ -38,7 +38,7 @@ from unsay.operations.rollback import (
 )
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import Checkpoint, CheckpointReason, CutRef, Operation, Turn, Verdict
+from unsay.types import BranchRef, Checkpoint, CheckpointReason, Operation, Turn, Verdict
 
 
 def deliver(
@@ -50,8 +50,8 @@ def deliver(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
     )
     if flag is not None:
-        answer = with_mark(answer, flag=flag)
-    step = Operation(kind="turn", base=turn["base"], cuts=turn["cuts"])
+        answer = annotate(answer, flag=flag)
+    step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
     due = yield from _checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
     shown = Update(asked_for=[]) if state.get("asked_for") else Update()
@@ -88,7 +88,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
             "in other words perhaps, or choose another model"
         )
     restored, update = yield from as_it_began(state, scope)
-    refs = list(restored.get("cuts", []))
+    refs = list(restored.get("branches", []))
     if words is not None or newest is not best:
         refs = yield from keep_rejected(restored, scope, newest["reason"])
     if words is None:
@@ -101,33 +101,33 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
             outcome="unscored", score=None, reason="a person wrote it", source="person"
         )
         draft, flag = [words], "by_person"
-    end = yield from deliver({**restored, "cuts": refs}, scope, draft, verdict, flag=flag)
+    end = yield from deliver({**restored, "branches": refs}, scope, draft, verdict, flag=flag)
     messages = [*update.get("messages", []), *end["messages"]]
-    return {**update, **end, "messages": messages, "cuts": refs}
+    return {**update, **end, "messages": messages, "branches": refs}
 
 
 def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """The state as the turn began, its question pending, and the update that leads there."""
     turn = state["turn"]
-    if not turn["draft_cuts"]:
+    if not turn["draft_branches"]:
         return state, Update()
     cause = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
     change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
-    log_move(scope, change)
-    update = settle(state, change, list(state.get("cuts", [])))
+    log_rollback(scope, change)
+    update = settle(state, change, list(state.get("branches", [])))
     place = len(change.line.messages) - len(turn["pending"]) - 1
-    remaining = [each for each in turn["cuts"] if each not in turn["draft_cuts"]]
-    restored: Turn = {**turn, "base": change.line.id_at(place), "cuts": remaining}
+    remaining = [each for each in turn["branches"] if each not in turn["draft_branches"]]
+    restored: Turn = {**turn, "base": change.line.id_at(place), "branches": remaining}
     after: State = {**state, **update, "messages": list(change.line.messages), "turn": restored}
     return after, update
 
 
-def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[CutRef]]:
+def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
     """Keep the turn's newest rejected draft as a branch, and return the references to all branches."""
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     cause = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = replace_tail(line_of(state), state["messages"][-1].id, label=cause)
-    return (yield from keep_cut(change, scope, state.get("cuts", [])))
+    return (yield from save_branch(change, scope, state.get("branches", [])))
 
 
 def _checkpoints_due(
@@ -137,7 +137,9 @@ def _checkpoints_due(
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
 
-    def mark(name: str, turns: int, score: float | None, reason: CheckpointReason) -> Checkpoint:
+    def annotation(
+        name: str, turns: int, score: float | None, reason: CheckpointReason
+    ) -> Checkpoint:
         at = scope.now()
         return make_checkpoint(
             message_id=name, turn=turns, score=score, topic=topic, reason=reason, created_at=at
@@ -150,10 +152,10 @@ def _checkpoints_due(
     elif turn["new_topic"] and "task_start" in wanted:
         before = "task_start"
     if before is not None and turn["base"]:
-        due.append(mark(turn["base"], turns - 1, None, before))
+        due.append(annotation(turn["base"], turns - 1, None, before))
     behind = next((each for each in _behind(state, scope, draft, verdict) if each in wanted), None)
     if behind is not None and verdict.outcome != "failed":
-        due.append(mark(draft[-1].id or "", turns, verdict.score, behind))
+        due.append(annotation(draft[-1].id or "", turns, verdict.score, behind))
     return due
 
 
@@ -163,7 +165,7 @@ def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bo
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for said in drafts for m in said):
         return True
-    refs = [each for each in state.get("cuts", []) if each["id"] not in turn["cuts"]]
+    refs = [each for each in state.get("branches", []) if each["id"] not in turn["branches"]]
     if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
         return True
     if scope.address is None or not scope.run_id:
@@ -196,14 +198,14 @@ def checkpoint_by_order(
         said.pop()
     if not said:
         raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    mark = make_checkpoint(
+    annotation = make_checkpoint(
         message_id=said[-1].id or "",
         turn=turns_left(said, offloaded_of(state)),
-        score=mark_of(said[-1]).get("score"),
+        score=annotation_of(said[-1]).get("score"),
         topic=state.get("current_topic", ""),
         reason="order",
         created_at=scope.now(),
         name=None if name is None else check_name(name),
     )
-    add_checkpoint(state.get("checkpoints", []), mark, limit=scope.settings.checkpoint_limit)
-    return mark
+    add_checkpoint(state.get("checkpoints", []), annotation, limit=scope.settings.checkpoint_limit)
+    return annotation

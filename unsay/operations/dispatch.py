@@ -22,11 +22,11 @@ from unsay.operations.pending import PendingInput, check_message, read_entry
 from unsay.operations.recall import finds_text, ids_of, recalled_by_order
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
-from unsay.operations.targets import landing_of, landing_of_order, landing_places, turns_typed
+from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
 from unsay.operations.usage_report import totals_at_hand, totals_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import Command, Move, State, Update, offloaded_of
+from unsay.state import Command, RollbackRequest, State, Update, offloaded_of
 from unsay.types import Checkpoint, Turn
 
 
@@ -34,7 +34,7 @@ from unsay.types import Checkpoint, Turn
 class Orders:
     """What a person wants before anything is answered."""
 
-    move: Move | None = None
+    move: RollbackRequest | None = None
     """A rollback, an undo, a redo, or another attempt: the node `rollback` makes it."""
 
     notice: str | None = None
@@ -78,14 +78,16 @@ def read_orders(
         left_over = state.get("move") is not None and state.get("rollback_checkpoint_id") is None
         if state.get("should_rollback") and not left_over:
             target = state.get("rollback_checkpoint_id")
-            base = landing_of(line_of(state), target, pending=turn["pending"])
-            return Orders(move=Move(kind="person", to=base, reason=target or "the host's order"))
+            base = target_of(line_of(state), target, pending=turn["pending"])
+            return Orders(
+                move=RollbackRequest(kind="person", to=base, reason=target or "the host's order")
+            )
     except UnsayError as error:
         return Orders(notice=texts.refused.format(reason=error))
     return Orders()
 
 
-def _move(order: _Order, verb: str) -> Move:
+def _move(order: _Order, verb: str) -> RollbackRequest:
     """Find where a rollback goes, and refuse a move that has nothing to do."""
     state, kind, to = order.state, _MOVES[verb], None
     if kind == "undo":
@@ -95,8 +97,8 @@ def _move(order: _Order, verb: str) -> Move:
     elif kind == "retry":
         to = retried(state, order.pending, order.scope.settings.max_message_chars)
     else:
-        to = landing_of_order(line_of(state), order.argument, order.pending)
-    return Move(kind=kind, to=to, reason=f"/{verb} {order.argument}".strip())
+        to = target_of_order(line_of(state), order.argument, order.pending)
+    return RollbackRequest(kind=kind, to=to, reason=f"/{verb} {order.argument}".strip())
 
 
 def _timeline(order: _Order) -> str:
@@ -109,9 +111,9 @@ def _timeline(order: _Order) -> str:
 def _checkpoint(order: _Order) -> Steps[Orders]:
     yield from ()
     name = order.argument or None
-    mark = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
-    made = order.texts.checkpoint_made.format(name=mark["name"] or mark["id"])
-    return Orders(notice=made, checkpoints=[mark])
+    annotation = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
+    made = order.texts.checkpoint_made.format(name=annotation["name"] or annotation["id"])
+    return Orders(notice=made, checkpoints=[annotation])
 
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
@@ -188,7 +190,7 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
         return step_places(state.get("redo", [])), 0
     if verb == "rollback":
         line = line_of(state)
-        return landing_places(line, argument, turns_typed(line, argument))
+        return rollback_targets(line, argument, turns_typed(line, argument))
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument)
     if verb in ("checkpoint", "retry"):
@@ -196,5 +198,5 @@ def places_of(state: State, command: Command | None) -> tuple[set[str | None], i
     if verb == "timeline":
         return set(), TIMELINE_TURNS
     if command is None:
-        return landing_places(line_of(state), state.get("rollback_checkpoint_id"), None)
+        return rollback_targets(line_of(state), state.get("rollback_checkpoint_id"), None)
     return set(), 0

@@ -65,7 +65,7 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
         raise ConflictError(f"Topic {topic['id']!r} is forgotten already; forgotten() lists it")
     said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
     ids = [m.id or "" for m in said if m.id not in pending]
-    if not ids and not topic.get("sealed"):
+    if not ids and not topic.get("offloaded"):
         raise InputError(
             f"Nothing was said on topic {topic['id']!r} but the question that waits: undo it instead"
         )
@@ -92,12 +92,12 @@ def forgetting(state: State, entry: Forgotten) -> Operation:
     _within([*state.get("forgotten", []), entry])
     after = _gone(state, [entry])
     off = [each for each in state.get("pins", []) if each["message_id"] in after]
-    return Operation(kind="forget", base=None, cuts=[], forgotten=[entry], unpinned=off)
+    return Operation(kind="forget", base=None, branches=[], forgotten=[entry], unpinned=off)
 
 
 def restoring(state: State, entry: Forgotten, what: str) -> Operation:
     """Return the step that restores an entry, or one of its messages by the message's id."""
-    step = Operation(kind="forget", base=None, cuts=[], remembered=[entry])
+    step = Operation(kind="forget", base=None, branches=[], remembered=[entry])
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
         return step
     messages = state["messages"]
@@ -138,8 +138,8 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
         pins = bounded([*pins, *move_pins(off, None)])
-    scope.journal.afterwards += [event_types.forget(each, again=True) for each in gone]
-    scope.journal.afterwards += [event_types.forget(each) for each in made]
+    scope.step_log.afterwards += [event_types.forget(each, again=True) for each in gone]
+    scope.step_log.afterwards += [event_types.forget(each) for each in made]
     update = Update(messages=[], forgotten=entries, pins=pins)
     topics = yield from _told_anew(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update
@@ -169,7 +169,7 @@ def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Step
             topics.append(topic)
             continue
         said = [message for message in grouped[topic["id"]] if message.id in told]
-        earlier = topic.get("sealed")
+        earlier = topic.get("offloaded")
         summary = yield from summary_of(said, line, entries, scope, earlier=earlier)
         topics.append({**topic, "summary": summary})
     return topics

@@ -13,16 +13,22 @@ from typing import TypeVar, cast
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.context.compaction import Fold, hidden, summaries_of, with_partners, without_spans
-from unsay.context.exclusions import cleared_ids, forgotten_ids, remembered, told_topics, untold
+from unsay.context.compaction import Compaction, hidden, summaries_of, with_partners, without_spans
+from unsay.context.exclusions import (
+    cleared_ids,
+    forgotten_ids,
+    remembered,
+    summarized_topics,
+    untold,
+)
 from unsay.context.topics import by_topic, current_topic_id, opened_topics, standing
 from unsay.effects import Steps
-from unsay.errors import DatabaseCorruptError, LedgerGapError
+from unsay.errors import DatabaseCorruptError, EventLogGapError
 from unsay.history.run import run_named_after
 from unsay.messages.annotations import is_document, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
-from unsay.messages.truncation import cut
+from unsay.messages.truncation import branch
 from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.pending import read_entry, unjudged
 from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
@@ -33,7 +39,7 @@ from unsay.runtime import Scope
 from unsay.state import State, Update, as_ours, offloaded_of, with_update
 from unsay.storage.event_log import event_chain
 from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
-from unsay.types import Checkpoint, Segment, Topic, Unfolded
+from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
 
@@ -67,28 +73,28 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     if not bounds:
         return Update()
     forgotten = state.get("forgotten", [])
-    fold = untold(
+    compaction = untold(
         messages,
         segments,
-        state.get("fold", Fold()),
+        state.get("compaction", Compaction()),
         forgotten=forgotten_ids(messages, segments, forgotten),
         cleared=cleared_ids(messages, forgotten),
     )
-    after: State = {**state, "fold": fold}
+    after: State = {**state, "compaction": compaction}
     for start, end in pairwise((0, *bounds)):
         after = yield from _offload_segment(after, end - start, scope)
-    head = state.get("ledger", EMPTY)
-    with suppress(LedgerGapError):  # readers of the event log report a gap; the turn goes on
+    head = state.get("event_log", EMPTY)
+    with suppress(EventLogGapError):  # readers of the event log report a gap; the turn goes on
         yield from event_chain(*scope.address).pack(head["page_id"])
     return Update(
         messages=[RemoveMessage(id=m.id or "") for m in messages[: bounds[-1]]],
-        sealed=after["sealed"],
+        offloaded=after["offloaded"],
         segments=after["segments"],
         checkpoints=after["checkpoints"],
         topics=after["topics"],
-        unfolded=after["unfolded"],
+        expanded=after["expanded"],
         pins=after.get("pins", []),
-        fold=after["fold"],
+        compaction=after["compaction"],
     )
 
 
@@ -149,10 +155,10 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     return as_ours(
         {
             **_without(state, end, segments),
-            "sealed": page.head,
+            "offloaded": page.head,
             "topics": told,
             "pins": move_pins(state.get("pins", []), page.id, ids),
-            "fold": without_spans(state["fold"], ids),
+            "compaction": without_spans(state["compaction"], ids),
         }
     )
 
@@ -162,14 +168,16 @@ def _offload_topic(
 ) -> Steps[Topic]:
     """A topic with a summary of those of its messages `said` that are offloaded, named by `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in said):
-        return {**topic, "sealed": topic["summary"], "summary": None, "summarized_through": None}
-    fold = state.get("fold", Fold()).get("topics", {}).get(topic["id"], Fold())
-    compacted = {said[index].id for index in hidden(said, fold)}
+        return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
+    compaction = (
+        state.get("compaction", Compaction()).get("topics", {}).get(topic["id"], Compaction())
+    )
+    compacted = {said[index].id for index in hidden(said, compaction)}
     shown = [message for message in said if message.id in ids and message.id not in compacted]
-    before, forgotten = topic.get("sealed"), state.get("forgotten", [])
-    earlier = "\n".join([*([before] if before else []), *summaries_of(fold, ids)])
+    before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
+    earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)])
     text = yield from summary_of(shown, line_of(state), forgotten, scope, earlier=earlier or None)
-    return {**topic, "sealed": cut(earlier, SUMMARY_CHARS) if text is None else text}
+    return {**topic, "offloaded": branch(earlier, SUMMARY_CHARS) if text is None else text}
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
@@ -184,18 +192,18 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
         rest.insert(0, Segment(topic_id=inner[-1]["topic_id"], start=first))
         moved = {inner[-1]["start"]: first}
     checkpoints: list[Checkpoint] = [
-        {**each, "sealed": True} if each["message_id"] in gone else each
+        {**each, "offloaded": True} if each["message_id"] in gone else each
         for each in state.get("checkpoints", [])
     ]
-    unfolded: list[Unfolded] = [
-        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("unfolded", [])
+    expanded: list[ExpandedTopic] = [
+        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
     return {
         **state,
         "messages": messages[end:],
         "segments": rest,
         "checkpoints": checkpoints,
-        "unfolded": unfolded,
+        "expanded": expanded,
     }
 
 
@@ -218,7 +226,7 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
     A front end may send all of its messages with each question. A question alone counts as new
     unless its run is known.
     """
-    entered = state["messages"][state.get("ledger", EMPTY)["length"] :]
+    entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
     said = [message for message in entered if not is_document(message)]
     fresh = {run_named_after(scope.thread_id, message.id) for message in said}
     if len(said) <= 1 and (scope.named or scope.run_id in fresh):
@@ -243,7 +251,7 @@ def _put_back(
     # The event log has these messages already, unless the state holds a changed one.
     known = {message.id: message for message in state["messages"]}
     back = [message for page in pages for message in page.messages]
-    scope.journal.returned |= {m.id or "" for m in back if known.get(m.id, m) == m}
+    scope.step_log.returned |= {m.id or "" for m in back if known.get(m.id, m) == m}
     return _with_pages(state, pages)
 
 
@@ -260,26 +268,26 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
         if goes_on:
             moved[part[0]["start"]] = joined[-1]["start"]
         joined += part[1:] if goes_on else part
-    unfolded: list[Unfolded] = [
-        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("unfolded", [])
+    expanded: list[ExpandedTopic] = [
+        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
     return Update(
         messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), *older, *state["messages"]],
-        sealed=pages[-1].before,
+        offloaded=pages[-1].before,
         segments=joined,
         checkpoints=[
             unmarked(each) if each["message_id"] in back else each
             for each in state.get("checkpoints", [])
         ],
         topics=[_as_before(each, pages) for each in state.get("topics", [])],
-        unfolded=unfolded,
+        expanded=expanded,
         pins=move_pins(state.get("pins", []), None, back),
     )
 
 
 def unmarked(entry: _Entry) -> _Entry:
     """Return a checkpoint or a topic without what says that messages of it are offloaded."""
-    plain = {key: value for key, value in entry.items() if key not in ("sealed", "pages")}
+    plain = {key: value for key, value in entry.items() if key not in ("offloaded", "pages")}
     return cast("_Entry", plain)
 
 
@@ -291,8 +299,8 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
         if old is None:
             continue
         restored = unmarked(restored)
-        if "sealed" in old:
-            restored["sealed"] = old["sealed"]
+        if "offloaded" in old:
+            restored["offloaded"] = old["offloaded"]
         if "pages" in old:
             restored["pages"] = old["pages"]
         if restored["summary"] is None:
@@ -305,16 +313,16 @@ def drop_offloaded(state: State) -> Update:
     """Drop references to offloaded segments if a host removed all messages of the thread."""
     topics, checkpoints = state.get("topics", []), state.get("checkpoints", [])
     refers = (
-        state.get("sealed")
-        or any(each.get("sealed") for each in checkpoints)
-        or any("sealed" in each or "pages" in each for each in topics)
+        state.get("offloaded")
+        or any(each.get("offloaded") for each in checkpoints)
+        or any("offloaded" in each or "pages" in each for each in topics)
         or pinned_pages(state)
     )
     if offloaded_of(state) is not None or not refers:
         return Update()
     return Update(
-        sealed=None,
-        checkpoints=[each for each in checkpoints if not each.get("sealed")],
+        offloaded=None,
+        checkpoints=[each for each in checkpoints if not each.get("offloaded")],
         topics=[unmarked(each) for each in topics],
         pins=move_pins(state.get("pins", []), None),
     )
@@ -337,8 +345,8 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
     A segment that is missing or was changed is left out: the topic's summary covers it.
     """
     segments = standing(state["messages"], state.get("segments", []))
-    opened = opened_topics(segments, state.get("unfolded", []))
-    known = told_topics(state.get("topics", []), state.get("forgotten", []))
+    opened = opened_topics(segments, state.get("expanded", []))
+    known = summarized_topics(state.get("topics", []), state.get("forgotten", []))
     topics = [each for each in known if each["id"] in opened]
     of_topics = (name for each in topics for name in each.get("pages", []))
     pages: list[OffloadedSegment] = []

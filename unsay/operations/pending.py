@@ -8,12 +8,12 @@ from langchain_core.messages import AnyMessage
 from unsay.effects import Steps
 from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError
 from unsay.history.branch import Label, replace_tail
-from unsay.messages.annotations import is_answer, is_document, is_notice, is_question, mark_of
+from unsay.messages.annotations import annotation_of, is_answer, is_document, is_notice, is_question
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.rollback import (
     OPERATIONS,
-    keep_cut,
     line_of,
+    save_branch,
     settle,
     turns_left,
     with_step,
@@ -93,8 +93,8 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
         rejections=[],
         rollbacks=0,
         extra_attempts=0,
-        cuts=[],
-        draft_cuts=[],
+        branches=[],
+        draft_branches=[],
         context_reason=None,
         guidance=None,
         new_topic=False,
@@ -114,7 +114,7 @@ def repair_interrupted(
     turn = state["turn"]
     base = line_of(state).id_at(entry.interrupted.start - 1)
     if undone:
-        step = Operation(kind="turn", base=base, cuts=turn["cuts"])
+        step = Operation(kind="turn", base=base, branches=turn["branches"])
         return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
     kept = [m.id or "" for m in state["messages"][entry.start :]]
     cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
@@ -122,13 +122,13 @@ def repair_interrupted(
         change = yield from without_retries(state, scope, base, cause, kept)
     except ConflictError:  # what its rejected drafts had removed is no longer kept
         change = replace_tail(line_of(state), base, label=cause, keep=kept)
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     scope.tell("set_aside", reason=cause.reason)
-    rejected = [name for name in turn["cuts"] if name not in turn["draft_cuts"]]
+    rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
         end = change.line.id_at(len(change.line.messages) - len(kept) - 1)
-        update.update(with_step(state, Operation(kind="rollback", base=end, cuts=rejected)))
+        update.update(with_step(state, Operation(kind="rollback", base=end, branches=rejected)))
     return update
 
 
@@ -151,7 +151,7 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
         message = messages[index]
         if not is_answer(message):
             continue
-        if "outcome" in mark_of(message):
+        if "outcome" in annotation_of(message):
             break
         found.append(Injected(index=index, start=_exchange_start(messages, index)))
     return found[::-1]
@@ -173,4 +173,4 @@ def unjudged_documents(
 ) -> list[AnyMessage]:
     """Return the retrieved documents of the pending input that have no verdict, oldest first."""
     waiting = (m for m in messages if m.id in pending and is_document(m))
-    return [message for message in waiting if "outcome" not in mark_of(message)]
+    return [message for message in waiting if "outcome" not in annotation_of(message)]

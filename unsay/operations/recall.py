@@ -243,7 +243,7 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
         turn = state.get("turn")
         names = [each.message.id or "" for each in chosen]
         asked_by = turn["question_id"] if turn else None
-        scope.journal.afterwards.append(event_types.recall(names, asked_by))
+        scope.step_log.afterwards.append(event_types.recall(names, asked_by))
     return chosen
 
 

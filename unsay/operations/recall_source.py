@@ -11,7 +11,7 @@ from unsay.context.exclusions import anchored, forgotten_ids, named_ids
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, Leaf, Memory
-from unsay.messages.annotations import is_answer, spoken, with_mark
+from unsay.messages.annotations import annotate, is_answer, spoken
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import LACKING, is_quoting
@@ -247,7 +247,7 @@ def _light(message: AnyMessage) -> AnyMessage:
         update |= {"tool_calls": calls, "usage_metadata": None}
     light = message.model_copy(update=update)
     lacking = len(text_of(message)) - len(text_of(light))
-    return with_mark(light, **{LACKING: lacking}) if lacking else light
+    return annotate(light, **{LACKING: lacking}) if lacking else light
 
 
 def _blocks(message: AnyMessage) -> list[dict[str, Any]]:

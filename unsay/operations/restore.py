@@ -10,55 +10,64 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
 from unsay.history.branch import Change, Label, Line, holder_of, replace_tail
-from unsay.messages.annotations import is_answer, spoken, with_mark
-from unsay.messages.boundaries import safe_cut, steps
+from unsay.messages.annotations import annotate, is_answer, spoken
+from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
 from unsay.operations.offload import load_all
 from unsay.operations.pin import move_pins
-from unsay.operations.rollback import OPERATIONS, keep_cut, line_of, settle, turn_topic, with_step
-from unsay.operations.targets import landing_of, safe_base
+from unsay.operations.rollback import (
+    OPERATIONS,
+    line_of,
+    save_branch,
+    settle,
+    turn_topic,
+    with_step,
+)
+from unsay.operations.targets import safe_base, target_of
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.types import Cut, Operation, Topic
+from unsay.types import Operation, StoredBranch, Topic
 
 CUT = "cut-"
 """How the ids of branches begin."""
 
 
-def source_of(cuts: Sequence[Cut], what: str) -> Cut | None:
+def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
     """Return the branch with this id, or the newest that holds the message with this id."""
     if what.startswith(CUT):
-        return find_cut(cuts, what)
-    return holder_of(cuts, what)
+        return find_stored_branch(branches, what)
+    return holder_of(branches, what)
 
 
-def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps[Update]:
+def restore(
+    state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
+) -> Steps[Update]:
     """Restore a branch, a summarized topic's words, or one message of a branch.
 
-    The state holds the base of `source_of`; `cuts` are all branches of the thread.
+    The state holds the base of `source_of`; `branches` are all branches of the thread.
 
     Raises:
         UnknownBranchError: No branch, topic or message has this id.
         ConflictError: It is there already, or its place is gone.
     """
-    source = source_of(cuts, what)
+    source = source_of(branches, what)
     if what.startswith(CUT) and source is not None:
-        return (yield from _put_back(state, scope, source, cuts))
+        return (yield from _put_back(state, scope, source, branches))
     if topic := _topic(state, what):
         segments = state.get("segments", [])
         here = segments[-1]["start"] if segments else None
-        shown = {e["topic_id"] for e in state.get("unfolded", []) if e["at"] == here}
+        shown = {e["topic_id"] for e in state.get("expanded", []) if e["at"] == here}
         if topic["id"] in {current_topic_id(segments), *shown}:
             raise ConflictError(
                 f"Topic {topic['id']!r} is not folded: views show its words already"
             )
-        step = Operation(kind="unfold", base=None, cuts=[], topic=topic["id"])
-        return {**turn_topic(state, scope, topic["id"], unfold=True), **with_step(state, step)}
+        step = Operation(kind="expand", base=None, branches=[], topic=topic["id"])
+        return {**turn_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
     if source is not None:
         return (yield from _insert(state, scope, source, [what]))
     if what in _ids((yield from load_all(state, scope))["messages"]):
         raise ConflictError(f"Message {what!r} stands on the record already")
-    if any(what in _ids(cut["drafts"]) for cut in cuts):
+    if any(what in _ids(branch["drafts"]) for branch in branches):
         raise UnknownBranchError(
             f"{what!r} is a rejected draft, which never had a place on the record: "
             "pick(…, from_=CUT) puts it at the end"
@@ -69,77 +78,85 @@ def restore(state: State, scope: Scope, what: str, cuts: Sequence[Cut]) -> Steps
     )
 
 
-def find_cut(cuts: Sequence[Cut], name: str) -> Cut:
+def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
     """Return the branch with this id, or the only one whose id begins with it, or raise."""
-    found = [cut for cut in cuts if cut["id"] == name] or [
-        cut for cut in cuts if name != CUT and cut["id"].startswith(name)
+    found = [branch for branch in branches if branch["id"] == name] or [
+        branch for branch in branches if name != CUT and branch["id"].startswith(name)
     ]
     if not found:
         raise UnknownBranchError(
-            f"There is no cut {name!r} in this thread; branches() lists the {len(cuts)} there are"
+            f"There is no cut {name!r} in this thread; branches() lists the {len(branches)} there are"
         )
     if len(found) > 1:
         raise ConflictError(f"{name!r} is the beginning of {len(found)} cuts; give more of the id")
     return found[0]
 
 
-def _put_back(state: State, scope: Scope, cut: Cut, cuts: Sequence[Cut]) -> Steps[Update]:
+def _put_back(
+    state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
+) -> Steps[Update]:
     """Restore a whole branch at its base, in place of what follows the base now."""
     line = line_of(state)
-    missing = [m.id for m in cut["messages"] if m.id not in line.positions()]
+    missing = [m.id for m in branch["messages"] if m.id not in line.positions()]
     if not missing:
-        why = "holds only a rejected draft" if not cut["messages"] else "is on the record already"
-        raise ConflictError(
-            f"What cut {cut['id']!r} took {why}; pick(…, from_={cut['id']!r}) puts a copy at the end"
+        why = (
+            "holds only a rejected draft" if not branch["messages"] else "is on the record already"
         )
-    if cut["kind"] == "document":
-        return (yield from _insert(state, scope, cut, [name for name in missing if name]))
-    _check_base(line.positions(), cut["base"], cuts)
-    base = safe_base(line, cut["base"])
-    cause = Label(kind="restore", reason=cut["id"], created_at=scope.now())
-    change = replace_tail(line, base, [cut], label=cause)
-    taken = [change.cut["id"]] if change.cut["messages"] else []
-    step = Operation(kind="restore", base=base, cuts=taken)
+        raise ConflictError(
+            f"What cut {branch['id']!r} took {why}; pick(…, from_={branch['id']!r}) puts a copy at the end"
+        )
+    if branch["kind"] == "document":
+        return (yield from _insert(state, scope, branch, [name for name in missing if name]))
+    _check_base(line.positions(), branch["base"], branches)
+    base = safe_base(line, branch["base"])
+    cause = Label(kind="restore", reason=branch["id"], created_at=scope.now())
+    change = replace_tail(line, base, [branch], label=cause)
+    taken = [change.branch["id"]] if change.branch["messages"] else []
+    step = Operation(kind="restore", base=base, branches=taken)
     return (yield from _kept(state, scope, change, step))
 
 
-def _insert(state: State, scope: Scope, cut: Cut, wanted: Sequence[str]) -> Steps[Update]:
+def _insert(
+    state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
+) -> Steps[Update]:
     """Insert some messages of a branch, with their tool calls and results."""
-    line, messages = line_of(state), cut["messages"]
+    line, messages = line_of(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = line.positions()
     if standing := [name for name in group if name in places]:
         raise ConflictError(f"Message {standing[0]!r} stands on the record already")
     first = next(index for index, m in enumerate(messages) if m.id == group[0])
     near = (m.id for m in reversed(messages[:first]) if m.id in places)
-    anchor = next(near, cut["base"])
+    anchor = next(near, branch["base"])
     _check_base(places, anchor, [])
-    place = safe_cut(line.messages, line.index_of(anchor) + 1, towards="newer")
+    place = safe_split(line.messages, line.index_of(anchor) + 1, towards="newer")
     cause = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
     change = replace_tail(
         line,
         line.id_at(place - 1),
-        [{**cut, "segments": [], "topics": []}],
+        [{**branch, "segments": [], "topics": []}],
         label=cause,
         keep=[m.id or "" for m in line.messages[place:]],
         only=group,
     )
-    step = Operation(kind="insert", base=line.id_at(place - 1), cuts=[], ids=group)
+    step = Operation(kind="insert", base=line.id_at(place - 1), branches=[], ids=group)
     return (yield from _kept(state, scope, change, step))
 
 
 def _kept(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     update.update(with_step(state, step))
     return update
 
 
-def _check_base(places: Collection[str | None], base: str | None, cuts: Sequence[Cut]) -> None:
+def _check_base(
+    places: Collection[str | None], base: str | None, branches: Sequence[StoredBranch]
+) -> None:
     """Raise `ConflictError`, naming the branch that holds the base, if it is not there."""
     if base is None or base in places:
         return
-    holder = holder_of(cuts, base)
+    holder = holder_of(branches, base)
     first = f"restore({holder['id']!r}) first" if holder else "pick(…) puts the messages at the end"
     raise ConflictError(f"Message {base!r}, after which it stood, is no longer there: {first}")
 
@@ -186,10 +203,10 @@ def pick(
         if name in taken:
             seed = f"{source}\x00{base}\x00{name}".encode("utf-8", "surrogatepass")
             name = f"pick-{hashlib.sha256(seed).hexdigest()[:20]}"
-        noted = with_mark(message, picked={"from": source, "id": message.id})
+        noted = annotate(message, picked={"from": source, "id": message.id})
         copies.append(noted.model_copy(update={"id": name}))
     update = Update(messages=copies)
-    update.update(with_step(state, Operation(kind="pick", base=base, cuts=[])))
+    update.update(with_step(state, Operation(kind="pick", base=base, branches=[])))
     return update
 
 
@@ -204,7 +221,7 @@ def branch_until(state: State, at: str | None, turns: int | None) -> Line:
     """Return the branch up to a checkpoint or N turns back; by default all that was answered."""
     line, turn = line_of(state), state.get("turn")
     if at is not None or turns is not None:
-        base = landing_of(line, at, turns)
+        base = target_of(line, at, turns)
     elif turn is not None and not turn["done"] and turn["pending"]:
         places = line.positions()
         first = min((places[name] for name in turn["pending"] if name in places), default=0)
@@ -224,12 +241,12 @@ def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
     lead = (i for i, m in enumerate(line.messages) if m.type != "system")
     before_first = next(lead, len(line.messages)) - 1
     bases = [line.id_at(before_first), *ends[:-1]] if ends else []
-    turns = [Operation(kind="turn", base=each, cuts=[]) for each in bases]
+    turns = [Operation(kind="turn", base=each, branches=[]) for each in bases]
     update["operations"] = turns[-OPERATIONS:]
     update["pins"] = move_pins(state.get("pins", []), None)
     update["forgotten"] = list(state.get("forgotten", []))
     yield from disown(line.messages, scope, source)
-    scope.journal.returned |= {m.id or "" for m in line.messages}
+    scope.step_log.returned |= {m.id or "" for m in line.messages}
     begun = event_types.fork(line.messages, line.checkpoints, source=source)
-    scope.journal.happenings.append(begun)
+    scope.step_log.happenings.append(begun)
     return update

@@ -8,14 +8,21 @@ from langchain_core.messages import AnyMessage
 from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
 from unsay.history.branch import Label, Line, replace_tail
-from unsay.messages.annotations import is_notice, is_question, mark_of
+from unsay.messages.annotations import annotation_of, is_notice, is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
-from unsay.operations.rollback import fetch_cuts, forward, keep_cut, line_of, settle, turns_left
+from unsay.operations.rollback import (
+    forward,
+    line_of,
+    load_branches,
+    save_branch,
+    settle,
+    turns_left,
+)
 from unsay.operations.targets import safe_base
 from unsay.runtime import Scope
-from unsay.state import Move, State, Update, offloaded_of
+from unsay.state import RollbackRequest, State, Update, offloaded_of
 from unsay.types import Segment, Turn
 
 
@@ -24,7 +31,7 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
 
     `pending` are the command's own messages; `limit` is in characters.
     """
-    refs, turn = state.get("cuts", []), state.get("turn")
+    refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":
         return refs[-1]["id"]
@@ -36,7 +43,7 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     return None
 
 
-def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
+def ask_again(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Remove the last turn and add its question again, with the command removed.
 
     The removed turn is one branch, which an undo of the new answer restores. `move["to"]` is what
@@ -46,21 +53,21 @@ def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
     before = line.id_at(line.index_of(turn["pending"][0]) - 1)
     order = Label(kind="order", reason=move["reason"], created_at=scope.now())
     change = replace_tail(line, before, label=order)
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
-    writes, cuts = change.writes, []
+    refs = yield from save_branch(change, scope, state.get("branches", []))
+    writes, branches = change.writes, []
     if move["to"] is not None:
-        (cut,) = yield from fetch_cuts([move["to"]], scope, refs)
-        asked = cut["messages"]
+        (branch,) = yield from load_branches([move["to"]], scope, refs)
+        asked = branch["messages"]
     else:
         asked = _last_asked(change.line, ())
         base = safe_base(change.line, change.line.id_at(change.line.index_of(asked[0].id) - 1))
         cause = Label(kind="retry", reason=move["reason"], created_at=order.created_at)
         change = replace_tail(change.line, base, label=cause)
-        refs = yield from keep_cut(change, scope, refs)
-        cut, cuts, writes = change.cut, [change.cut["id"]], [*writes, *change.writes]
+        refs = yield from save_branch(change, scope, refs)
+        branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
     update, line = settle(state, change, refs), change.line
     again = [_asked_again(message, turn) for message in asked]
-    starts = {each["start"]: each["topic_id"] for each in cut["segments"]}
+    starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
     topic = next((starts[m.id] for m in asked if m.id in starts), None)
     if topic is not None:
         segment = Segment(topic_id=topic, start=again[0].id or "")
@@ -76,7 +83,7 @@ def ask_again(state: State, scope: Scope, move: Move) -> Steps[Update]:
         "pending": [message.id or "" for message in again],
         "base": line.id_at(len(line.messages) - 1),
         "done": False,
-        "cuts": cuts,
+        "branches": branches,
     }
     if move["to"] is not None:
         names = [message.id or "" for message in asked if is_question(message)]
@@ -100,7 +107,7 @@ def _last_asked(line: Line, pending: Sequence[str]) -> list[AnyMessage]:
     skipped: set[str] = set()
     for message in reversed(line.messages):
         if is_notice(message):
-            answers = mark_of(message).get("answers", ())
+            answers = annotation_of(message).get("answers", ())
             named = [m for m in line.messages if m.id in answers]
             if any(parse_command(text_of(m)) is not None for m in named):
                 skipped.update(answers)

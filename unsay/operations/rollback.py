@@ -14,7 +14,7 @@ from unsay.history.branch import (
     Label,
     Line,
     add_reference,
-    cuts_namespace,
+    branches_namespace,
     pack,
     reference,
     replace_tail,
@@ -25,13 +25,13 @@ from unsay.history.turns import answers_in, put_places
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.forget import apply, named_by
-from unsay.operations.record_events import log_move
+from unsay.operations.record_events import log_rollback
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, make_page
-from unsay.types import Cut, CutRef, Note, Offloaded, Operation, Undone, Unfolded
+from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, StoredBranch, Undone
 
 OPERATIONS = 1_000
 """Most steps in the state that can be undone, and most that can be redone; see `put_away`."""
@@ -42,10 +42,10 @@ UNFOLDED = 4
 
 def line_of(state: State) -> Line:
     """Return the part of a state that a rollback changes."""
-    sealed = offloaded_of(state)
+    offloaded = offloaded_of(state)
     return Line(
         messages=tuple(state.get("messages", ())),
-        before=sealed["last"] if sealed else None,
+        before=offloaded["last"] if offloaded else None,
         checkpoints=tuple(state.get("checkpoints", ())),
         segments=tuple(state.get("segments", ())),
         topics=tuple(state.get("topics", ())),
@@ -83,17 +83,17 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
     return {steps[-1]["base"]}
 
 
-def keep_cut(change: Change, scope: Scope, refs: Sequence[CutRef]) -> Steps[list[CutRef]]:
+def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
     """Store what was removed as a branch, and return the state's references with it."""
-    log_move(scope, change)
-    cut = change.cut
-    if not cut["messages"] and not cut["drafts"]:
+    log_rollback(scope, change)
+    branch = change.branch
+    if not branch["messages"] and not branch["drafts"]:
         return list(refs)
     if scope.address is not None:
         store, thread_id = scope.address
-        yield put_item(store, cuts_namespace(thread_id), cut["id"], pack(cut))
-        yield from forward(dict.fromkeys(answers_in(cut["messages"]), cut["id"]), scope)
-    return add_reference(refs, reference(cut, inline=scope.address is None))
+        yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
+        yield from forward(dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope)
+    return add_reference(refs, reference(branch, inline=scope.address is None))
 
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
@@ -102,26 +102,28 @@ def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
         yield from put_places(*scope.address, places)
 
 
-def fetch_cuts(ids: Sequence[str], scope: Scope, refs: Sequence[CutRef]) -> Steps[list[Cut]]:
+def load_branches(
+    ids: Sequence[str], scope: Scope, refs: Sequence[BranchRef]
+) -> Steps[list[StoredBranch]]:
     """Return the branches with these ids, or raise `ConflictError` if one is no longer kept."""
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
-    cuts: list[Cut] = []
+    branches: list[StoredBranch] = []
     for name in ids:
         item = None
         if name not in inline and scope.address is not None:
             store, thread_id = scope.address
-            item = yield get_item(store, cuts_namespace(thread_id), name)
-        cut = inline.get(name) if item is None else unpack(item.value)
-        if cut is None:
+            item = yield get_item(store, branches_namespace(thread_id), name)
+        branch = inline.get(name) if item is None else unpack(item.value)
+        if branch is None:
             raise ConflictError(
-                f"Cut {name!r} is no longer kept: without a store only the newest cuts are; "
+                f"StoredBranch {name!r} is no longer kept: without a store only the newest cuts are; "
                 "compile the graph with a store to keep them all"
             )
-        cuts.append(cut)
-    return cuts
+        branches.append(branch)
+    return branches
 
 
-def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
+def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
     """Return the update for a change of the current branch."""
     line = change.line
     labels = {each["id"]: each["label"] for each in line.topics}
@@ -133,7 +135,7 @@ def settle(state: State, change: Change, refs: list[CutRef]) -> Update:
         topics=list(line.topics),
         current_topic=labels.get(line.segments[-1]["topic_id"], "") if line.segments else "",
         quality_score=marks[0]["score"] if marks else None,
-        cuts=refs,
+        branches=refs,
     )
 
 
@@ -147,10 +149,10 @@ def go_back(
 ) -> Steps[Update]:
     """Remove what follows a message, except pending ones; a person's rollback can be undone."""
     change = replace_tail(line_of(state), base, label=cause, keep=pending)
-    refs = yield from keep_cut(change, scope, state.get("cuts", []))
+    refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    if cause.kind == "person" and spoken(change.cut["messages"]):
-        step = Operation(kind="rollback", base=base, cuts=[change.cut["id"]])
+    if cause.kind == "person" and spoken(change.branch["messages"]):
+        step = Operation(kind="rollback", base=base, branches=[change.branch["id"]])
         update.update(with_step(state, step))
     return update
 
@@ -159,9 +161,9 @@ def without_retries(
     state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
 ) -> Steps[Change]:
     """Restore the transcript as its turn began: with what rejected drafts had removed."""
-    names = state["turn"]["draft_cuts"][::-1]
-    cuts = yield from fetch_cuts(names, scope, state.get("cuts", []))
-    return replace_tail(line_of(state), base, cuts, label=cause, keep=keep)
+    names = state["turn"]["draft_branches"][::-1]
+    branches = yield from load_branches(names, scope, state.get("branches", []))
+    return replace_tail(line_of(state), base, branches, label=cause, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
@@ -173,7 +175,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     change, update = yield from _reversed(state, scope, step, cause, pending)
     update["operations"] = list(operations[:-1])
     update["redo"] = []
-    said = spoken(change.cut["messages"])
+    said = spoken(change.branch["messages"])
     # Only an answered turn can be redone.
     if step["kind"] != "turn" or (said and said[-1].type != "human"):
         undone = Undone(**_inverse(step, change), at=_end(change.line.messages, pending))
@@ -213,43 +215,45 @@ def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
 
 
 def _inverse(step: Operation, change: Change) -> Operation:
-    cuts = [change.cut["id"]] if change.cut["messages"] else []
+    branches = [change.branch["id"]] if change.branch["messages"] else []
     plain = {key: value for key, value in step.items() if key != "at"}
-    return cast("Operation", {**plain, "cuts": cuts})
+    return cast("Operation", {**plain, "branches": branches})
 
 
 def _reversed(
     state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
     """Replace what a step added by what it had removed."""
-    line, old = line_of(state), state.get("cuts", [])
+    line, old = line_of(state), state.get("branches", [])
     again = cause.kind == "redo"
     nothing = replace_tail(line, line.id_at(len(line.messages) - 1), label=cause)
     if step["kind"] == "forget":
         return nothing, (yield from apply(state, scope, step, back=not again))
     if "topic" in step:
-        return nothing, turn_topic(state, scope, step["topic"], unfold=again)
-    cuts = yield from fetch_cuts(step["cuts"][::-1], scope, old)
+        return nothing, turn_topic(state, scope, step["topic"], expand=again)
+    branches = yield from load_branches(step["branches"][::-1], scope, old)
     keep = list(pending)
     if "ids" in step:
         after = line.messages[line.index_of(step["base"]) + 1 :]
         keep = [m.id or "" for m in after if m.id not in step["ids"]]
-    change = replace_tail(line, step["base"], cuts, label=cause, keep=keep)
-    back = {cut["id"] for cut in cuts if not cut["drafts"]}
-    refs = yield from keep_cut(change, scope, [ref for ref in old if ref["id"] not in back])
+    change = replace_tail(line, step["base"], branches, label=cause, keep=keep)
+    back = {branch["id"] for branch in branches if not branch["drafts"]}
+    refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
     return change, settle(state, change, refs)
 
 
-def turn_topic(state: State, scope: Scope, topic_id: str, *, unfold: bool) -> Update:
+def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
     """Include an earlier topic's messages in contexts, or no longer."""
     segments = state.get("segments", [])
-    others = [each for each in state.get("unfolded", []) if each["topic_id"] != topic_id]
+    others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
     if topic is not None:
-        logged = event_types.unfold(topic) if unfold else event_types.fold(topic)
-        scope.journal.afterwards.append(logged)
-    new = [Unfolded(topic_id=topic_id, at=segments[-1]["start"])] if unfold and segments else []
-    return Update(messages=[], unfolded=[*others, *new][-UNFOLDED:])
+        logged = event_types.expand(topic) if expand else event_types.compaction(topic)
+        scope.step_log.afterwards.append(logged)
+    new = (
+        [ExpandedTopic(topic_id=topic_id, at=segments[-1]["start"])] if expand and segments else []
+    )
+    return Update(messages=[], expanded=[*others, *new][-UNFOLDED:])
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
@@ -271,10 +275,10 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
     return len((gone - brought) & known), len(brought - {m.id for m in before})
 
 
-def turns_left(messages: Sequence[AnyMessage], sealed: Offloaded | None = None) -> int:
+def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
     """Return how many answered turns a transcript has, offloaded ones included."""
     turns = sum(map(is_answer, spoken(messages)))
-    return turns + (sealed["turns"] if sealed else 0)
+    return turns + (offloaded["turns"] if offloaded else 0)
 
 
 NEWEST = 16
@@ -288,7 +292,7 @@ WITHOUT_STORE = 32
 
 
 def put_away(state: State, scope: Scope) -> Steps[Update]:
-    """Move the oldest of many steps to the store; without a store they are dropped."""
+    """RollbackRequest the oldest of many steps to the store; without a store they are dropped."""
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()

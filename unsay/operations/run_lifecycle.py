@@ -62,8 +62,8 @@ def kept(name: str, node: Node) -> Node:
         if name == "evaluate_quality":
             scope, update = yield from _open(scope, update)
             yield from _end_dead(state, scope)
-        if scope.journal.spent:
-            update["spent"] = merged(state.get("spent", {}), scope.journal.spent)
+        if scope.step_log.spent:
+            update["spent"] = merged(state.get("spent", {}), scope.step_log.spent)
         update = yield from write_ahead(state, scope, update)
         if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
             yield from end_run(scope, "completed")
@@ -73,7 +73,7 @@ def kept(name: str, node: Node) -> Node:
 
 
 def _is_over(state: State) -> bool:
-    waits = state["turn"]["checkpoints_due"] or state.get("owed")
+    waits = state["turn"]["checkpoints_due"] or state.get("pending_compensations")
     return not state.get("should_rollback") and not waits
 
 

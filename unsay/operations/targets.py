@@ -13,13 +13,13 @@ from unsay.errors import (
 from unsay.history.branch import Line
 from unsay.history.checkpoints import by_age, find_checkpoint
 from unsay.messages.annotations import is_answer, is_question, spoken
-from unsay.messages.boundaries import safe_cut
+from unsay.messages.boundaries import safe_split
 
 NUMBER_CHARS = 9
 """Most digits of a typed number of turns; a longer one can only be a checkpoint's name."""
 
 
-def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
+def target_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
     """Return where a failed draft goes back to.
 
     The first failure of a turn goes to the last checkpoint, each further one to an older
@@ -29,7 +29,7 @@ def landing_of_drafts(line: Line, base: str | None, failures: int) -> str | None
     return _last_checkpoint(line, before=last, otherwise=base)
 
 
-def landing_of_context(line: Line, start: int) -> str | None:
+def target_of_context(line: Line, start: int) -> str | None:
     """Return the last checkpoint before a rejected exchange that begins at an index."""
     return _last_checkpoint(line, before=start - 1, otherwise=line.id_at(start - 1))
 
@@ -41,11 +41,11 @@ def _last_checkpoint(line: Line, *, before: int, otherwise: str | None) -> str |
 
 def safe_base(line: Line, base: str | None) -> str | None:
     """Return the message at or before this one after which the transcript may be cut."""
-    place = safe_cut(line.messages, line.index_of(base) + 1, towards="older")
+    place = safe_split(line.messages, line.index_of(base) + 1, towards="older")
     return line.id_at(place - 1)
 
 
-def landing_of(
+def target_of(
     line: Line, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
 ) -> str | None:
     """Return where a rollback that somebody asked for goes: to a checkpoint, or N turns back.
@@ -93,10 +93,10 @@ def _start_of_turns(said: Sequence[AnyMessage], turns: int) -> int:
     return first
 
 
-def landing_of_order(line: Line, argument: str, pending: Sequence[str]) -> str | None:
-    """Return where `/rollback` goes, see `landing_of`; its argument may be a number of turns."""
+def target_of_order(line: Line, argument: str, pending: Sequence[str]) -> str | None:
+    """Return where `/rollback` goes, see `target_of`; its argument may be a number of turns."""
     turns = turns_typed(line, argument)
-    return landing_of(line, argument if turns is None else None, turns, pending)
+    return target_of(line, argument if turns is None else None, turns, pending)
 
 
 def turns_typed(line: Line, argument: str) -> int | None:
@@ -106,8 +106,8 @@ def turns_typed(line: Line, argument: str) -> int | None:
     return int(argument) if typed else None
 
 
-def landing_places(line: Line, to: str | None, turns: int | None) -> tuple[set[str | None], int]:
-    """Return what must be loaded before `landing_of` can find a place: messages, and turns."""
+def rollback_targets(line: Line, to: str | None, turns: int | None) -> tuple[set[str | None], int]:
+    """Return what must be loaded before `target_of` can find a place: messages, and turns."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to:
@@ -116,8 +116,8 @@ def landing_places(line: Line, to: str | None, turns: int | None) -> tuple[set[s
         except (UnknownCheckpointError, AmbiguousCheckpointError):
             return set(), 0
     newest = next((m.id for m in reversed(spoken(line.messages)) if is_answer(m)), None)
-    sealed = [each for each in line.checkpoints if each.get("sealed")]
-    if any(not each.get("sealed") and each["message_id"] != newest for each in line.checkpoints):
+    offloaded = [each for each in line.checkpoints if each.get("offloaded")]
+    if any(not each.get("offloaded") and each["message_id"] != newest for each in line.checkpoints):
         return set(), 2
     # Two of them: if the newest answer is offloaded itself, one may be at that answer.
-    return {each["message_id"] for each in sorted(sealed, key=lambda each: each["turn"])[-2:]}, 2
+    return {each["message_id"] for each in sorted(offloaded, key=lambda each: each["turn"])[-2:]}, 2

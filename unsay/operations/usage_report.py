@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.budget.accounts import Place
 from unsay.budget.limits import Gauge, check, limits_of
-from unsay.context.manifest import CallView, manifest_in, read_manifest
+from unsay.context.manifest import CallContext, manifest_in, read_manifest
 from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError
@@ -16,7 +16,7 @@ from unsay.history.token_usage import PURPOSES, Spent, Tokens, key_of, tokens_in
 from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
-from unsay.operations.rollback import fetch_cuts
+from unsay.operations.rollback import load_branches
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -27,7 +27,7 @@ from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 class Totals:
     """A conversation's tokens at one moment."""
 
-    window: CallView | None
+    window: CallContext | None
     """The newest call whose context is known; `None` without one."""
 
     spent: Spent
@@ -40,16 +40,16 @@ def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
 
     Offloaded segments are not read. The messages with which a fork began count as its own.
     """
-    record, refs = state.get("messages", []), state.get("cuts", [])
-    cuts = []
+    transcript, refs = state.get("messages", []), state.get("branches", [])
+    branches = []
     for ref in refs:
         try:
-            cuts += yield from fetch_cuts([ref["id"]], scope, refs)
+            branches += yield from load_branches([ref["id"]], scope, refs)
         except ConflictError:
             continue
-    gone = [m for cut in cuts for m in (*cut["messages"], *cut["drafts"])]
-    is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(cuts) == len(refs)
-    totals = yield from totals_of(state, scope, record, gone)
+    gone = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
+    is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(branches) == len(refs)
+    totals = yield from totals_of(state, scope, transcript, gone)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
 
@@ -74,9 +74,11 @@ def totals_of(
         summaries=tokens_in(booked, "summary"),
         titles=tokens_in(booked, "title"),
     )
-    record = state.get("messages", [])
-    known = ((m, manifest) for m in reversed(record) if (manifest := manifest_in(m)) is not None)
-    window = next((read_manifest(message, found, record) for message, found in known), None)
+    transcript = state.get("messages", [])
+    known = (
+        (m, manifest) for m in reversed(transcript) if (manifest := manifest_in(m)) is not None
+    )
+    window = next((read_manifest(message, found, transcript) for message, found in known), None)
     return Totals(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
@@ -115,7 +117,7 @@ def brief_text(totals: Totals, texts: Texts) -> str:
     )
 
 
-def window_text(window: CallView | None, texts: Texts) -> str:
+def window_text(window: CallContext | None, texts: Texts) -> str:
     """Format the use of the window at a call, part by part."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
@@ -125,7 +127,7 @@ def window_text(window: CallView | None, texts: Texts) -> str:
     return "\n".join(filter(None, (_window_head(window, texts), _table(rows))))
 
 
-def _window_head(window: CallView | None, texts: Texts) -> str:
+def _window_head(window: CallContext | None, texts: Texts) -> str:
     if window is None:
         return texts.tokens_unknown
     used = sum(window.parts.values())
@@ -166,7 +168,7 @@ def _spent_text(spent: Spent, texts: Texts) -> str:
     return f"{_spent_head(spent, texts)}\n{_table(rows)}"
 
 
-def _parts(window: CallView | None) -> list[tuple[str, int]]:
+def _parts(window: CallContext | None) -> list[tuple[str, int]]:
     return [] if window is None else [(k, v) for k, v in window.parts.items() if v]
 
 

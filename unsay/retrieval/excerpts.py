@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from unsay.context.tool_results import truncate, words_of
-from unsay.messages.annotations import is_document, mark_of, with_mark
+from unsay.messages.annotations import annotate, annotation_of, is_document
 from unsay.messages.content import calls_of, text_of
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
@@ -26,7 +26,7 @@ _TAG = "recalled"
 def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
     """Return a message that quotes others, fenced as data, to stand before the question."""
     content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
-    return with_mark(HumanMessage(content, id=RECALLED_ID), kind="recalled")
+    return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
 
 
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
@@ -58,7 +58,7 @@ def _words(message: AnyMessage, texts: Texts) -> str:
         return text_of(message)
     short = message
     if isinstance(message, ToolMessage):
-        lacking = mark_of(message).get(LACKING, 0)
+        lacking = annotation_of(message).get(LACKING, 0)
         short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
     calls = (
         f"[{call.name} {json.dumps(call.args, ensure_ascii=False, default=repr)}]"

@@ -104,7 +104,7 @@ class _Scored:
 
 def recall(
     question: str,
-    record: Sequence[AnyMessage],
+    transcript: Sequence[AnyMessage],
     *,
     budget_tokens: int,
     count: TokenCounter,
@@ -130,19 +130,21 @@ def recall(
     """
     if budget_tokens < 0:
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
-    index = RecallIndex().covering(record) if index is None else index
+    index = RecallIndex().covering(transcript) if index is None else index
     ends = [entry.key for entry in (*index.entries[:1], *index.entries[-1:])]
-    if len(index) != len(record) or ends != [key_of(each) for each in (*record[:1], *record[-1:])]:
+    if len(index) != len(transcript) or ends != [
+        key_of(each) for each in (*transcript[:1], *transcript[-1:])
+    ]:
         raise InputError(
-            f"the index is of {len(index)!r} messages and the record of {len(record)!r} others: "
+            f"the index is of {len(index)!r} messages and the record of {len(transcript)!r} others: "
             "give the index that covers the record, or none"
         )
     wanted = asked(question, index)
     scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
     if scored is None:
         return Recalled()
-    fitting = _fitting(record, scored, budget_tokens, about or count)
-    taken, tokens = _counted(record, fitting, budget_tokens, count)
+    fitting = _fitting(transcript, scored, budget_tokens, about or count)
+    taken, tokens = _counted(transcript, fitting, budget_tokens, count)
     order = sorted(place for group in taken for place in group)
     leading = {max(group, key=lambda place: scored.total.get(place, 0.0)) for group in taken}
     nearest = max(scored.near.values(), default=0.0)
@@ -158,7 +160,7 @@ def recall(
             why = "meaning"
         score = scored.total.get(place, 0.0)
         words = tuple(sorted(found))
-        reasons.append(Recollection(message=record[place], why=why, words=words, score=score))
+        reasons.append(Recollection(message=transcript[place], why=why, words=words, score=score))
     return Recalled(reasons=tuple(reasons), tokens=tokens)
 
 
@@ -209,13 +211,13 @@ def _scored(
 
 
 def _fitting(
-    record: Sequence[AnyMessage], scored: _Scored, budget: int, about: TokenCounter
+    transcript: Sequence[AnyMessage], scored: _Scored, budget: int, about: TokenCounter
 ) -> list[list[int]]:
     """Return the best steps that the budget holds; one that is too large makes way for the next."""
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
-    for group in _best_first(record, scored):
-        step = [record[place] for place in group]
+    for group in _best_first(transcript, scored):
+        step = [transcript[place] for place in group]
         cost = about(step) - opening
         if cost <= left:
             if not taken:
@@ -229,13 +231,13 @@ def _fitting(
 
 
 def _counted(
-    record: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
+    transcript: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
     """Return as many of the steps, the best first, as fit once they are counted together."""
 
     def together(steps: int) -> int:
         places = sorted(place for group in groups[:steps] for place in group)
-        return count([record[place] for place in places]) if steps else 0
+        return count([transcript[place] for place in places]) if steps else 0
 
     tokens = together(len(groups))
     if tokens <= budget:
@@ -244,17 +246,17 @@ def _counted(
     return groups[:steps], together(steps)
 
 
-def _best_first(record: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
+def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
     """Yield what may be recalled, in whole steps: the best first, and of equals the newest."""
     known: dict[int, range] = {}
     seen: set[int] = set()
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):
-        if place in seen or record[place].type == "system":
+        if place in seen or transcript[place].type == "system":
             continue
         if place not in known:
             # Nothing ties turns together, so the steps of the message's turn are enough.
-            turn = turn_around(record, place)
-            for step in steps(record[turn.start : turn.stop]):
+            turn = turn_around(transcript, place)
+            for step in steps(transcript[turn.start : turn.stop]):
                 found = range(turn.start + step.start, turn.start + step.stop)
                 known.update(dict.fromkeys(found, found))
         seen.update(known[place])

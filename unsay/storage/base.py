@@ -42,7 +42,7 @@ class Purged:
 APPLICATION_ID = 0x756E7379
 """Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68."""
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Of the database as a whole; no other is read."""
 
 BUSY_SECONDS = 30.0

@@ -8,7 +8,7 @@ from typing import TypedDict
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Call, Steps
-from unsay.errors import EventConflictError, InputError, LedgerGapError
+from unsay.errors import EventConflictError, EventLogGapError, InputError
 from unsay.events.event_types import body_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, Page
@@ -38,15 +38,15 @@ class Appended:
     inserted: bool
 
 
-def ledger_namespace(thread_id: str) -> tuple[str, ...]:
+def event_log_namespace(thread_id: str) -> tuple[str, ...]:
     """Return the store's namespace for a thread's event log."""
-    return thread_namespace("ledger", thread_id)
+    return thread_namespace("event_log", thread_id)
 
 
 def event_chain(store: BaseStore, thread_id: str) -> Chain:
     """Return the chain of pages of a thread's event log."""
     return Chain(
-        store=store, place=ledger_namespace(thread_id), name="the ledger", error=LedgerGapError
+        store=store, place=event_log_namespace(thread_id), name="the ledger", error=EventLogGapError
     )
 
 
@@ -75,7 +75,7 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
     """Read everything that happened in a thread, oldest first.
 
     Raises:
-        LedgerGapError: A page is missing or was changed, or counts events it does not have.
+        EventLogGapError: A page is missing or was changed, or counts events it does not have.
     """
     chain = event_chain(store, thread_id)
     events: list[Event] = []
@@ -95,9 +95,9 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
 
     Raises:
         EventConflictError: The event log has another event with this id.
-        LedgerGapError: A page of the event log is missing or was changed.
+        EventLogGapError: A page of the event log is missing or was changed.
     """
-    place, key = ledger_namespace(thread_id), f"event-{_digest(event['id'])}"
+    place, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
     body = _digest(body_of(event))
     known = yield get_item(store, place, key)
     if known is not None:

@@ -121,7 +121,7 @@ class Chain:
         return chain[::-1]
 
     def pack(self, page_id: str | None) -> Steps[None]:
-        """Move the newest pages, those not packed yet, into one item; the chain stays the same.
+        """RollbackRequest the newest pages, those not packed yet, into one item; the chain stays the same.
 
         Many small items take three times the room of one. Packing ends at a page without an item
         of its own: a host may go on from an earlier state, whose page is packed with later ones.

@@ -52,7 +52,7 @@ class Window:
         late = self.until is not None and moment >= self.until
         return not early and not late and has_labels(labels or {}, self.labels)
 
-    def cut(
+    def branch(
         self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
         """Return the lines of this page, and the cursor of the next."""

@@ -143,7 +143,7 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
     """The chain of pages of a thread's offloaded segments."""
     return Chain(
         store=store,
-        place=thread_namespace("sealed", thread_id),
+        place=thread_namespace("offloaded", thread_id),
         name="this thread's record",
         hint=". What is newer is intact",
         apart=True,

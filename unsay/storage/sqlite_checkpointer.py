@@ -70,7 +70,7 @@ class Marked:
     """A write's value with a mark of its channel and task, which no column of its row repeats."""
 
     value: Any
-    mark: str
+    annotation: str
 
 
 class CompressedSerializer(JsonPlusSerializer):
@@ -108,7 +108,7 @@ class CheckedSerializer(CompressedSerializer):
         """Return the value's type and bytes, marked when they have a checksum of ours."""
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
-            return f"{kind}{MARK}{obj.mark}", data
+            return f"{kind}{MARK}{obj.annotation}", data
         kind, data = super().dumps_typed(obj)
         return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
 
@@ -303,8 +303,8 @@ class FileSaver(OffLoop, SqliteSaver):
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
             )
             for channel, path, kind in cursor:
-                mark = kind.partition(MARK)[2]
-                if mark and mark != _mark(channel, path):
+                annotation = kind.partition(MARK)[2]
+                if annotation and annotation != _mark(channel, path):
                     raise ValueError(f"a write for {channel!r} was stored for another channel")
 
 
