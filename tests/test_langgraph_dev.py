@@ -256,7 +256,7 @@ async def test_stream_shows_tokens_and_what_is_taken_back(thread: Thread, llmock
         if part.event == "messages" and part.data[0]["content"]:
             chunk = part.data[0]
             drafts[chunk["id"]] = drafts.get(chunk["id"], "") + chunk["content"]
-        if part.event == "custom" and part.data["unsay"] == "taken_back":
+        if part.event == "custom" and part.data["unsay"] == "draft_rejected":
             struck.append(part.data["message_id"])
     assert [BAD, GOOD] == list(drafts.values())
     assert struck == list(drafts)[:1]

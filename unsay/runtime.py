@@ -21,7 +21,7 @@ from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, off_loop
 from unsay.errors import ConfigurationError, MissingModelError
-from unsay.events.event_types import Happening
+from unsay.events.event_types import NewEvent
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.run import run_named_after
@@ -41,13 +41,13 @@ from unsay.types import Language, PendingCompensation, Provider, TopicDetector
 class StepLog:
     """Changes that one step made, in order, for the event log, the compensations and the budget.
 
-    `happenings` come before the events of the step's own messages, `afterwards` behind them.
+    `new_events` come before the events of the step's own messages, `later_events` behind them.
     `returned` has the ids of messages that are in the event log already, `pending_compensations` the stored calls
     to undo, and `spent` the tokens of calls beside the answer, by purpose.
     """
 
-    happenings: list[Happening] = field(default_factory=list)
-    afterwards: list[Happening] = field(default_factory=list)
+    new_events: list[NewEvent] = field(default_factory=list)
+    later_events: list[NewEvent] = field(default_factory=list)
     returned: set[str] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
     pending_compensations: list[PendingCompensation] = field(default_factory=list)

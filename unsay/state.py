@@ -181,7 +181,7 @@ class Working(TypedDict, total=False):
     redo: list[Undone]
     expanded: list[ExpandedTopic]
     turn: Turn
-    move: RollbackRequest | None
+    rollback_request: RollbackRequest | None
     notice: NoticeDue | None
     event_log: EventLogHead
     reminders: dict[str, Any]

@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
-from unsay.events.envelopes import take_apart
+from unsay.events.envelopes import split_message
 from unsay.events.event_builder import EventBuilder
 from unsay.events.event_types import Stamp, distinct, edit, make_event, stamped
 from unsay.events.transcript_replay import replay
@@ -84,7 +84,7 @@ def _of_delta(delta: Case) -> Iterator[Event]:
     if "messages" in delta and not messages:
         yield make_event(*edit([]), stamp=stamp)
     for message in messages:
-        yield from stamped(take_apart(message), stamp)
+        yield from stamped(split_message(message), stamp)
 
 
 def _event(given: Case) -> Event:

@@ -9,7 +9,7 @@ from tests.cli.conftest import Run
 from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
 from unsay.cli.event_commands import words_of
 from unsay.conversation.conversation import Conversation
-from unsay.events.envelopes import take_apart
+from unsay.events.envelopes import split_message
 from unsay.events.event_types import Stamp, stamped
 from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
 from unsay.storage.sqlite import open_database
@@ -188,4 +188,4 @@ def test_words_of_a_message(message: Any, expected: list[str]) -> None:
     """Each piece of a message says what is in it."""
     stamp = Stamp(thread_id="t", at="2026-01-31T09:00:00+00:00")
     named = message.model_copy(update={"id": "m1"})
-    assert expected == [words_of(each) for each in stamped(take_apart(named), stamp)]
+    assert expected == [words_of(each) for each in stamped(split_message(named), stamp)]

@@ -428,7 +428,9 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
     context = {"session_budget_tokens": 700 if drafts else 100}
     assert "exceed_budget" == decision(run(graph, f"Why? {'Really. ' * 80}", context=context))
     move = {"kind": "decline", "to": None, "reason": "no"}
-    graph.update_state(config(), {"move": move, "should_rollback": True}, as_node="process_message")
+    graph.update_state(
+        config(), {"rollback_request": move, "should_rollback": True}, as_node="process_message"
+    )
     state = run(graph, None, context=context)
 
     assert ["human", "ai"] == [each.type for each in state["messages"]]

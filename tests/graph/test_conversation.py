@@ -257,7 +257,7 @@ def test_the_stream_of_a_turn(tmp_path: Path) -> None:
         "phase",
         "token",
         "verdict",
-        "taken_back",
+        "draft_rejected",
         "rollback",
         "phase",
         "token",
@@ -285,7 +285,7 @@ async def test_the_async_form_does_the_same(tmp_path: Path) -> None:
         marks = await talk.checkpoints()
         messages = await talk.messages()
 
-    assert {"token", "taken_back", "reply"} <= kinds
+    assert {"token", "draft_rejected", "reply"} <= kinds
     assert (1, 2) == (moved.turns, back.turns)
     assert ["q", "more", "pushed"] == [turn.question for turn in timeline.turns]
     assert "here" in [annotation["name"] for annotation in marks]

@@ -130,7 +130,7 @@ def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools:
             talk.say(question(number))
         events = [each for each in talk.stream(question(5)) if each.kind != "phase"]
 
-    (void,) = [each for each in events if each.kind == "taken_back"]
+    (void,) = [each for each in events if each.kind == "draft_rejected"]
     words: dict[str | None, str] = {}
     for each in events:
         if each.kind == "token":

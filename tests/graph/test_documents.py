@@ -113,7 +113,7 @@ def test_documents_are_no_turns(tmp_path: Path) -> None:
         events = [event.kind for event in talk.stream("And Austria?", documents=[RECIPE])]
 
         assert [QUESTION, "And Austria?"] == [turn.question for turn in talk.timeline().turns]
-        assert "set_aside" in events
+        assert "messages_removed" in events
         assert talk.undo().question == "And Austria?"
         assert talk.undo().question == QUESTION
         assert [] == said(talk.messages())

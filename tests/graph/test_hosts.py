@@ -62,7 +62,7 @@ async def test_tokens_stream_and_a_taken_back_draft_is_announced(form: str) -> N
     chunks = streamed(graph, "q2") if form == "stream" else await astreamed(graph, "q2")
 
     pieces = tokens(chunks)
-    (void,) = events(chunks, "taken_back")
+    (void,) = events(chunks, "draft_rejected")
     struck = "".join(text for name, text in pieces if name == void["message_id"])
     rest = "".join(text for name, text in pieces if name != void["message_id"])
     assert struck == "Nonsense about fish."

@@ -12,7 +12,7 @@ from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of
-from unsay.operations.recall import looked_up
+from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import source_of
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import RESULT_CHARS, quotes
@@ -212,7 +212,7 @@ def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple
     with opened(tmp_path, {}) as talk:
         state, scope = drive(talk._talk.known()), talk._talk.scope()
         found = drive(
-            looked_up(
+            search_transcript(
                 drive(source_of(state, scope, by_hand=True)),
                 (),
                 question="row 9999",

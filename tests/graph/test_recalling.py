@@ -13,7 +13,7 @@ from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.transcript_replay import replay
 from unsay.history.recall_cache import MEMORIES
-from unsay.operations.recall import looked_up, recalled
+from unsay.operations.recall import recalled, search_transcript
 from unsay.operations.recall_source import source_of
 from unsay.retrieval.excerpts import RECALLED_ID
 from unsay.storage.items import thread_namespace
@@ -115,7 +115,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
         for name in names:
             store.delete(place, name)
         MEMORIES.drop(store, "t")
-        told = [e.data for e in talk.stream(FACTS["en"][1]) if e.kind == "words_lost"]
+        told = [e.data for e in talk.stream(FACTS["en"][1]) if e.kind == "segment_lost"]
     assert len(names) == len(told)
     assert FACTS["en"][0] not in quoted(model.inputs[-1])
 
@@ -223,7 +223,7 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
         source = drive(source_of(state, scope))
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
-            found = drive(looked_up(source, (), budget_tokens=budget, **asked))
+            found = drive(search_transcript(source, (), budget_tokens=budget, **asked))
             again = await adrive(recalled(source, (), budget_tokens=budget, **asked))
             assert found.tokens <= budget
             assert [m.id for m in again.messages] == [m.id for m in found.messages]

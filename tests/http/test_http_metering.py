@@ -73,7 +73,7 @@ def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: P
         events = list(talk.stream(QUESTION))
         transcript = [(message.type, message.content) for message in talk.messages()]
 
-    (void,) = [each for each in events if each.kind == "taken_back"]
+    (void,) = [each for each in events if each.kind == "draft_rejected"]
     assert {"attempt": 0, "score": None} == {key: void.data[key] for key in ("attempt", "score")}
     by_id = {each.message_id: "" for each in events if each.kind == "token"}
     for each in events:

@@ -171,7 +171,7 @@ def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> 
         events = list(talk.stream(QUESTION))
         assert ["A spider has eight "] == [
             "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
-            for struck in [e.message_id for e in events if e.kind == "taken_back"]
+            for struck in [e.message_id for e in events if e.kind == "draft_rejected"]
         ]
         assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
 

@@ -166,4 +166,4 @@ def test_models_of_the_responses_api_answer_and_judge(llmock: LLMock, tmp_path: 
         events = list(talk.stream(QUESTION))
     assert {"/v1/responses"} == {transcript.path for transcript in llmock.requests}
     assert ANSWER * 2 == "".join(event.text for event in events if event.kind == "token")
-    assert (ANSWER, 1) == (events[-1].text, sum(event.kind == "taken_back" for event in events))
+    assert (ANSWER, 1) == (events[-1].text, sum(event.kind == "draft_rejected" for event in events))

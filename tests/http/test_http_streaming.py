@@ -68,7 +68,7 @@ def test_taken_back_names_the_struck_draft(
         events = list(talk.stream(question))
     shown = drafts(events)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
-    taken_back = [event.message_id for event in events if event.kind == "taken_back"]
+    taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
     assert list(shown) == [*taken_back, events[-1].message_id]
 
 
@@ -82,7 +82,7 @@ async def test_taken_back_names_the_struck_draft_in_async_code(
         events = [event async for event in talk.stream(question)]
     shown = drafts(events)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
-    taken_back = [event.message_id for event in events if event.kind == "taken_back"]
+    taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
     assert list(shown) == [*taken_back, events[-1].message_id]
 
 
@@ -112,7 +112,7 @@ def test_hosts_of_the_plain_graph_see_both_drafts(serve: Serve, seed_talk: SeedT
     )
     shown = streamed(chunks)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
-    assert told(chunks, "taken_back") == list(shown)[:1]
+    assert told(chunks, "draft_rejected") == list(shown)[:1]
 
 
 async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
@@ -132,7 +132,7 @@ async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
     ]
     shown = streamed(chunks)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
-    assert told(chunks, "taken_back") == list(shown)[:1]
+    assert told(chunks, "draft_rejected") == list(shown)[:1]
 
 
 def test_judge_is_never_heard_on_the_stream(serve: Serve, seed_talk: SeedTalk) -> None:

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from unsay.events.envelopes import take_apart
+from unsay.events.envelopes import split_message
 from unsay.events.event_types import Stamp, stamped
 from unsay.types import Event
 
@@ -27,7 +27,7 @@ _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 def events_of(message: BaseMessage, *, stamp: Stamp) -> list[Event]:
     """The events of a message at one place."""
-    return stamped(take_apart(message), stamp)
+    return stamped(split_message(message), stamp)
 
 
 def as_stored(messages: Sequence[BaseMessage]) -> bytes:

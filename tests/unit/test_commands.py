@@ -16,7 +16,7 @@ from unsay.operations.commands import (
     score_text,
     timeline_text,
 )
-from unsay.operations.dispatch import OBEYED
+from unsay.operations.dispatch import GRAPH_COMMANDS
 from unsay.prompts.fields import Texts
 from unsay.state import Command
 from unsay.types import Language
@@ -195,4 +195,4 @@ def test_a_score_has_two_digits(score: float | None, text: str) -> None:
 
 def test_every_slash_command_of_the_table_has_an_operation() -> None:
     """The graph carries out exactly the commands that the table gives to it."""
-    assert set(VERBS) == OBEYED
+    assert set(VERBS) == GRAPH_COMMANDS

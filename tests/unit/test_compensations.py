@@ -31,12 +31,12 @@ from unsay.operations.compensate import (
     FAILED_CALL,
     NO_RESULT,
     NO_UNDO,
-    book,
+    compensations_of,
     disown,
-    due,
-    finish,
+    keeps_effects,
     report_text,
-    stands,
+    run_compensations,
+    schedule_compensations,
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -226,7 +226,7 @@ LABEL = Label(kind="person", reason="r", created_at="")
 def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
     """Each with its result, or with what stands in the way; what has no consequences is left out."""
     change = replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL)
-    found = due(change, SERVICES)
+    found = compensations_of(change, SERVICES)
 
     assert [
         ("7", None, NO_RESULT),
@@ -241,8 +241,8 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
         found[-1].confirm,
         found[-1].message_id,
     )
-    assert not stands(RECORD, SERVICES)
-    assert stands(RECORD[4:8], SERVICES)
+    assert not keeps_effects(RECORD, SERVICES)
+    assert keeps_effects(RECORD[4:8], SERVICES)
 
 
 def test_two_calls_with_one_id_are_two() -> None:
@@ -254,7 +254,7 @@ def test_two_calls_with_one_id_are_two() -> None:
         ToolMessage("other", tool_call_id="1", id="y"),
     ]
     line = Line(messages=tuple(again))
-    found = due(replace_tail(line, None, label=LABEL), SERVICES)
+    found = compensations_of(replace_tail(line, None, label=LABEL), SERVICES)
 
     assert ["other", "gave 1"] == [each.result for each in found]
     assert 2 == len({each.key for each in found})
@@ -265,7 +265,7 @@ def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
     copy = annotate(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
     change = replace_tail(Line(messages=(copy, gave("1"))), None, label=LABEL)
 
-    assert [COPIED] == [each.obstacle for each in due(change, SERVICES)]
+    assert [COPIED] == [each.obstacle for each in compensations_of(change, SERVICES)]
 
 
 async def test_a_forked_threads_calls_are_the_originals() -> None:
@@ -281,8 +281,8 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
     )
     drive(disown(RECORD, scope, "t"))
     scope.step_log.changes.append(replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL))
-    drive(book(State(), scope, Update()))
-    report = drive(finish(State(), scope))
+    drive(schedule_compensations(State(), scope, Update()))
+    report = drive(run_compensations(State(), scope))
 
     assert ["skipped"] * 6 == [each.result for each in report.outcomes]
     assert ["it was made in thread 't'"] * 2 == [each.reason for each in report.outcomes[-2:]]
@@ -294,7 +294,9 @@ def test_what_stays_is_not_due() -> None:
     drafts = (calling("d", ("booked", "9")), gave("9"), AIMessage("no", id="e"))
     label = Label(kind="draft", reason="r", created_at="", drafts=drafts)
 
-    assert ["9"] == [c.tool_call_id for c in due(replace_tail(line, "r6", label=label), SERVICES)]
+    assert ["9"] == [
+        c.tool_call_id for c in compensations_of(replace_tail(line, "r6", label=label), SERVICES)
+    ]
 
 
 def compensation(key: str = "1@a", args: Any = None, result: str | None = "r") -> Compensation:

@@ -11,7 +11,7 @@ from unsay.messages.annotations import DOCUMENT, annotate, is_question, notice
 from unsay.operations.pending import (
     Injected,
     PendingInput,
-    read_entry,
+    find_pending,
     unjudged,
     unjudged_documents,
 )
@@ -87,7 +87,7 @@ def test_the_pending_question_is_found(shape: str, question: int | None, start: 
     messages = transcript(shape)
 
     asked = None if question is None else messages[question]
-    assert PendingInput(question=asked, start=start, interrupted=range(0)) == read_entry(
+    assert PendingInput(question=asked, start=start, interrupted=range(0)) == find_pending(
         messages, None
     )
 
@@ -116,10 +116,10 @@ def test_an_interrupted_question_is_told_from_the_new_one(
 ) -> None:
     """A turn that never ended, and what was asked after it, are two things."""
     messages = transcript(shape)
-    found = read_entry(messages, last)
+    found = find_pending(messages, last)
 
     assert (start, interrupted) == (found.start, found.interrupted)
-    assert read_entry(messages, None).question is found.question
+    assert find_pending(messages, None).question is found.question
 
 
 @given(
@@ -133,7 +133,7 @@ def test_a_record_splits_into_settled_interrupted_and_pending(
     """Pending begins at a question, holds the newest one, and nothing in it is answered."""
     messages = transcript(shape)
     last = turn(messages[place].id, done=done) if place < len(messages) else None
-    found = read_entry(messages, last)
+    found = find_pending(messages, last)
 
     pending = messages[found.start :]
     assert (found.question in pending) == any(is_question(each) for each in pending)

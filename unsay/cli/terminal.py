@@ -141,12 +141,12 @@ class Screen:
         self._wrap = Wrap(columns=columns())
         self._shown: Mapping[str, Callable[[Event], None]] = {
             "token": self._token,
-            "taken_back": self._taken_back,
+            "draft_rejected": self._taken_back,
             "rollback": self._rollback,
             "topic": self._topic,
             "compaction": lambda event: self._fill(self.labels.summarized, event.data),
             "verdict": self._verdict,
-            "set_aside": lambda _: self.note(self.labels.set_aside),
+            "messages_removed": lambda _: self.note(self.labels.set_aside),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
             "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
         }

@@ -27,7 +27,7 @@ from unsay.operations.forget import (
     restoring,
     silent,
 )
-from unsay.operations.pending import read_entry
+from unsay.operations.pending import find_pending
 from unsay.operations.pin import pinned_ids
 from unsay.runtime import Scope
 from unsay.state import State
@@ -248,4 +248,4 @@ def _turns(
 
 def _pending(state: State) -> list[str]:
     messages = state["messages"]
-    return [message.id or "" for message in messages[read_entry(messages, None).start :]]
+    return [message.id or "" for message in messages[find_pending(messages, None).start :]]

@@ -10,18 +10,18 @@ from unsay.history.token_usage import tokens_of
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
 from unsay.operations.commands import answered_turns
-from unsay.operations.compensate import due
+from unsay.operations.compensate import compensations_of
 from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.offload import unmarked
-from unsay.operations.pending import read_entry
-from unsay.operations.recall import Find, ids_of, recalled_by_order
+from unsay.operations.pending import find_pending
+from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.retry import retried
 from unsay.operations.rollback import (
-    brought_back,
     counts,
     go_back,
     line_of,
+    load_archived_steps,
     place_name,
     redo_last,
     step_places,
@@ -135,7 +135,7 @@ def preview(
         message_ids=tuple(m.id or "" for m in removed),
         checkpoints=tuple(change.branch["checkpoints"]),
         tool_calls=tuple(call.name for m in said for call in calls_of(m)),
-        compensations=tuple(due(change, thread.services)),
+        compensations=tuple(compensations_of(change, thread.services)),
         tokens=tokens_of(removed),
     )
 
@@ -151,7 +151,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved
         NothingToUndoError: No step is left.
     """
     state = yield from thread.known()
-    brought = yield from brought_back(state, thread.scope())
+    brought = yield from load_archived_steps(state, thread.scope())
     state = {**state, **brought}
     turn, operations = state.get("turn"), state.get("operations", [])
     if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
@@ -196,7 +196,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     snapshot = yield from thread.snapshot()
     if snapshot.next:
         return (yield from resume(thread))
-    if read_entry(state["messages"], state.get("turn")).question is not None:
+    if find_pending(state["messages"], state.get("turn")).question is not None:
         return (yield from run_turn(thread, {"messages": []}))
     state = yield from thread.reached(state, (), 1)
     retried(state, (), thread.scope().settings.max_message_chars)
@@ -208,7 +208,7 @@ def settle(thread: ThreadHandle, state: State, scope: Scope, update: Update) -> 
     """Commit what an operation changes, close the turn, and return where the thread is now."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
-    update["should_rollback"], update["move"], update["notice"] = False, None, None
+    update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
     end = line_of({**state, "messages": after}).id_at(len(after) - 1)
     at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
@@ -245,7 +245,7 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
         InputError: There are no words.
     """
     state, scope = (yield from thread.known()), thread.scope()
-    finds = yield from recalled_by_order(state, scope, words)
+    finds = yield from search_command(state, scope, words)
     if finds:
         yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))
     return tuple(finds)

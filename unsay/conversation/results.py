@@ -14,7 +14,7 @@ from unsay.types import Checkpoint
 
 EventKind = Literal[
     "token",
-    "taken_back",
+    "draft_rejected",
     "verdict",
     "phase",
     "topic",
@@ -25,7 +25,7 @@ EventKind = Literal[
     "checkpoint",
     "compensation",
     "notice",
-    "set_aside",
+    "messages_removed",
     "summary_failed",
     "budget_warning",
     "backpressure",

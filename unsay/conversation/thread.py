@@ -20,9 +20,9 @@ from unsay.history.threads import find_session, load_pending_input, revise
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.compact import title_of
-from unsay.operations.compensate import book, finish
+from unsay.operations.compensate import run_compensations, schedule_compensations
 from unsay.operations.offload import load_all, load_segments
-from unsay.operations.pending import open_turn, read_entry
+from unsay.operations.pending import find_pending, open_turn
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import turns_left
 from unsay.operations.run_lifecycle import DIED, give_up_run
@@ -157,7 +157,7 @@ class ThreadHandle:
         run_id = run_named_after(self.thread_id, step_log[-1].id)
         if command is None and all(message.id not in on_record for message in step_log):
             state: Any = {**snapshot.values, "messages": [*messages, *step_log]}
-            turn = open_turn(state, read_entry(state["messages"], state.get("turn")), run_id)
+            turn = open_turn(state, find_pending(state["messages"], state.get("turn")), run_id)
             return {"messages": list(step_log), "turn": turn}
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
@@ -279,9 +279,9 @@ class ThreadHandle:
         Raises:
             ConflictError: A person must confirm a compensation first; nothing was changed.
         """
-        yield from book(state, scope, update)
+        yield from schedule_compensations(state, scope, update)
         yield from self.commit((yield from write_ahead(state, scope, update)))
-        report = yield from finish(state, scope)
+        report = yield from run_compensations(state, scope)
         if report.outcomes:
             yield from self.commit(Update(pending_compensations=[]))
         return report

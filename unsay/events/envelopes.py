@@ -16,7 +16,7 @@ from langchain_core.messages import (
     message_to_dict,
 )
 
-from unsay.events.event_types import Happening
+from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import is_thinking
 from unsay.types import EventType
@@ -39,7 +39,7 @@ class Hole(TypedDict):
     """Keys and indexes that lead there from the message's dict."""
 
 
-def take_apart(message: BaseMessage) -> list[Happening]:
+def split_message(message: BaseMessage) -> list[NewEvent]:
     """Return a message as events: thinking, the message, its tool calls, its verdict.
 
     Nothing is lost and nothing occurs in two events. A chunk counts as the message that a
@@ -61,17 +61,17 @@ def take_apart(message: BaseMessage) -> list[Happening]:
         tree = put(tree, hole["path"], None)
     name = {"message_id": message.id}
     return [
-        *(Happening("thinking", {**name, "block": block}) for block in found["thinking"]),
-        Happening(kind, {"message": tree, "holes": holes}),
-        *(Happening("tool_call", {**name, "call": call}) for call in found["call"]),
+        *(NewEvent("thinking", {**name, "block": block}) for block in found["thinking"]),
+        NewEvent(kind, {"message": tree, "holes": holes}),
+        *(NewEvent("tool_call", {**name, "call": call}) for call in found["call"]),
         *(
-            Happening("verdict", {**name, "annotation": annotation})
+            NewEvent("verdict", {**name, "annotation": annotation})
             for annotation in found["annotation"]
         ),
     ]
 
 
-def put_together(
+def join_message(
     envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
     """Return the dict of the message that has these pieces; nothing is shared with them."""

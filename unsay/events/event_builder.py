@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import utc_now
 from unsay.errors import EventConflictError, TranscriptError
-from unsay.events.event_types import Happening, Stamp, body_of, stamped
+from unsay.events.event_types import NewEvent, Stamp, body_of, stamped
 from unsay.events.transcript_replay import replay
 from unsay.types import Event, EventType
 
@@ -172,6 +172,6 @@ class EventBuilder:
 
     def _add(self, kind: EventType, data: Mapping[str, Any]) -> Event:
         stamp = replace(self._stamp, at=self._now())
-        (event,) = stamped([Happening(kind, data)], stamp, self._events.keys())
+        (event,) = stamped([NewEvent(kind, data)], stamp, self._events.keys())
         self.append(event)
         return event

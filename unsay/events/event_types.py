@@ -55,7 +55,7 @@ class Stamp:
     """How many events the log holds already: the same thing on another page is another event."""
 
 
-class Happening(NamedTuple):
+class NewEvent(NamedTuple):
     """What happened, before it has its place in the event log."""
 
     kind: EventType
@@ -63,10 +63,10 @@ class Happening(NamedTuple):
 
 
 def stamped(
-    happenings: Iterable[Happening], stamp: Stamp, taken: Collection[str] = ()
+    new_events: Iterable[NewEvent], stamp: Stamp, taken: Collection[str] = ()
 ) -> list[Event]:
     """Return the events of what happened; no two have one id, and none has a taken one."""
-    return distinct((make_event(*each, stamp=stamp) for each in happenings), taken)
+    return distinct((make_event(*each, stamp=stamp) for each in new_events), taken)
 
 
 def make_event(
@@ -128,14 +128,14 @@ def canonical(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def verdict(message_id: str, annotation: Mapping[str, Any]) -> Happening:
+def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:
     """Replace unsay's notes on a message of the transcript."""
-    return Happening("verdict", {"message_id": message_id, "annotation": dict(annotation)})
+    return NewEvent("verdict", {"message_id": message_id, "annotation": dict(annotation)})
 
 
-def checkpoint(made: Checkpoint) -> Happening:
+def checkpoint(made: Checkpoint) -> NewEvent:
     """Mark a good point in the transcript."""
-    return Happening("checkpoint", {"checkpoint": dict(made)})
+    return NewEvent("checkpoint", {"checkpoint": dict(made)})
 
 
 def rollback(
@@ -149,7 +149,7 @@ def rollback(
     drafts: Sequence[str] = (),
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
-) -> Happening:
+) -> NewEvent:
     """Remove the messages after `base`, or replace them by earlier ones.
 
     All but `restored` are ids of messages, oldest first. Without a base nothing before stays; `keep`
@@ -167,54 +167,54 @@ def rollback(
         "reason": reason,
     }
     if not restored:
-        return Happening("rollback", data)
+        return NewEvent("rollback", data)
     part = {} if only is None else {"only": list(only)}
-    return Happening("restore", {"branch_ids": list(restored), **data, **part})
+    return NewEvent("restore", {"branch_ids": list(restored), **data, **part})
 
 
-def compaction(topic: Topic) -> Happening:
+def compaction(topic: Topic) -> NewEvent:
     """Leave a topic out of contexts from now on, with its summary in its place."""
     told = {"summary": topic["summary"], "through": topic["summarized_through"]}
-    return Happening("compaction", {"topic_id": topic["id"], "label": topic["label"], **told})
+    return NewEvent("compaction", {"topic_id": topic["id"], "label": topic["label"], **told})
 
 
-def expand(topic: Topic) -> Happening:
+def expand(topic: Topic) -> NewEvent:
     """Show a compacted topic in contexts again."""
-    return Happening("expand", {"topic_id": topic["id"], "label": topic["label"]})
+    return NewEvent("expand", {"topic_id": topic["id"], "label": topic["label"]})
 
 
-def forget(entry: Forgotten, *, again: bool = False) -> Happening:
+def forget(entry: Forgotten, *, again: bool = False) -> NewEvent:
     """Leave something out of contexts for a person, or show it `again`."""
-    return Happening("remember" if again else "forget", {"forgotten": dict(entry)})
+    return NewEvent("remember" if again else "forget", {"forgotten": dict(entry)})
 
 
-def pin(message_id: str, *, pinned: bool = True) -> Happening:
+def pin(message_id: str, *, pinned: bool = True) -> NewEvent:
     """Include a message in every context, or no longer."""
-    return Happening("pin" if pinned else "unpin", {"message_id": message_id})
+    return NewEvent("pin" if pinned else "unpin", {"message_id": message_id})
 
 
-def recall(message_ids: Sequence[str], question_id: str | None) -> Happening:
+def recall(message_ids: Sequence[str], question_id: str | None) -> NewEvent:
     """Show earlier messages in one context, for a question."""
-    return Happening("recall", {"message_ids": list(message_ids), "for": question_id})
+    return NewEvent("recall", {"message_ids": list(message_ids), "for": question_id})
 
 
-def planner_note(text: str) -> Happening:
+def planner_note(text: str) -> NewEvent:
     """Note a remark that no model is sent."""
-    return Happening("planner_note", {"text": text})
+    return NewEvent("planner_note", {"text": text})
 
 
-def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> Happening:
+def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> NewEvent:
     """Note a host's own change: the transcript is exactly these messages now.
 
     With `after`, they follow the message with this id, and what is before it stays.
     """
     data: dict[str, Any] = {"messages": [message_to_dict(m) for m in messages]}
-    return Happening("edit", data if after is None else {"after": after, **data})
+    return NewEvent("edit", data if after is None else {"after": after, **data})
 
 
 def fork(
     messages: Sequence[BaseMessage], checkpoints: Sequence[Checkpoint], *, source: str
-) -> Happening:
+) -> NewEvent:
     """Begin a thread as a copy of the thread `source`."""
     data = {
         "source": source,
@@ -222,4 +222,4 @@ def fork(
         "messages": [message_to_dict(m) for m in messages],
         "checkpoints": [dict(each) for each in checkpoints],
     }
-    return Happening("fork", data)
+    return NewEvent("fork", data)

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events.assembly import Assembly, Step
-from unsay.events.envelopes import put, put_together
+from unsay.events.envelopes import join_message, put
 from unsay.events.event_types import ENVELOPES, body_of
 from unsay.messages.annotations import KEY
 from unsay.messages.truncation import present
@@ -243,7 +243,7 @@ class _Record:
         if whole is None or whole.missing("call") or whole.missing("annotation"):
             return
         data, self.open = whole.step.data, None
-        self._write(put_together(data["message"], data["holes"], whole.pieces))
+        self._write(join_message(data["message"], data["holes"], whole.pieces))
 
     def _check_whole(self, step: Step | None) -> None:
         begun = [self.open.step] if self.open else self.thinking

@@ -132,7 +132,7 @@ class AttemptContext:
 
     question: str
 
-    recallable: RecallSource | None
+    recall_source: RecallSource | None
     """What may be recalled for the question; `None` recalls nothing."""
 
     hints: Hints
@@ -167,7 +167,7 @@ class AttemptContext:
         known = carried.get("calibration") or uncalibrated()
         return replace(self.counter, calibration=known)
 
-    def laid_out(
+    def lay_out_plan(
         self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
     ) -> Sending:
         """A plan's context as its provider may be sent it.
@@ -218,7 +218,7 @@ def attempt_context(
     reminders: Sequence[Reminder],
     *,
     pending: Collection[str],
-    recallable: RecallSource | None = None,
+    recall_source: RecallSource | None = None,
 ) -> Steps[AttemptContext]:
     """What the contexts of an attempt are made of; `pending` are the ids of the question."""
     yield scope.resolve("summarizer")
@@ -276,7 +276,7 @@ def attempt_context(
         earlier=earlier.places,
         left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
         question=next(map(text_of, question), ""),
-        recallable=recallable,
+        recall_source=recall_source,
         hints=hints,
         reminders=reminders,
         witness=RequestRecorder(),
@@ -290,4 +290,4 @@ def attempt_context(
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
     """What the first call of an attempt would be sent, without asking."""
     plan = yield from planned(strategy_of(attempt.scope), attempt.plan_context([], CallCarryover()))
-    return attempt.laid_out(plan).sent
+    return attempt.lay_out_plan(plan).sent

@@ -77,7 +77,7 @@ def ask(
             quoted, ids = None, []
         elif "quoted" not in carried:
             found = yield from recalled(
-                attempt.recallable,
+                attempt.recall_source,
                 {message.id or "" for message in plan.messages},
                 question=attempt.question,
                 budget_tokens=_room(plan.after, scope.settings),
@@ -85,7 +85,7 @@ def ask(
             )
             quoted = quoting(found.messages, attempt.texts) if found.messages else None
             ids = [message.id or "" for message in found.messages]
-        sendings.append(attempt.laid_out(plan, quoted, ids))
+        sendings.append(attempt.lay_out_plan(plan, quoted, ids))
         sent = sendings[-1].sent
         attempt.witness.sees(sent)
         value = {"messages": sent} if scope.services.is_graph else sent
@@ -100,7 +100,7 @@ def ask(
     )
     plan, reply, sending = answered.plan, answered.reply, sendings[-1]
     for problem in plan.problems:
-        scope.tell("view_problem", error=f"{type(problem).__name__}: {problem}"[:500])
+        scope.tell("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
     manifest = _manifest(attempt, plan, sending, reply, counter)
     if isinstance(reply, AIMessage):
         counter = counter.observe(sending.sent, reply.usage_metadata, tools)

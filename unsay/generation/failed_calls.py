@@ -100,7 +100,7 @@ def shown_payload(
         return {}
 
 
-def keep_failed(
+def keep_failed_request(
     state: State,
     scope: Scope,
     witness: RequestRecorder,

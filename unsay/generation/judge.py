@@ -186,7 +186,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
         topic = state.get("current_topic", "")
         judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
         stamped.append(judged)
-        scope.step_log.happenings.append(
+        scope.step_log.new_events.append(
             event_types.verdict(judged.id or "", annotation_of(judged))
         )
         if verdict.outcome == "failed":
@@ -210,5 +210,5 @@ def _set_aside(
     cause = Label(kind="document", reason=reason, created_at=scope.now())
     change = replace_tail(line_of(state), turn["base"], label=cause, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
-    scope.tell("set_aside", reason=reason, messages=failed)
+    scope.tell("messages_removed", reason=reason, messages=failed)
     return Update(messages=change.writes, branches=refs)

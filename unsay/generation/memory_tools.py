@@ -17,7 +17,7 @@ from unsay.events import event_types
 from unsay.generation.context_builder import AttemptContext
 from unsay.generation.tool_loop import ATTEMPT_KEY
 from unsay.messages.truncation import READ_TOOL
-from unsay.operations.recall import looked_up
+from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import hidden_ids, page_of_result, source_of
 from unsay.retrieval.excerpts import quotes
 from unsay.settings import Settings
@@ -99,7 +99,7 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
     """Earlier messages that match a query and that the model was not shown."""
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     try:
-        found = yield from looked_up(
+        found = yield from search_transcript(
             (yield from source_of(attempt.state, attempt.scope, by_hand=True)),
             _shown(attempt, runtime.state),
             question=query,
@@ -112,7 +112,7 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
         return attempt.texts.recalled_none.format(words=query)
     names = [message.id or "" for message in found.messages]
     asked_by = attempt.state["turn"]["question_id"]
-    attempt.scope.step_log.afterwards.append(event_types.recall(names, asked_by))
+    attempt.scope.step_log.later_events.append(event_types.recall(names, asked_by))
     return quotes(found.messages, attempt.texts)
 
 

@@ -22,7 +22,7 @@ from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
-from unsay.operations.compensate import note_made
+from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
 
 ATTEMPT_KEY = "__unsay_attempt"
@@ -73,7 +73,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
             "or ask for less at once"
         )
     if done:
-        yield from note_made(done, attempt.state["turn"]["question_id"] or "", scope)
+        yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}

@@ -284,5 +284,5 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
     if stream.has_begun:  # no attempt is used up, so its number is 0
         reason = request.texts.rules.get(why, why)
         told = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
-        request.scope.tell("taken_back", **told)
+        request.scope.tell("draft_rejected", **told)
     stream.has_begun = False

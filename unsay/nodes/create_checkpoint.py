@@ -2,7 +2,7 @@
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
-from unsay.operations.compensate import finish
+from unsay.operations.compensate import run_compensations
 from unsay.operations.rollback import note
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -13,7 +13,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
 
     Tool calls of drafts that were not delivered are undone here: no rollback needs them any more.
     """
-    yield from finish(state, scope)
+    yield from run_compensations(state, scope)
     settled, turn = (
         Update(pending_compensations=[]) if state.get("pending_compensations") else Update(),
         state["turn"],

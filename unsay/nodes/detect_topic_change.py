@@ -21,7 +21,7 @@ SEGMENTS = 48
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     """Find the topic of the pending question, and compact the topics that were left."""
-    turn, move = state["turn"], state.get("move")
+    turn, move = state["turn"], state.get("rollback_request")
     if turn["done"] or state.get("notice") or (move and move["kind"] != "context"):
         return Update()
     if scope.settings.topics == "off":

@@ -15,10 +15,10 @@ from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.dispatch import places_of, read_orders
+from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
-from unsay.operations.pending import Injected, open_turn, read_entry, repair_interrupted, unjudged
-from unsay.operations.rollback import brought_back, line_of, note, put_away
+from unsay.operations.pending import Injected, find_pending, open_turn, repair_interrupted, unjudged
+from unsay.operations.rollback import archive_steps, line_of, load_archived_steps, note
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import NoticeDue, RollbackRequest, State, StateDraft, Update
@@ -29,34 +29,36 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn: repair what an interruption left, read a command, judge what was injected."""
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))
-    pending = read_entry(draft.state["messages"], state.get("turn"))
+    pending = find_pending(draft.state["messages"], state.get("turn"))
     command = parse_command(text_of(pending.question)) if pending.question is not None else None
     undone = command is not None and command["verb"] == "undo"
-    draft.apply((yield from (brought_back if undone else put_away)(draft.state, scope)))
+    draft.apply((yield from (load_archived_steps if undone else archive_steps)(draft.state, scope)))
     draft.apply((yield from repair_interrupted(draft.state, scope, pending, undone=undone)))
     draft.apply(_without_removed(draft.state))
     if command is not None or draft.state.get("should_rollback"):
-        wanted, turns = places_of(draft.state, command)
+        wanted, turns = messages_needed(draft.state, command)
         draft.apply((yield from load_segments(draft.state, scope, wanted, turns=turns)))
     else:
         update = yield from load_resent(draft.state, scope)
         draft.apply(update or (yield from offload(draft.state, scope)))
     if "messages" in draft.update:
-        pending = read_entry(draft.state["messages"], None)
+        pending = find_pending(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
     orders = yield from read_orders(draft.state, scope, turn, pending, command)
     draft.apply(orders.update)
     turn["checkpoints_due"] = orders.checkpoints
-    has_order = orders.notice is not None or orders.move is not None
+    has_order = orders.notice is not None or orders.rollback is not None
     if not has_order:
         draft.apply((yield from judge_documents(draft.state, scope, turn)))
-    due = Update(turn=turn, move=orders.move, notice=None, rollback_checkpoint_id=None)
+    due = Update(
+        turn=turn, rollback_request=orders.rollback, notice=None, rollback_checkpoint_id=None
+    )
     if orders.notice is not None:
         due["notice"] = NoticeDue(text=orders.notice, answers=turn["pending"])
     draft.apply(due)
     if not has_order:
         draft.apply((yield from _judge_injected(draft.state, scope)))
-    return {**draft.update, "should_rollback": draft.state["move"] is not None}
+    return {**draft.update, "should_rollback": draft.state["rollback_request"] is not None}
 
 
 def _without_removed(state: State) -> Update:
@@ -115,7 +117,7 @@ def _consequences(
     for turn_number, (each, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[each.index], verdict, turn=turn_number, topic=topic)
         stamped.append(answer)
-        scope.step_log.happenings.append(
+        scope.step_log.new_events.append(
             event_types.verdict(answer.id or "", annotation_of(answer))
         )
         scope.tell("verdict", of="context", message_id=answer.id, **asdict(verdict))
@@ -128,5 +130,7 @@ def _consequences(
     failed = next(((e, v) for e, v in verdicts if v.outcome == "failed"), None)
     if failed is not None:
         target = target_of_context(line_of(state), failed[0].start)
-        update["move"] = RollbackRequest(kind="context", to=target, reason=failed[1].reason)
+        update["rollback_request"] = RollbackRequest(
+            kind="context", to=target, reason=failed[1].reason
+        )
     return update

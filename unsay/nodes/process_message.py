@@ -12,17 +12,22 @@ from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
 from unsay.generation.context_builder import AttemptContext, CallCarryover, attempt_context
 from unsay.generation.draft import ask, at_end, fresh, messages_of
-from unsay.generation.failed_calls import keep_failed
+from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
 from unsay.history.compensations import Report
 from unsay.llm.provider_errors import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
-from unsay.operations.compensate import book_drafts, finish, left_of, report_text
+from unsay.operations.compensate import (
+    not_undone,
+    report_text,
+    run_compensations,
+    schedule_draft_compensations,
+)
 from unsay.operations.delivery import deliver, deliver_best
 from unsay.operations.offload import load_opened
-from unsay.operations.recall import recallable
+from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import note
 from unsay.runtime import Scope
@@ -38,8 +43,8 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     turn = state["turn"]
     answers = not (state.get("should_rollback") or state.get("notice") or turn["done"])
     if answers:
-        yield from book_drafts(state, scope)
-    report = yield from finish(state, scope)
+        yield from schedule_draft_compensations(state, scope)
+    report = yield from run_compensations(state, scope)
     update = Update()
     if answers:
         update = yield from _answer(state, scope)
@@ -51,22 +56,22 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 def _answer(state: State, scope: Scope) -> Steps[Update]:
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
-    left = yield from left_of(rejected, scope)
+    left = yield from not_undone(rejected, scope)
     model = yield scope.resolve("answerer")
     earlier = yield from load_opened(state, scope)
     reminders, shown_before = scope.services.reminders, state.get("reminders", {})
     number, run_id = turn["number"], turn["run_id"]
     shown = due(reminders, shown_before, turn=number, run_id=run_id)
     hints, pending = _hints(state, scope, left), turn["pending"]
-    found = yield from recallable(state, scope)
+    found = yield from recall_for_turn(state, scope)
     attempt = yield from attempt_context(
-        state, scope, model, earlier, hints, shown, pending=pending, recallable=found
+        state, scope, model, earlier, hints, shown, pending=pending, recall_source=found
     )
     try:
         draft, carried = yield from _draft(attempt)
     except BudgetDeclinedError as declined:
         move = RollbackRequest(kind="decline", to=None, reason=str(declined))
-        return Update(move=move, should_rollback=True)
+        return Update(rollback_request=move, should_rollback=True)
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
     before = [m for m in attempt.start.messages if m.id not in pending]
     exchange = exchange_of(question, draft[-1], before)
@@ -74,7 +79,9 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
     scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
     if verdict.outcome == "failed":
-        yield from keep_failed(state, scope, attempt.witness, verdict, answer=text_of(draft[-1]))
+        yield from keep_failed_request(
+            state, scope, attempt.witness, verdict, answer=text_of(draft[-1])
+        )
         update = yield from _take_back(state, scope, draft, verdict)
     else:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
@@ -128,7 +135,7 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
     except (GraphBubbleUp, BudgetExceededError):
         raise
     except Exception as error:  # any client may raise anything; an unknown error is raised as it is
-        yield from keep_failed(state, scope, witness, error)
+        yield from keep_failed_request(state, scope, witness, error)
         explained = explain(error)
         if explained is None or explained is error:
             raise
@@ -157,7 +164,7 @@ def _take_back(
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
     scope.tell(
-        "taken_back",
+        "draft_rejected",
         message_id=draft[-1].id,
         attempt=attempt,
         score=verdict.score,
@@ -173,7 +180,7 @@ def _take_back(
         move = RollbackRequest(kind="draft", to=None, reason=verdict.reason)
     return Update(
         turn=rejected,
-        move=move,
+        rollback_request=move,
         should_rollback=True,
         quality_score=verdict.score,
         state_history=history,

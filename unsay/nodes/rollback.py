@@ -7,8 +7,8 @@ from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
 from unsay.history.branch import Label, replace_tail
 from unsay.interrupts import ask_person, person_request, read_decision
-from unsay.operations.delivery import as_it_began, deliver_best, keep_rejected
-from unsay.operations.dispatch import places_of
+from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
+from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
@@ -46,9 +46,9 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
         AmbiguousCheckpointError: It names several.
     """
-    move, loaded = state.get("move"), Update()
+    move, loaded = state.get("rollback_request"), Update()
     if move is None:
-        wanted, turns = places_of(state, None)
+        wanted, turns = messages_needed(state, None)
         loaded = yield from load_segments(state, scope, wanted, turns=turns)
         state = with_update(state, loaded)
         target, turn = state.get("rollback_checkpoint_id"), state["turn"]
@@ -70,7 +70,12 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         _report(state, scope, update, move)
     if loaded:
         update = {**loaded, **update, "messages": [*loaded["messages"], *update["messages"]]}
-    return {**update, "should_rollback": False, "rollback_checkpoint_id": None, "move": None}
+    return {
+        **update,
+        "should_rollback": False,
+        "rollback_checkpoint_id": None,
+        "rollback_request": None,
+    }
 
 
 def _reject_draft(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
@@ -166,7 +171,7 @@ def _ask_about_drafts(state: State, scope: Scope, move: RollbackRequest) -> Step
     if decision.kind == "reject":
         return (yield from _end_unanswered(state, scope, move))
     if decision.kind == "respond":
-        scope.step_log.afterwards.append(planner_note(decision.text))
+        scope.step_log.later_events.append(planner_note(decision.text))
         extra = turn["extra_attempts"] + 1
         return Update(turn={**turn, "guidance": decision.text, "extra_attempts": extra})
     words: AnyMessage | None = None
@@ -177,7 +182,7 @@ def _ask_about_drafts(state: State, scope: Scope, move: RollbackRequest) -> Step
 
 def _end_unanswered(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """End a turn without an answer: a person rejected its drafts, or wants nothing more spent."""
-    restored, update = yield from as_it_began(state, scope)
+    restored, update = yield from at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     words = texts.declined
     if move["kind"] == "ask":

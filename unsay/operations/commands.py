@@ -121,7 +121,7 @@ def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
     return preview(next((words for words in said if words.strip()), ""), 40)
 
 
-def marks_of(state: State, texts: Texts) -> dict[str, str]:
+def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
     """What the timeline says beside a message: that it is pinned or forgotten."""
     pins = dict.fromkeys(pinned_ids(state), texts.pinned_mark)
     gone = forgotten_ids(

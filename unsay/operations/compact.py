@@ -44,7 +44,7 @@ def compact(
         earlier = topic.get("offloaded")
         summary = yield from summary_of(said, line, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
-        scope.step_log.afterwards.append(event_types.compaction(compacted[-1]))
+        scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
         scope.tell("compaction", label=topic["label"], messages=len(said), summary=summary)
     return compacted
 

@@ -41,12 +41,12 @@ FAILED_CALL = "the call itself failed"
 COPIED = "the message was copied here from elsewhere"
 
 
-def due(change: Change, services: Services) -> list[Compensation]:
+def compensations_of(change: Change, services: Services) -> list[Compensation]:
     """Find the calls that a change removes from the transcript, the newest first."""
-    return due_of([*change.branch["messages"], *change.branch["drafts"]], services)
+    return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
-def due_of(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
+def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
     """Find the calls that these messages made, the newest first.
 
     Calls of tools declared to have no consequences are left out; those that cannot be undone are
@@ -96,9 +96,9 @@ def _compensation(
     )
 
 
-def stands(messages: Sequence[AnyMessage], services: Services) -> bool:
+def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
     """Return whether no call of these messages can have been undone."""
-    return all(each.obstacle for each in due_of(messages, services))
+    return all(each.obstacle for each in calls_to_undo(messages, services))
 
 
 def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
@@ -117,7 +117,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
     return reversal_of(next((each for each in tools if each.name == call.tool), None))
 
 
-def book(state: State, scope: Scope, update: Update) -> Steps[None]:
+def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
     """Write the calls that a step must undo into the journal, before the step is committed.
 
     Raises:
@@ -126,17 +126,17 @@ def book(state: State, scope: Scope, update: Update) -> Steps[None]:
     made = yield from _never_answered(scope)
     gone, back = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
-    drafts = {each.key: each for each in due_of(abandoned, scope.services)}
+    drafts = {each.key: each for each in calls_to_undo(abandoned, scope.services)}
     # `gone` stays in one piece and in its order, also where the journal knows some of its calls.
     others = {key: call for key, call in {**made, **drafts}.items() if key not in gone}
     yield from _booked({**others, **gone}, back, state, scope, again=set(gone))
 
 
-def book_drafts(state: State, scope: Scope) -> Steps[None]:
+def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
     """Write the calls of the turn's rejected drafts into the journal, before the next attempt."""
     rejected = [message for each in state["turn"]["rejections"] for message in each["messages"]]
     booked = {each["key"] for each in state.get("pending_compensations", [])}
-    drafts = {c.key: c for c in due_of(rejected, scope.services) if c.key not in booked}
+    drafts = {c.key: c for c in calls_to_undo(rejected, scope.services) if c.key not in booked}
     if scope.store is not None:
         yield from _booked(drafts, {}, state, scope, again=set())
 
@@ -160,8 +160,8 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
     changes, scope.step_log.changes = scope.step_log.changes, []
     for change in changes:
         writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
-        removed = {each.key: each for each in due(change, scope.services)}
-        restored = {each.key: each for each in due_of(writes, scope.services)}
+        removed = {each.key: each for each in compensations_of(change, scope.services)}
+        restored = {each.key: each for each in calls_to_undo(writes, scope.services)}
         gone = {key: each for key, each in {**gone, **removed}.items() if key not in restored}
         back = {key: each for key, each in {**back, **restored}.items() if key not in removed}
     return gone, back
@@ -273,13 +273,13 @@ def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[N
     reason = f"it was made in thread {origin!r}"
     entries = [
         Entry(compensation=replace(each, obstacle=reason), status="skipped", error=reason)
-        for each in due_of(messages, scope.services)
+        for each in calls_to_undo(messages, scope.services)
         if not each.obstacle
     ]
     yield from _note_entries(entries, scope)
 
 
-def finish(state: State, scope: Scope) -> Steps[Report]:
+def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     """Undo the calls that the committed state owes, each once, and report the results.
 
     A call that a crash interrupted is only reported, unless its tool is idempotent. The caller
@@ -340,18 +340,18 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
     return ended
 
 
-def note_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
+def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
     """Note the calls of an unfinished draft, in case its turn never ends."""
-    calls = [each for each in due_of(messages, scope.services) if not each.obstacle]
+    calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]
     entries = [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
     yield from _note_entries(entries, scope)
 
 
-def left_of(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
+def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     """Report the calls of rejected drafts that were to be undone and were not."""
-    calls = [each for each in due_of(messages, scope.services) if each.obstacle != NO_UNDO]
+    calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [
         Outcome(compensation=each, result="skipped", reason=known[each.key].error)

@@ -25,7 +25,7 @@ from unsay.history.runs import find_run
 from unsay.judging.instructions import is_lasting
 from unsay.messages.annotations import annotate, annotation_of, is_answer, spoken, with_verdict
 from unsay.messages.content import has_other_content, text_of
-from unsay.operations.compensate import stands
+from unsay.operations.compensate import keeps_effects
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
     line_of,
@@ -61,7 +61,7 @@ def deliver(
         turn={**turn, "done": True, "rejections": [], "checkpoints_due": due},
         quality_score=verdict.score,
         should_rollback=False,
-        move=None,
+        rollback_request=None,
         state_history=note(state, scope, "process_message", verdict.outcome, verdict.score),
         **with_step(state, step),
     )
@@ -79,7 +79,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
     """
     turn = state["turn"]
     newest = turn["rejections"][-1]
-    earlier = [e for e in turn["rejections"][:-1] if stands(e["messages"], scope.services)]
+    earlier = [e for e in turn["rejections"][:-1] if keeps_effects(e["messages"], scope.services)]
     best = max([*earlier, newest], key=lambda each: each["score"] or 0.0)
     answer = best["messages"][-1]
     if words is None and not text_of(answer).strip() and not has_other_content(answer):
@@ -87,7 +87,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
             f"The model returned nothing in {len(turn['rejections'])} attempts. Say it again, "
             "in other words perhaps, or choose another model"
         )
-    restored, update = yield from as_it_began(state, scope)
+    restored, update = yield from at_turn_start(state, scope)
     refs = list(restored.get("branches", []))
     if words is not None or newest is not best:
         refs = yield from keep_rejected(restored, scope, newest["reason"])
@@ -106,7 +106,7 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
     return {**update, **end, "messages": messages, "branches": refs}
 
 
-def as_it_began(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
+def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """The state as the turn began, its question pending, and the update that leads there."""
     turn = state["turn"]
     if not turn["draft_branches"]:

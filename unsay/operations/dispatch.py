@@ -12,14 +12,14 @@ from unsay.operations.commands import (
     TIMELINE_TURNS,
     checkpoints_text,
     forgotten_text,
-    marks_of,
     questions_text,
+    timeline_labels,
     timeline_text,
 )
 from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
-from unsay.operations.pending import PendingInput, check_message, read_entry
-from unsay.operations.recall import finds_text, ids_of, recalled_by_order
+from unsay.operations.pending import PendingInput, check_message, find_pending
+from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
 from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
@@ -34,7 +34,7 @@ from unsay.types import Checkpoint, Turn
 class Orders:
     """What a person wants before anything is answered."""
 
-    move: RollbackRequest | None = None
+    rollback: RollbackRequest | None = None
     """A rollback, an undo, a redo, or another attempt: the node `rollback` makes it."""
 
     notice: str | None = None
@@ -68,19 +68,24 @@ def read_orders(
                 texts=texts,
             )
             if verb in _MOVES:
-                return Orders(move=_move(order, verb))
+                return Orders(rollback=_move(order, verb))
             if verb in _TEXTS:
                 return Orders(notice=_TEXTS[verb](order))
             return (yield from _CHANGES[verb](order))
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
         # A flag beside a move is what an interrupted turn of our own left behind.
-        left_over = state.get("move") is not None and state.get("rollback_checkpoint_id") is None
+        left_over = (
+            state.get("rollback_request") is not None
+            and state.get("rollback_checkpoint_id") is None
+        )
         if state.get("should_rollback") and not left_over:
             target = state.get("rollback_checkpoint_id")
             base = target_of(line_of(state), target, pending=turn["pending"])
             return Orders(
-                move=RollbackRequest(kind="person", to=base, reason=target or "the host's order")
+                rollback=RollbackRequest(
+                    kind="person", to=base, reason=target or "the host's order"
+                )
             )
     except UnsayError as error:
         return Orders(notice=texts.refused.format(reason=error))
@@ -104,7 +109,7 @@ def _move(order: _Order, verb: str) -> RollbackRequest:
 def _timeline(order: _Order) -> str:
     state, offloaded = order.state, offloaded_of(order.state)
     before = offloaded["turns"] if offloaded else 0
-    marks = marks_of(state, order.texts)
+    marks = timeline_labels(state, order.texts)
     return timeline_text(state["messages"], order.texts, before=before, marks=marks)
 
 
@@ -143,9 +148,9 @@ def _forget(order: _Order) -> Steps[Orders]:
 
 def _recall(order: _Order) -> Steps[Orders]:
     messages = order.state["messages"]
-    before = messages[: read_entry(messages, None).start]
+    before = messages[: find_pending(messages, None).start]
     state: State = {**order.state, "messages": before}
-    found = yield from recalled_by_order(state, order.scope, order.argument)
+    found = yield from search_command(state, order.scope, order.argument)
     update = Update(asked_for=list(ids_of(found))) if found else Update()
     return Orders(notice=finds_text(found, order.argument, order.texts), update=update)
 
@@ -178,10 +183,10 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "tokens": _tokens,
 }
 
-OBEYED = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
+GRAPH_COMMANDS = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
 
 
-def places_of(state: State, command: Command | None) -> tuple[set[str | None], int]:
+def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
     """Return what must be loaded before an order is read: messages, and a number of turns."""
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":

@@ -138,8 +138,8 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
         pins = bounded([*pins, *move_pins(off, None)])
-    scope.step_log.afterwards += [event_types.forget(each, again=True) for each in gone]
-    scope.step_log.afterwards += [event_types.forget(each) for each in made]
+    scope.step_log.later_events += [event_types.forget(each, again=True) for each in gone]
+    scope.step_log.later_events += [event_types.forget(each) for each in made]
     update = Update(messages=[], forgotten=entries, pins=pins)
     topics = yield from _told_anew(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update

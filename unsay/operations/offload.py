@@ -30,7 +30,7 @@ from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
 from unsay.messages.truncation import branch
 from unsay.operations.compact import SUMMARY_CHARS, summary_of
-from unsay.operations.pending import read_entry, unjudged
+from unsay.operations.pending import find_pending, unjudged
 from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import line_of, turns_left
@@ -65,7 +65,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
-    waiting = read_entry(messages, None).start
+    waiting = find_pending(messages, None).start
     injected = unjudged(messages, waiting)[-settings.max_judged_entries :]
     waiting = injected[0].start if injected else waiting
     segments, limit = state.get("segments", []), settings.live_messages
@@ -355,7 +355,7 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
         try:
             pages += [(yield from read_page(*scope.address, name))]
         except DatabaseCorruptError as error:
-            scope.tell("words_lost", error=str(error))
+            scope.tell("segment_lost", error=str(error))
     words: list[AnyMessage] = []
     places: dict[str, int] = {}
     texts = scope.texts(state["messages"])

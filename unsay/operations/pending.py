@@ -47,7 +47,7 @@ class Injected:
     """Index of its question, or of the answer itself without one."""
 
 
-def read_entry(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
+def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
     """Find the pending question, and the one of a last turn that is not done: an interrupted one."""
     start = len(messages)
     question: AnyMessage | None = None
@@ -124,7 +124,7 @@ def repair_interrupted(
         change = replace_tail(line_of(state), base, label=cause, keep=kept)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    scope.tell("set_aside", reason=cause.reason)
+    scope.tell("messages_removed", reason=cause.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
         end = change.line.id_at(len(change.line.messages) - len(kept) - 1)

@@ -71,7 +71,7 @@ class _Search:
         return known[_OPENING] + each + each // SPARE
 
 
-def recallable(state: State, scope: Scope) -> Steps[RecallSource | None]:
+def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
     """Read what the contexts of an attempt may recall; `None` recalls nothing. A turn never fails for it."""
     settings = scope.settings
     if not (settings.recall_tokens and settings.recall_share):
@@ -87,10 +87,12 @@ def recalled(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search what one context leaves out, see `looked_up`; a turn never fails for it."""
+    """Search what one context leaves out, see `search_transcript`; a turn never fails for it."""
     if source is None or budget_tokens <= 0:
         return Recalled()
-    search = looked_up(source, shown, question=question, budget_tokens=budget_tokens, count=count)
+    search = search_transcript(
+        source, shown, question=question, budget_tokens=budget_tokens, count=count
+    )
     return (yield from _if_possible(search, source.scope)) or Recalled()
 
 
@@ -102,7 +104,7 @@ def _if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
         return None
 
 
-def looked_up(
+def search_transcript(
     source: RecallSource,
     shown: Collection[str],
     *,
@@ -219,13 +221,13 @@ class Find:
     reason: Recollection
 
 
-def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
+def search_command(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
     """Search the whole transcript; matches come in its order, and the event log records them."""
     if not words.strip():
         raise InputError("There are no words to look for: write some that it may have")
     calibration = state.get("calibration") or counter.uncalibrated()
     source = yield from source_of(state, scope, by_hand=True)
-    found = yield from looked_up(
+    found = yield from search_transcript(
         source,
         (),
         question=words,
@@ -243,7 +245,7 @@ def recalled_by_order(state: State, scope: Scope, words: str) -> Steps[list[Find
         turn = state.get("turn")
         names = [each.message.id or "" for each in chosen]
         asked_by = turn["question_id"] if turn else None
-        scope.step_log.afterwards.append(event_types.recall(names, asked_by))
+        scope.step_log.later_events.append(event_types.recall(names, asked_by))
     return chosen
 
 

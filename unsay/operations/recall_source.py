@@ -208,7 +208,7 @@ def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
     try:
         page = yield from read_page(*scope.address, page_id)
     except DatabaseCorruptError as error:
-        scope.tell("words_lost", error=str(error))
+        scope.tell("segment_lost", error=str(error))
         try:
             before = yield from older_part(*scope.address, page_id)
         except DatabaseCorruptError:

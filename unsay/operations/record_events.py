@@ -11,8 +11,8 @@ from itertools import chain
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.events.envelopes import take_apart
-from unsay.events.event_types import Happening, Stamp, checkpoint, edit, rollback, stamped
+from unsay.events.envelopes import split_message
+from unsay.events.event_types import NewEvent, Stamp, checkpoint, edit, rollback, stamped
 from unsay.history.branch import Change
 from unsay.history.checkpoints import add_checkpoint
 from unsay.runtime import Scope
@@ -43,7 +43,7 @@ def log_rollback(scope: Scope, change: Change) -> None:
         only=change.only,
     )
     scope.step_log.changes.append(change)
-    scope.step_log.happenings += [*chain.from_iterable(map(take_apart, branch["drafts"])), move]
+    scope.step_log.new_events += [*chain.from_iterable(map(split_message, branch["drafts"])), move]
     brought = {write.id for write in change.writes if write.type != "remove"}
     scope.step_log.returned |= brought - set(change.keep)
 
@@ -54,7 +54,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
     for annotation in due:
         kept = add_checkpoint(kept, annotation, limit=scope.settings.checkpoint_limit)
     names = {annotation["id"] for annotation in due}
-    scope.step_log.afterwards += [
+    scope.step_log.later_events += [
         checkpoint(annotation) for annotation in kept if annotation["id"] in names
     ]
 
@@ -76,19 +76,19 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     if state.get("offloaded") and offloaded_of(state) is None:
         update = {"offloaded": None, **update}
     writes = update.get("messages", [])
-    if not writes and not step_log.happenings and not step_log.afterwards:
+    if not writes and not step_log.new_events and not step_log.later_events:
         return update
     known = {message.id for message in state.get("messages", [])} | step_log.returned
     new = [each for each in writes if each.type != "remove" and each.id not in known]
     head = state.get("event_log", EMPTY)
     entered, digest = _entered(state, step_log.returned)
-    happenings: list[Happening] = [
+    new_events: list[NewEvent] = [
         *entered,
-        *step_log.happenings,
-        *chain.from_iterable(map(take_apart, new)),
-        *step_log.afterwards,
+        *step_log.new_events,
+        *chain.from_iterable(map(split_message, new)),
+        *step_log.later_events,
     ]
-    events = _events(happenings, state, scope, update)
+    events = _events(new_events, state, scope, update)
     place = Head(page_id=head["page_id"], count=head["count"])
     if events:
         page = make_page(head, events)
@@ -105,7 +105,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
 
 
 def _events(
-    happenings: Sequence[Happening], state: State, scope: Scope, update: Update
+    new_events: Sequence[NewEvent], state: State, scope: Scope, update: Update
 ) -> list[Event]:
     turn = update.get("turn") or state.get("turn")
     stamp = Stamp(
@@ -116,7 +116,7 @@ def _events(
         labels=scope.labels,
         after=state.get("event_log", EMPTY)["count"],
     )
-    return stamped(happenings, stamp)
+    return stamped(new_events, stamp)
 
 
 def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
@@ -129,13 +129,13 @@ def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
     return [transcript[each].id or "" for each in dict.fromkeys((*places, 0)) if transcript]
 
 
-def _entered(state: State, logged: Collection[str]) -> tuple[list[Happening], int]:
+def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int]:
     """What a host did since the last step, unless the event log has it, and the messages' digest."""
     head, transcript = state.get("event_log", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = transcript[head["length"] :]
-        happenings = [each for m in entered if m.id not in logged for each in take_apart(m)]
-        return happenings, digest_of(entered, head["digest"])
+        new_events = [each for m in entered if m.id not in logged for each in split_message(m)]
+        return new_events, digest_of(entered, head["digest"])
     offloaded = offloaded_of(state)
     after = offloaded["last"] if offloaded else None
     return [edit(transcript, after=after)], digest_of(transcript)

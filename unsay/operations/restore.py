@@ -248,5 +248,5 @@ def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
     yield from disown(line.messages, scope, source)
     scope.step_log.returned |= {m.id or "" for m in line.messages}
     begun = event_types.fork(line.messages, line.checkpoints, source=source)
-    scope.step_log.happenings.append(begun)
+    scope.step_log.new_events.append(begun)
     return update

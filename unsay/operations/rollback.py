@@ -34,7 +34,7 @@ from unsay.storage.pages import Chain, make_page
 from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, StoredBranch, Undone
 
 OPERATIONS = 1_000
-"""Most steps in the state that can be undone, and most that can be redone; see `put_away`."""
+"""Most steps in the state that can be undone, and most that can be redone; see `archive_steps`."""
 
 UNFOLDED = 4
 """Most earlier topics that contexts include word for word, the newest."""
@@ -249,7 +249,7 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
     if topic is not None:
         logged = event_types.expand(topic) if expand else event_types.compaction(topic)
-        scope.step_log.afterwards.append(logged)
+        scope.step_log.later_events.append(logged)
     new = (
         [ExpandedTopic(topic_id=topic_id, at=segments[-1]["start"])] if expand and segments else []
     )
@@ -291,7 +291,7 @@ WITHOUT_STORE = 32
 """How many steps can be undone without a store."""
 
 
-def put_away(state: State, scope: Scope) -> Steps[Update]:
+def archive_steps(state: State, scope: Scope) -> Steps[Update]:
     """RollbackRequest the oldest of many steps to the store; without a store they are dropped."""
     steps = state.get("operations", [])
     if len(steps) <= MOST:
@@ -303,7 +303,7 @@ def put_away(state: State, scope: Scope) -> Steps[Update]:
     return Update(operations=steps[-NEWEST:], older_steps=page.id)
 
 
-def brought_back(state: State, scope: Scope) -> Steps[Update]:
+def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
     """Load the newest steps that were moved to the store, if the state has none left."""
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:

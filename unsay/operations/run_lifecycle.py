@@ -14,8 +14,8 @@ from unsay.history.run import Run, advance, plain, resume, run_named_after, susp
 from unsay.history.runs import find_run, open_run, put_run
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import is_question
-from unsay.operations.compensate import book
-from unsay.operations.pending import read_entry
+from unsay.operations.compensate import schedule_compensations
+from unsay.operations.pending import find_pending
 from unsay.operations.record_events import write_ahead
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -48,7 +48,7 @@ def kept(name: str, node: Node) -> Node:
             yield from advance_run(scope, phase="planning")
         try:
             update = yield from node(state, scope)
-            yield from book(state, scope, update)
+            yield from schedule_compensations(state, scope, update)
         except GraphInterrupt as waiting:
             yield from _pause(scope, waiting)
             raise
@@ -83,7 +83,7 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
         return scope
     store, thread_id = scope.address
     refuse_ended((yield from find_session(store, thread_id)))
-    question = read_entry(state.get("messages", []), state.get("turn")).question
+    question = find_pending(state.get("messages", []), state.get("turn")).question
     if scope.named or question is None:
         return scope
     run_id = run_named_after(thread_id, question.id)
@@ -98,7 +98,7 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
 def _end_dead(state: State, scope: Scope) -> Steps[None]:
     """Note that runs whose process died, or that waited, will not go on: another message came."""
     messages, turn = state.get("messages", []), state.get("turn")
-    waiting = messages[read_entry(messages, turn).start :]
+    waiting = messages[find_pending(messages, turn).start :]
     names = [run_named_after(scope.thread_id, each.id) for each in waiting if is_question(each)]
     if turn is not None and not turn["done"]:
         names.append(turn.get("run_id") or "")

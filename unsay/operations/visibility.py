@@ -80,7 +80,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     if lost := [name for name in new if name in forgotten]:
         raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
     made = bounded([*pins, *(make_pin(name, page) for name in new)])
-    scope.step_log.afterwards += [event_types.pin(name) for name in new]
+    scope.step_log.later_events += [event_types.pin(name) for name in new]
     return Update(pins=made)
 
 
@@ -119,7 +119,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
             f"Nothing of {sorted(set(message_ids))!r} is pinned; pins() lists the {len(pins)!r} "
             "pins there are"
         )
-    scope.step_log.afterwards += [event_types.pin(name, pinned=False) for name in off]
+    scope.step_log.later_events += [event_types.pin(name, pinned=False) for name in off]
     return Update(pins=[each for each in pins if each["message_id"] not in off])
 
 
