@@ -84,9 +84,9 @@ def test_indent_keeps_cells_free() -> None:
 def test_pieces_make_no_difference(text: str, columns: int, branch: int) -> None:
     """A stream is laid out like the whole text, and its rows are counted."""
     wrap = Wrap(columns=columns)
-    lay_out_plan = wrap.feed(text[:branch]) + wrap.feed(text[branch:]) + wrap.end()
-    assert wrapped(text, columns=columns) == lay_out_plan
-    assert lay_out_plan.count("\n") == wrap.rows
+    laid_out = wrap.feed(text[:branch]) + wrap.feed(text[branch:]) + wrap.end()
+    assert wrapped(text, columns=columns) == laid_out
+    assert laid_out.count("\n") == wrap.rows
 
 
 @given(text=TEXTS, columns=st.integers(4, 30))
