@@ -310,7 +310,7 @@ def test_a_japanese_conversation(run: Run) -> None:
         pytest.param(["pick", "lunch", "--from", "cut-lunch"], id="pick from no cut"),
         pytest.param(["pick", "lunch", "--from", "nobody"], id="pick from no thread"),
         pytest.param(["tokens", "--thread", "nobody"], id="nobody's tokens"),
-        pytest.param(["timeline", "--view", "9"], id="no such turn"),
+        pytest.param(["timeline", "--context", "9"], id="no such turn"),
     ],
 )
 def test_what_is_not_there(run: Run, command: list[str]) -> None:

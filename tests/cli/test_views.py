@@ -41,7 +41,7 @@ def talk(home: Path) -> Conversation:
 def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
     """The draft that was taken back and the one that stands, with what each was sent."""
     del talk
-    text = run("timeline", "--view", "3").stdout
+    text = run("timeline", "--context", "3").stdout
     head, first, second = text.split("\n\n")
     assert f"turn 3: “{NESTED}”" == head
     assert first.startswith("attempt 1, call 1 · scripted · taken back, cut-")
@@ -56,20 +56,20 @@ def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
 def test_a_view_for_programs(run: Run, talk: Conversation) -> None:
     """Places, ids and tokens of each call as JSON."""
     del talk
-    found = json.loads(run("timeline", "--view", "3", "--json").stdout)
+    found = json.loads(run("timeline", "--context", "3", "--json").stdout)
     assert (2, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
     last = found["calls"][-1]
-    assert "live" == last["stands"]
-    assert [1, 2] == last["view"]["rules"]["window"]["places"]
-    assert 2 == len(last["view"]["rules"]["window"]["message_ids"])
-    assert last["view"]["fits"]
-    assert last["view"]["parts"]["recents"] > 0
+    assert "live" == last["branch"]
+    assert [1, 2] == last["context"]["rules"]["window"]["places"]
+    assert 2 == len(last["context"]["rules"]["window"]["message_ids"])
+    assert last["context"]["fits"]
+    assert last["context"]["parts"]["recents"] > 0
 
 
 def test_a_view_in_japanese(run: Run, home: Path) -> None:
     """The words are in the language of the question."""
     with fill(home, "日本", *JAPANESE):
-        text = run("timeline", "--view", "3", "--thread", "日本").stdout
+        text = run("timeline", "--context", "3", "--thread", "日本").stdout
     assert "ターン3: 「例を見せてください。」" in text
     assert "試行1、呼び出し1" in text
     assert "全文を送信  3-5番目(3件)" in text
@@ -81,7 +81,7 @@ def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
     """Places are then told as those of the time."""
     with fill(home, "talk", LISTS, NESTED) as talk:
         talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
-        text = run("timeline", "--view", "2").stdout
+        text = run("timeline", "--context", "2").stdout
     assert "The record has changed since: these are the places of then." in text
 
 
@@ -89,7 +89,7 @@ def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
     """Whatever was said and however many places there are, all of it can be seen."""
     with fill(home, "日本", *JAPANESE, "長い質問です。" * 30):
         pass
-    with Terminal("timeline", "--view", "4", "--thread", "日本", columns=40) as terminal:
+    with Terminal("timeline", "--context", "4", "--thread", "日本", columns=40) as terminal:
         shown = terminal.expect("モデルの報告") + terminal.expect("出力")
         assert 0 == terminal.wait()
     lines = click.unstyle(shown).splitlines()

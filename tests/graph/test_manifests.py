@@ -23,7 +23,7 @@ PLAIN = {"topics": "off"}
 
 def sent_of(talk: Conversation, turn: int | None = None) -> list[tuple[int, ...]]:
     """The places that each call of a turn was sent."""
-    return [each.view.sent.places for each in talk.view(turn).calls]
+    return [each.context.sent.places for each in talk.context(turn).calls]
 
 
 def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
@@ -33,7 +33,7 @@ def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
 
 def stands(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
     """Where each call's answer is, its attempt, and its number."""
-    return [(each.kind, each.view.attempt, each.words) for each in calls]
+    return [(each.kind, each.context.attempt, each.words) for each in calls]
 
 
 def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
@@ -43,23 +43,23 @@ def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
     talk.say("q2")
     assert [(1,)] == sent_of(talk, 1)
     assert [(1, 2, 3)] == sent_of(talk)
-    (call,) = talk.view(2).calls
-    assert [m.id for m in talk.messages()][:3] == list(call.view.sent.message_ids)
-    assert call.view.usage is not None
-    assert (10, 1) == (call.view.usage.input, call.view.usage.output)
-    assert {"recents", "reply"} == call.view.parts.keys()
-    assert call.view.message_id == talk.messages()[-1].id
+    (call,) = talk.context(2).calls
+    assert [m.id for m in talk.messages()][:3] == list(call.context.sent.message_ids)
+    assert call.context.usage is not None
+    assert (10, 1) == (call.context.usage.input, call.context.usage.output)
+    assert {"recents", "reply"} == call.context.parts.keys()
+    assert call.context.message_id == talk.messages()[-1].id
 
 
 def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
     """A call that asks for a tool and the one that answers stand behind each other."""
     talk = opened(ScriptedChat(replies={"train": ASK}), tools=[trains])
     talk.say("When is the train?")
-    calls = talk.view().calls
-    assert [1, 2] == [each.view.call for each in calls]
+    calls = talk.context().calls
+    assert [1, 2] == [each.context.call for each in calls]
     assert [(1,), (1,)] == sent_of(talk)
     assert ["", "It leaves at 10:15."] == [each.words for each in calls]
-    assert all(each.view.parts["tools"] > 0 for each in calls)
+    assert all(each.context.parts["tools"] > 0 for each in calls)
 
 
 def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
@@ -67,13 +67,13 @@ def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
     talk = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
         talk.say(question)
-    calls = talk.view().calls
+    calls = talk.context().calls
     assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in stands(calls)]
-    assert all(each.view.fits for each in calls)
-    assert calls[0].view.sent.places == (1, 2, 3, 4, 5)
+    assert all(each.context.fits for each in calls)
+    assert calls[0].context.sent.places == (1, 2, 3, 4, 5)
     assert [0.1, 0.1, 0.9] == [each.score for each in calls]
-    assert {each.id for each in talk.branches()} >= {each.stands for each in calls}
-    assert calls[1:2] == talk.view(attempt=2).calls
+    assert {each.id for each in talk.branches()} >= {each.branch for each in calls}
+    assert calls[1:2] == talk.context(attempt=2).calls
 
 
 def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
@@ -81,10 +81,10 @@ def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
     talk = opened(settings=PLAIN)
     talk.say("q1")
     talk.say("q2")
-    before = talk.view()
+    before = talk.context()
     talk.undo()
     talk.redo()
-    assert before == talk.view()
+    assert before == talk.context()
 
 
 def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
@@ -92,18 +92,18 @@ def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
     ask = {"on_exhausted": "ask", "max_rollbacks": 1}
     talk = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
     talk.say("q1")
-    calls = talk.view().calls
-    assert [1, 2] == [each.view.attempt for each in calls]
-    assert [PENDING] == [each.stands for each in calls][1:]
+    calls = talk.context().calls
+    assert [1, 2] == [each.context.attempt for each in calls]
+    assert [PENDING] == [each.branch for each in calls][1:]
     talk.resume("approve")
-    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in stands(talk.view().calls)]
+    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in stands(talk.context().calls)]
 
 
 def test_the_best_of_failed_drafts_is_told_where_it_stands(opened: Opening) -> None:
     """A draft that was taken back and then delivered is live, and told once."""
     talk = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
     talk.say("q1")
-    assert [(LIVE, 1), ("rejected", 2)] == [each[:2] for each in stands(talk.view().calls)]
+    assert [(LIVE, 1), ("rejected", 2)] == [each[:2] for each in stands(talk.context().calls)]
 
 
 def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
@@ -111,10 +111,10 @@ def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
     talk = opened(strategy=SlidingWindow(window_size=2), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
         talk.say(question)
-    (call,) = talk.view().calls
-    told = rules_of(call.view)
-    assert set(range(1, 6)) == {*call.view.sent.places, *told["window"]}
-    assert 5 in call.view.sent.places
+    (call,) = talk.context().calls
+    told = rules_of(call.context)
+    assert set(range(1, 6)) == {*call.context.sent.places, *told["window"]}
+    assert 5 in call.context.sent.places
 
 
 def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
@@ -123,14 +123,14 @@ def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
     for number in range(8):
         talk.say(f"NEW: {number}?")
     assert len(state(talk)["messages"]) < len(talk.messages())
-    (call,) = talk.view().calls
-    told = rules_of(call.view)
-    places = sorted([*call.view.sent.places, *told["offloaded"], *told["topic"]])
+    (call,) = talk.context().calls
+    told = rules_of(call.context)
+    places = sorted([*call.context.sent.places, *told["offloaded"], *told["topic"]])
     assert list(range(1, 16)) == places
-    assert call.view.fits
-    (first,) = talk.view(1).calls
-    assert first.view.fits
-    assert (1,) == first.view.sent.places
+    assert call.context.fits
+    (first,) = talk.context(1).calls
+    assert first.context.fits
+    assert (1,) == first.context.sent.places
 
 
 def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
@@ -139,11 +139,11 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
     talk.say("q1")
     talk.say("q2")
     talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
-    (call,) = talk.view().calls
+    (call,) = talk.context().calls
     assert (False, (1, 2, 3), ()) == (
-        call.view.fits,
-        call.view.sent.places,
-        call.view.sent.message_ids,
+        call.context.fits,
+        call.context.sent.places,
+        call.context.sent.message_ids,
     )
 
 
@@ -152,7 +152,7 @@ def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
     talk = opened(settings=PLAIN)
     talk.say("q1")
     talk.say("q2")
-    assert talk.view(2) == talk.fork().view(2)
+    assert talk.context(2) == talk.fork().context(2)
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_what_nobody_knows_is_refused(
     talk.say("q1")
     talk.add([HumanMessage("q2"), AIMessage("put in by a host")])
     with pytest.raises(error, match=words):
-        talk.view(turn, attempt=attempt)
+        talk.context(turn, attempt=attempt)
 
 
 def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
     """Nothing was said, so nothing was sent."""
     with pytest.raises(UnknownThreadError):
-        opened().view()
+        opened().context()
 
 
 def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
@@ -197,9 +197,9 @@ async def test_the_view_and_the_tokens_for_async_code(tmp_path: Any) -> None:
     model, judge = Paid(), scores()
     async with AsyncConversation.open(path, thread="t", model=model, judge=judge) as talk:
         await talk.say("q1")
-        view, tokens = await talk.view(1), await talk.tokens()
+        view, tokens = await talk.context(1), await talk.tokens()
     with Conversation.open(path, thread="t", model=model, judge=judge) as again:
-        assert (view, tokens) == (again.view(1), again.tokens())
+        assert (view, tokens) == (again.context(1), again.tokens())
 
 
 def test_tokens_say_who_uses_the_window_and_what_was_spent(opened: Opening) -> None:

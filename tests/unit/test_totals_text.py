@@ -5,7 +5,7 @@ from unsay.budget.limits import Gauge
 from unsay.context.manifest import Manifest, read_manifest
 from unsay.history.token_usage import Spent, Tokens
 from unsay.messages.content import cells_of
-from unsay.operations.usage_report import Totals, brief_text, percent, totals_text
+from unsay.operations.usage_report import Usage, brief_text, percent, usage_text
 from unsay.prompts.fields import Texts
 
 PARTS = {"system": 1_200, "tools": 800, "recents": 10_000, "recalled": 400, "reply": 500}
@@ -16,7 +16,7 @@ GAUGES = (
 )
 
 
-def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True) -> Totals:
+def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True) -> Usage:
     """A conversation whose newest call has some parts."""
     manifest = Manifest(
         sent="", by_rule={}, parts=PARTS, window=window, question="", digest="00000000",
@@ -25,7 +25,7 @@ def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True)
     spent = Spent(
         live=LIVE, abandoned=Tokens(), judging=Tokens(input=70, total=70), is_whole=is_whole
     )
-    return Totals(
+    return Usage(
         window=read_manifest(AIMessage(""), manifest, []),
         spent=spent,
         gauges=GAUGES if gauges else (),
@@ -34,7 +34,7 @@ def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True)
 
 def test_the_whole_text_in_english() -> None:
     """The window's parts, what was spent on what, and each budget; nothing without tokens."""
-    assert totals_text(totals(), Texts("en")).split("\n") == [
+    assert usage_text(totals(), Texts("en")).split("\n") == [
         "Window: 12,900 of 128,000 tokens (10 %)",
         "  system           1,200  0.9 %",
         "  tools              800  0.6 %",
@@ -51,7 +51,7 @@ def test_the_whole_text_in_english() -> None:
 
 def test_columns_stand_below_each_other_in_japanese() -> None:
     """Wide characters take two cells, and no line is wider than a terminal."""
-    lines = totals_text(totals(), Texts("ja")).split("\n")
+    lines = usage_text(totals(), Texts("ja")).split("\n")
     assert "文脈: 128,000トークンのうち12,900(10 %)" == lines[0]
     ends = {cells_of(line[: line.rindex("  ")]) for line in lines[1:6]}
     assert 1 == len(ends)
@@ -60,20 +60,20 @@ def test_columns_stand_below_each_other_in_japanese() -> None:
 
 def test_where_nobody_knows_the_window_shares_are_of_what_is_used() -> None:
     """Without the window's size the parts are still told."""
-    lines = totals_text(totals(window=0, gauges=False), Texts("en")).split("\n")
+    lines = usage_text(totals(window=0, gauges=False), Texts("en")).split("\n")
     assert "Window: 12,900 tokens" == lines[0]
     assert "  recents         10,000  78 %" == lines[3]
 
 
 def test_the_least_is_called_so() -> None:
     """Where not all was looked at, the sum does not pretend to be one."""
-    assert "at hand: 10,070" in totals_text(totals(is_whole=False), Texts("en"))
+    assert "at hand: 10,070" in usage_text(totals(is_whole=False), Texts("en"))
 
 
 def test_nothing_is_told_of_a_thread_without_calls() -> None:
     """An empty thread has no window, and spent nothing."""
-    empty = Totals(window=None, spent=Spent(live=Tokens(), abandoned=Tokens()), gauges=())
-    assert totals_text(empty, Texts("en")).split("\n") == [
+    empty = Usage(window=None, spent=Spent(live=Tokens(), abandoned=Tokens()), gauges=())
+    assert usage_text(empty, Texts("en")).split("\n") == [
         "No call tells yet who uses the window.",
         "Spent: 0 tokens",
         "  live  0  0 in (0 % cached), 0 out",

@@ -27,7 +27,7 @@ CALLS = """
 from typing import assert_type
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
-from unsay.conversation.results import Moved, Reply
+from unsay.conversation.results import RollbackResult, Reply
 from unsay.history.run import Run
 from unsay.history.threads import SessionPage
 from unsay.types import Pin
@@ -35,7 +35,7 @@ from unsay.types import Pin
 
 def blocking(talk: Conversation, registry: Registry) -> None:
     assert_type(talk.say("Hi", turn_id="a"), Reply)
-    assert_type(talk.rollback(turns=1), Moved)
+    assert_type(talk.rollback(turns=1), RollbackResult)
     assert_type(talk.fork("a"), Conversation)
     assert_type(talk.pins(), tuple[Pin, ...])
     assert_type(registry.sessions(status="active", limit=3), SessionPage)
@@ -45,7 +45,7 @@ def blocking(talk: Conversation, registry: Registry) -> None:
 
 async def on_loop(talk: AsyncConversation, registry: AsyncRegistry) -> None:
     assert_type(await talk.say("Hi", turn_id="a"), Reply)
-    assert_type(await talk.rollback(turns=1), Moved)
+    assert_type(await talk.rollback(turns=1), RollbackResult)
     assert_type(await talk.fork("a"), AsyncConversation)
     assert_type(await registry.run("thread", "run"), Run)
     await talk.rollback(turn=1)  # type: ignore[call-arg]

@@ -13,7 +13,7 @@ from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, aligned, block, line
 from unsay.conversation.branching import LIVE, Branch, Side
-from unsay.conversation.results import Moved, Preview
+from unsay.conversation.results import Preview, RollbackResult
 from unsay.conversation.tree import forgotten_line
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
@@ -75,7 +75,7 @@ def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
     _show_moved(opened, moved, labels.restored, labels)
 
 
-def _show_moved(opened: Opened, moved: Moved, words: str, labels: Labels) -> None:
+def _show_moved(opened: Opened, moved: RollbackResult, words: str, labels: Labels) -> None:
     def show() -> None:
         click.echo(words.format(where=moved.at, **asdict(moved)))
         if effects := report_text(moved.report, labels):

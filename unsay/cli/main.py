@@ -158,7 +158,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "timeline": (
         click.Option(
-            ["--view"],
+            ["--context"],
             metavar="TURN",
             type=int,
             help="Show what the model was sent in this turn, instead.",

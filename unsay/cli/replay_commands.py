@@ -126,20 +126,20 @@ def _content(message: BaseMessage) -> str:
     return "\n".join(part for part in (text_of(message), *other, *asked) if part)
 
 
-def print_view(opened: Opened, made: TurnCalls) -> None:
+def print_context(opened: Opened, made: TurnCalls) -> None:
     """Print a turn's model calls."""
 
     def show() -> None:
         words = Labels(language_of(made.question))
-        head = words.view.format(turn=made.turn, question=preview(made.question))
+        head = words.context.format(turn=made.turn, question=preview(made.question))
         click.echo(click.style(block(head, indent=0), bold=True))
         for each in made.calls:
             click.echo()
             click.echo(block(_head(each, words), indent=0))
-            costs = window_text(each.view, words).split("\n")
-            for line in (*_rules(each.view, words), *costs):
+            costs = window_text(each.context, words).split("\n")
+            for line in (*_rules(each.context, words), *costs):
                 click.echo(block(line))
-            if (used := each.view.usage) is not None:
+            if (used := each.context.usage) is not None:
                 prompt = used.input + used.cache_read + used.cache_creation
                 told = words.reported.format(
                     input=number(prompt),
@@ -152,18 +152,18 @@ def print_view(opened: Opened, made: TurnCalls) -> None:
 
 
 def _head(call: TurnCall, words: Labels) -> str:
-    view = call.view
-    parts = [words.call.format(attempt=view.attempt, call=view.call), view.model]
-    if call.stands == PENDING:
+    context = call.context
+    parts = [words.call.format(attempt=context.attempt, call=context.call), context.model]
+    if call.branch == PENDING:
         parts.append(words.pending)
-    elif call.stands != LIVE:
-        parts.append(words.call_taken_back.format(branch=call.stands))
+    elif call.branch != LIVE:
+        parts.append(words.call_taken_back.format(branch=call.branch))
     if call.score is not None:
         parts.append(words.score.format(score=score_text(call.score)))
     return " · ".join(filter(None, (*parts, call.words and f"“{call.words}”")))
 
 
-def _rules(view: CallContext, words: Labels) -> list[str]:
+def _rules(context: CallContext, words: Labels) -> list[str]:
     rows = [
         (
             words.context_rules.get(rule.name, rule.name),
@@ -171,10 +171,10 @@ def _rules(view: CallContext, words: Labels) -> list[str]:
                 places=write_ranges(rule.places).replace(",", ", "), count=number(len(rule.places))
             ),
         )
-        for rule in (view.sent, *view.rules)
+        for rule in (context.sent, *context.rules)
         if rule.places
     ]
     lines = list(aligned(rows))
-    if view.unplaced:
-        lines.append(words.unplaced.format(count=view.unplaced))
-    return lines if view.fits else [words.changed, *lines]
+    if context.unplaced:
+        lines.append(words.unplaced.format(count=context.unplaced))
+    return lines if context.fits else [words.changed, *lines]

@@ -128,7 +128,7 @@ class Labels(Texts):
     branch_tokens = Text("{total} tok", "{total}トークン")
 
     # The context of one turn's model calls.
-    view = Text("turn {turn}: “{question}”", "ターン{turn}: 「{question}」")
+    context = Text("turn {turn}: “{question}”", "ターン{turn}: 「{question}」")
     call = Text("attempt {attempt}, call {call}", "試行{attempt}、呼び出し{call}")
     call_taken_back = Text("taken back, {branch}", "取り消し、{branch}")
     pending = Text("waits for a decision", "判断待ち")

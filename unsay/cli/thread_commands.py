@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from unsay.cli.output import note, show, usage_error
-from unsay.cli.replay_commands import print_view
+from unsay.cli.replay_commands import print_context
 from unsay.cli.session import Opened, existing_database, location, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import end_list, gathered
@@ -20,7 +20,7 @@ from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import PURPOSES
 from unsay.messages.content import language_of
 from unsay.operations.commands import checkpoints_text
-from unsay.operations.usage_report import Totals, brief_text, totals_text
+from unsay.operations.usage_report import Usage, brief_text, usage_text
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
 
@@ -60,11 +60,11 @@ def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
 
 
 @on_thread()
-def timeline(opened: Opened, *, view: int | None) -> None:
+def timeline(opened: Opened, *, context: int | None) -> None:
     """Print a thread's turns, checkpoints and branches, or one turn's contexts."""
     conversation = opened.conversation
-    if view is not None:
-        print_view(opened, conversation.view(view))
+    if context is not None:
+        print_context(opened, conversation.context(context))
         return
     seen, totals = conversation.timeline(), conversation.tokens()
 
@@ -72,7 +72,7 @@ def timeline(opened: Opened, *, view: int | None) -> None:
         click.echo(tree_text(seen, color=True))
         click.echo(click.style(brief_text(totals, opened.labels), dim=True))
 
-    opened.show(show_tree, **seen.to_dict(), tokens=totals_dict(totals))
+    opened.show(show_tree, **seen.to_dict(), tokens=usage_dict(totals))
 
 
 @on_thread()
@@ -86,10 +86,10 @@ def checkpoints(opened: Opened) -> None:
 def tokens(opened: Opened) -> None:
     """Print a thread's totals."""
     totals = opened.conversation.tokens()
-    opened.show(lambda: totals_text(totals, opened.labels), **totals_dict(totals))
+    opened.show(lambda: usage_text(totals, opened.labels), **usage_dict(totals))
 
 
-def totals_dict(totals: Totals) -> dict[str, Any]:
+def usage_dict(totals: Usage) -> dict[str, Any]:
     """Return a thread's totals as plain JSON; costs in millionths."""
     window = totals.window
     used = None if window is None else {"size": window.window, "parts": dict(window.parts)}

@@ -17,7 +17,7 @@ from unsay.history.threads import ThreadInfo, find_session, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
-from unsay.operations.usage_report import Totals, totals_of
+from unsay.operations.usage_report import Usage, usage_of
 from unsay.state import Update
 from unsay.storage.base import Purged
 from unsay.storage.event_log import append, read_events
@@ -126,7 +126,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     )
 
 
-def tokens(thread: ThreadHandle) -> Steps[Totals]:
+def tokens(thread: ThreadHandle) -> Steps[Usage]:
     """Return how the context window is used, what was spent on what, and the budgets that are left.
 
     Raises:
@@ -145,4 +145,4 @@ def tokens(thread: ThreadHandle) -> Steps[Totals]:
     own = [m for m in state["messages"] if key_of(m) not in inherited]
     removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
     removed = [m for m in removed if key_of(m) not in inherited]
-    return (yield from totals_of(state, scope, own, removed))
+    return (yield from usage_of(state, scope, own, removed))

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import Moved
+from unsay.conversation.results import RollbackResult
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
@@ -297,7 +297,9 @@ def _with_cut(line: Line, branch: StoredBranch, branches: Sequence[StoredBranch]
     return replace(whole, messages=(*whole.messages, *branch["drafts"]))
 
 
-def restore(handle: ThreadHandle, what: str, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def restore(
+    handle: ThreadHandle, what: str, *, confirm: Confirm | None = None
+) -> Steps[RollbackResult]:
     """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
 
     `undo` removes it again.
@@ -326,7 +328,7 @@ def restore(handle: ThreadHandle, what: str, *, confirm: Confirm | None = None) 
     return (yield from settle(handle, state, scope, update))
 
 
-def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[Moved]:
+def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[RollbackResult]:
     """Copy messages of another branch to the end of the transcript; `undo` removes them.
 
     Args:

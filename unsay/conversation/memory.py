@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from unsay.context.compaction import with_partners
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import Moved
+from unsay.conversation.results import RollbackResult
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
@@ -162,14 +162,16 @@ def forget(
     return step["forgotten"][0]
 
 
-def _take(thread: ThreadHandle, state: State, scope: Scope, step: Operation) -> Steps[Moved]:
+def _take(
+    thread: ThreadHandle, state: State, scope: Scope, step: Operation
+) -> Steps[RollbackResult]:
     update = yield from visibility.take_step(state, scope, step)
     shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
     moved = yield from settle(thread, state, scope, update)
     return replace(moved, restored=len(shown))
 
 
-def remember(thread: ThreadHandle, state: State, what: str) -> Steps[Moved | None]:
+def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
     """Let contexts include what is forgotten under an id or label; `None` if nothing is."""
     entry = find_forgotten(state, what)
     if entry is None:

@@ -41,7 +41,7 @@ PENDING = "pending"
 class TurnCall:
     """One model call of a turn."""
 
-    stands: str
+    branch: str
     """Where the returned message is now: `live`, a cut's id, or `pending`."""
 
     kind: str
@@ -53,7 +53,7 @@ class TurnCall:
     words: str
     """The beginning of the returned message; empty for tool calls alone."""
 
-    view: CallContext
+    context: CallContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +70,14 @@ class TurnCalls:
         for each in self.calls:
             rules: dict[str, Any] = {
                 rule.name: {"places": list(rule.places), "message_ids": list(rule.message_ids)}
-                for rule in (each.view.sent, *each.view.rules)
+                for rule in (each.context.sent, *each.context.rules)
             }
-            view = {**asdict(each.view), "sent": rules.pop("sent"), "rules": rules}
-            calls.append({**asdict(each), "view": view})
+            context = {**asdict(each.context), "sent": rules.pop("sent"), "rules": rules}
+            calls.append({**asdict(each), "context": context})
         return {"turn": self.turn, "question": self.question, "calls": calls}
 
 
-def view(
+def context(
     thread: ThreadHandle, turn: int | None = None, *, attempt: int | None = None
 ) -> Steps[TurnCalls]:
     """Return what the model was sent in a turn, call by call, rejected drafts included.
@@ -95,9 +95,9 @@ def view(
     asked = asked_turn(timeline_of(thread, state).turns, turn)
     branches = yield from list_stored_branches(*thread.address)
     calls = _calls(state, branches, asked.question_id or "")
-    found = [each for each in calls if attempt in (None, each.view.attempt)]
+    found = [each for each in calls if attempt in (None, each.context.attempt)]
     if not found and calls:
-        known = sorted({each.view.attempt for each in calls})
+        known = sorted({each.context.attempt for each in calls})
         raise UnknownContextError(
             f"Turn {asked.number!r} has no attempt {attempt!r}; there are {known!r}"
         )
@@ -123,14 +123,14 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
             found.setdefault(
                 key_of(message),
                 TurnCall(
-                    stands=stands,
+                    branch=stands,
                     kind=kind,
                     score=annotation_of(message).get("score"),
                     words=preview(text_of(message)),
-                    view=read_manifest(message, manifest, line),
+                    context=read_manifest(message, manifest, line),
                 ),
             )
-    return sorted(found.values(), key=lambda each: (each.view.attempt, each.view.call))
+    return sorted(found.values(), key=lambda each: (each.context.attempt, each.context.call))
 
 
 _Place = tuple[str, str, Sequence[AnyMessage], StoredBranch | None]

@@ -1,6 +1,6 @@
 """Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
 
-from unsay.conversation.results import Moved, Preview, Reply
+from unsay.conversation.results import Preview, Reply, RollbackResult
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
@@ -79,7 +79,7 @@ def rollback(
     *,
     turns: int | None = None,
     confirm: Confirm | None = None,
-) -> Steps[Moved]:
+) -> Steps[RollbackResult]:
     """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
 
     Args:
@@ -140,7 +140,7 @@ def preview(
     )
 
 
-def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
     Args:
@@ -166,7 +166,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved
     return (yield from settle(thread, state, scope, update))
 
 
-def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Moved]:
+def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Redo the step that was undone last; exactly what was there returns.
 
     Args:
@@ -204,7 +204,9 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     return (yield from say(thread, "/retry"))
 
 
-def settle(thread: ThreadHandle, state: State, scope: Scope, update: Update) -> Steps[Moved]:
+def settle(
+    thread: ThreadHandle, state: State, scope: Scope, update: Update
+) -> Steps[RollbackResult]:
     """Commit what an operation changes, close the turn, and return where the thread is now."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
@@ -220,7 +222,7 @@ def settle(thread: ThreadHandle, state: State, scope: Scope, update: Update) -> 
     kept, was = {m.id for m in after}, {m.id for m in state["messages"]}
     came = {text_of(m) for m in after if m.id not in was}
     gone = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
-    return Moved(
+    return RollbackResult(
         turns=turns_left(after, offloaded_of(state)),
         removed=removed,
         restored=restored,

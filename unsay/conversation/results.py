@@ -73,7 +73,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class RollbackResult:
     """The outcome of a rollback, an undo, or another change of the transcript."""
 
     turns: int

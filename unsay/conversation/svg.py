@@ -127,9 +127,9 @@ class _Panel:
 
     def turn(self, x: float, y: float, row: TurnRow) -> None:
         """The dot of a turn, in a diamond where it has a checkpoint."""
-        if row.marks:
+        if row.checkpoints:
             self.diamond(x, y)
-        turn = row.view
+        turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
         annotation = self.dot(x, y, "failed" if failed(turn) else kind)
         head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
@@ -215,12 +215,12 @@ def _axes(panel: _Panel, timeline: Timeline) -> None:
 def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
     step = (_RIGHT - _LEFT) / len(rows)
     places = [(round(_LEFT + (index + 0.5) * step, 1), row) for index, row in enumerate(rows)]
-    for scored, run in groupby(places, key=lambda place: place[1].view.score is not None):
+    for scored, run in groupby(places, key=lambda place: place[1].turn.score is not None):
         if scored:
-            points = " ".join(f"{x},{_height_of(row.view.score or 0.0)}" for x, row in run)
+            points = " ".join(f"{x},{_height_of(row.turn.score or 0.0)}" for x, row in run)
             panel.put("polyline", points=points, fill="none", stroke=_PASSED, stroke_width=1.5)
     for x, row in places:
-        score, times = row.view.score, row.view.rollbacks
+        score, times = row.turn.score, row.turn.rollbacks
         panel.turn(x, _UNSCORED_Y - 4 if score is None else _height_of(score), row)
         if times:
             panel.cross(x, _TAKEN_Y - 4)
@@ -228,7 +228,7 @@ def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
             panel.text(x + 7, _TAKEN_Y, str(times), _FAINT, font_size=11)
     every = -(-len(rows) // _TICKS)
     for x, row in places[::-1][::every]:
-        panel.text(x, _TURNS_Y, str(row.view.number), _FAINT, text_anchor="middle")
+        panel.text(x, _TURNS_Y, str(row.turn.number), _FAINT, text_anchor="middle")
 
 
 def _legend(panel: _Panel) -> None:
@@ -271,16 +271,16 @@ def _tree(timeline: Timeline) -> _Panel:
 
 def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     panel.turn(_TRUNK, y, row)
-    panel.text(_TRUNK + 46, y + 4, str(row.view.number), text_anchor="end", font_weight="bold")
-    color = _FAILED if failed(row.view) else _INK
-    panel.text(_TEXT - 8, y + 4, score_text(row.view.score), color, text_anchor="end")
-    tails = [(f"· {one_line(row.view.topic, 20)}", _FAINT)] if row.view.topic else []
-    tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.marks]
-    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.view)]
+    panel.text(_TRUNK + 46, y + 4, str(row.turn.number), text_anchor="end", font_weight="bold")
+    color = _FAILED if failed(row.turn) else _INK
+    panel.text(_TEXT - 8, y + 4, score_text(row.turn.score), color, text_anchor="end")
+    tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
+    tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
+    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn)]
     left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
     room = max(24, min(64, left))
-    fitting = room * room // max(room, _breadth(question_of(row.view, room)))
-    line = panel.text(_TEXT, y + 4, question_of(row.view, fitting))
+    fitting = room * room // max(room, _breadth(question_of(row.turn, room)))
+    line = panel.text(_TEXT, y + 4, question_of(row.turn, fitting))
     for words, fill in tails:
         _put(line, "tspan", words, dx=9, fill=fill)
 
@@ -315,9 +315,15 @@ def _table(timeline: Timeline) -> ET.Element:
         _put(head, "th", name, scope="col")
     body = _put(table, "tbody")
     for row in outline(timeline).rows:
-        turn, line = row.view, _put(body, "tr")
+        turn, line = row.turn, _put(body, "tr")
         _put(line, "th", str(turn.number), scope="row")
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
-        for words in (score_text(turn.score), _result(turn), topic, asked, ", ".join(row.marks)):
+        for words in (
+            score_text(turn.score),
+            _result(turn),
+            topic,
+            asked,
+            ", ".join(row.checkpoints),
+        ):
             _put(line, "td", words)
     return details

@@ -78,14 +78,14 @@ class Timeline:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
-def _turn_views(state: Mapping[str, Any]) -> list[TimelineTurn]:
+def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
     messages, entries = state.get("messages", []), state.get("forgotten", [])
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     grouped = by_topic(messages, state.get("segments", []))
     topics = {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
     forgotten = forgotten_ids(messages, state.get("segments", []), entries)
     pinned = {each["message_id"] for each in state.get("pins", [])}
-    views: list[TimelineTurn] = []
+    turns: list[TimelineTurn] = []
     waiting: AnyMessage | None = None
 
     def add(question: AnyMessage | None, answer: AnyMessage | None) -> None:
@@ -93,8 +93,8 @@ def _turn_views(state: Mapping[str, Any]) -> list[TimelineTurn]:
         question_id = None if question is None else question.id
         message_id = question_id if answer is None else answer.id
         ids = {question_id, message_id} - {None}
-        view = TimelineTurn(
-            number=len(views) + 1,
+        turn = TimelineTurn(
+            number=len(turns) + 1,
             question="" if question is None else text_of(question),
             answer=None if answer is None else text_of(answer),
             message_id=message_id,
@@ -108,7 +108,7 @@ def _turn_views(state: Mapping[str, Any]) -> list[TimelineTurn]:
             pinned=not pinned.isdisjoint(ids),
             forgotten=not forgotten.isdisjoint(ids),
         )
-        views.append(view)
+        turns.append(turn)
 
     for message in spoken(messages):
         if is_question(message):
@@ -118,7 +118,7 @@ def _turn_views(state: Mapping[str, Any]) -> list[TimelineTurn]:
             waiting = None
     if waiting is not None:
         add(waiting, None)
-    return views
+    return turns
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
@@ -150,7 +150,7 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("branches", [])]
     return Timeline(
         thread_id=thread.thread_id,
-        turns=tuple(_turn_views(state)),
+        turns=tuple(_turns_of(state)),
         checkpoints=tuple(state.get("checkpoints", [])),
         branches=tuple(refs),  # type: ignore[arg-type]
         topics=tuple(topics),

@@ -45,8 +45,8 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 class TurnRow:
     """A turn with its checkpoints and branches."""
 
-    view: TimelineTurn
-    marks: tuple[str, ...]
+    turn: TimelineTurn
+    checkpoints: tuple[str, ...]
     """Names of its checkpoints, ids of those without a name."""
 
     branches: Sequence[BranchRef]
@@ -77,8 +77,8 @@ def outline(timeline: Timeline) -> Outline:
         left_out=left_out + (f", {counted(branches, 'branch')} at them" if branches else ""),
         rows=tuple(
             TurnRow(
-                view=turn,
-                marks=_marks_at(timeline.checkpoints, turn, placed),
+                turn=turn,
+                checkpoints=_marks_at(timeline.checkpoints, turn, placed),
                 branches=_branches_at(timeline.branches, *_names(turn)),
             )
             for turn in shown
@@ -216,7 +216,7 @@ def forgotten_line(entry: Forgotten) -> str:
 
 def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]:
     digits = len(str(len(timeline.turns)))
-    topics = [one_line(row.view.topic, 16) for row in tree.rows]
+    topics = [one_line(row.turn.topic, 16) for row in tree.rows]
     width = max((cells_of(topic) for topic in topics), default=0)
     for row, topic in zip(tree.rows, topics, strict=True):
         last = row is tree.rows[-1]
@@ -224,12 +224,12 @@ def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]
         yield " ".join(
             [
                 f"{'└' if last else '├'}─",
-                pen.write("strong", f"{row.view.number:>{digits}}"),
-                pen.score(row.view, timeline),
+                pen.write("strong", f"{row.turn.number:>{digits}}"),
+                pen.score(row.turn, timeline),
                 *([pen.write("faint", topic) + gap] if width else []),
-                question_of(row.view, 40),
-                *(pen.write("mark", f"◆ {name}") for name in row.marks),
-                *(pen.write("bad", f"[{note}]") for note in notes_of(row.view)),
+                question_of(row.turn, 40),
+                *(pen.write("mark", f"◆ {name}") for name in row.checkpoints),
+                *(pen.write("bad", f"[{note}]") for note in notes_of(row.turn)),
             ]
         )
         yield from pen.branches(row.branches, " " if last else "│")

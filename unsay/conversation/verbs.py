@@ -216,7 +216,7 @@ class ConversationVerbs:
     forgotten = _reads(memory.forgotten)
     recall = _changes(navigation.recall)
 
-    view = _reads(model_calls.view)
+    context = _reads(model_calls.context)
     replay = _reads(model_calls.replay)
     tool_result = _reads(audit.tool_result)
     tokens = _reads(audit.tokens)

@@ -23,7 +23,7 @@ from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.retry import retried
 from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
 from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
-from unsay.operations.usage_report import totals_at_hand, totals_text
+from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, RollbackRequest, State, Update, offloaded_of
@@ -156,8 +156,8 @@ def _recall(order: _Order) -> Steps[Orders]:
 
 
 def _tokens(order: _Order) -> Steps[Orders]:
-    totals = yield from totals_at_hand(order.state, order.scope)
-    return Orders(notice=totals_text(totals, order.texts))
+    totals = yield from current_usage(order.state, order.scope)
+    return Orders(notice=usage_text(totals, order.texts))
 
 
 _MOVES = {

@@ -24,7 +24,7 @@ from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Usage:
     """A conversation's tokens at one moment."""
 
     window: CallContext | None
@@ -35,7 +35,7 @@ class Totals:
     """Each budget that is set, the session's before the task's before the agent's."""
 
 
-def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
+def current_usage(state: State, scope: Scope) -> Steps[Usage]:
     """Compute the totals from the state and the branches that it names: a bounded number of reads.
 
     Offloaded segments are not read. The messages with which a fork began count as its own.
@@ -49,13 +49,13 @@ def totals_at_hand(state: State, scope: Scope) -> Steps[Totals]:
             continue
     gone = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
     is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(branches) == len(refs)
-    totals = yield from totals_of(state, scope, transcript, gone)
+    totals = yield from usage_of(state, scope, transcript, gone)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
 
-def totals_of(
+def usage_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], gone: Sequence[AnyMessage]
-) -> Steps[Totals]:
+) -> Steps[Usage]:
     """Compute the totals of `live` messages, of removed ones (`gone`), and of other calls.
 
     A removed message that is live again counts once.
@@ -79,7 +79,7 @@ def totals_of(
         (m, manifest) for m in reversed(transcript) if (manifest := manifest_in(m)) is not None
     )
     window = next((read_manifest(message, found, transcript) for message, found in known), None)
-    return Totals(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
+    return Usage(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
 def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
@@ -96,14 +96,14 @@ ROUND_FROM = 9.95
 """Percent from which on a share is shown without a digit behind the point: two are enough."""
 
 
-def totals_text(totals: Totals, texts: Texts) -> str:
+def usage_text(totals: Usage, texts: Texts) -> str:
     """Format the totals as tables: the window's parts, the tokens spent, the budgets."""
     budgets = [_gauge_row(gauge, texts) for gauge in totals.gauges]
     parts = [window_text(totals.window, texts), _spent_text(totals.spent, texts), _table(budgets)]
     return "\n".join(filter(None, parts))
 
 
-def brief_text(totals: Totals, texts: Texts) -> str:
+def brief_text(totals: Usage, texts: Texts) -> str:
     """Format the totals in two lines, without parts that used nothing."""
     spent = totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
