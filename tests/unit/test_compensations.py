@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import make_services
-from unsay.history.branch import Label, Line, replace_tail
+from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.history.compensations import (
     Compensation,
     Entry,
@@ -225,7 +225,7 @@ LABEL = Label(kind="person", reason="r", created_at="")
 
 def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
     """Each with its result, or with what stands in the way; what has no consequences is left out."""
-    change = replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL)
+    change = replace_tail(LiveBranch(messages=tuple(RECORD)), "q", label=LABEL)
     found = compensations_of(change, SERVICES)
 
     assert [
@@ -253,8 +253,8 @@ def test_two_calls_with_one_id_are_two() -> None:
         calling("b", ("booked", "1")),
         ToolMessage("other", tool_call_id="1", id="y"),
     ]
-    line = Line(messages=tuple(again))
-    found = compensations_of(replace_tail(line, None, label=LABEL), SERVICES)
+    live = LiveBranch(messages=tuple(again))
+    found = compensations_of(replace_tail(live, None, label=LABEL), SERVICES)
 
     assert ["other", "gave 1"] == [each.result for each in found]
     assert 2 == len({each.key for each in found})
@@ -263,7 +263,7 @@ def test_two_calls_with_one_id_are_two() -> None:
 def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
     """It was made elsewhere, and may stand there still."""
     copy = annotate(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
-    change = replace_tail(Line(messages=(copy, gave("1"))), None, label=LABEL)
+    change = replace_tail(LiveBranch(messages=(copy, gave("1"))), None, label=LABEL)
 
     assert [COPIED] == [each.obstacle for each in compensations_of(change, SERVICES)]
 
@@ -280,7 +280,9 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
         emit=lambda _: None,
     )
     drive(disown(RECORD, scope, "t"))
-    scope.step_log.changes.append(replace_tail(Line(messages=tuple(RECORD)), "q", label=LABEL))
+    scope.step_log.changes.append(
+        replace_tail(LiveBranch(messages=tuple(RECORD)), "q", label=LABEL)
+    )
     drive(schedule_compensations(State(), scope, Update()))
     report = drive(run_compensations(State(), scope))
 
@@ -290,12 +292,12 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
 
 def test_what_stays_is_not_due() -> None:
     """Only what the change takes off counts, and the drafts that it keeps."""
-    line = Line(messages=tuple(RECORD))
+    live = LiveBranch(messages=tuple(RECORD))
     drafts = (calling("d", ("booked", "9")), gave("9"), AIMessage("no", id="e"))
     label = Label(kind="draft", reason="r", created_at="", drafts=drafts)
 
     assert ["9"] == [
-        c.tool_call_id for c in compensations_of(replace_tail(line, "r6", label=label), SERVICES)
+        c.tool_call_id for c in compensations_of(replace_tail(live, "r6", label=label), SERVICES)
     ]
 
 

@@ -24,7 +24,7 @@ from unsay.history.branch import (
     CUT_REFS,
     INLINE_CUTS,
     Label,
-    Line,
+    LiveBranch,
     add_reference,
     branches_namespace,
     pack,
@@ -157,7 +157,7 @@ def test_half_a_character_does_not_stop_a_rollback() -> None:
 def test_a_cut_of_nothing_is_kept() -> None:
     """Empty lists are lists again."""
     empty = replace_tail(
-        Line(messages=()), None, label=Label(kind="undo", reason="", created_at="")
+        LiveBranch(messages=()), None, label=Label(kind="undo", reason="", created_at="")
     )
 
     assert empty.branch == kept(empty.branch)

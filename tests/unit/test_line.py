@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.history.branch import Label, Line, replace_tail, with_returned
+from unsay.history.branch import Label, LiveBranch, replace_tail, with_returned
 from unsay.state import merge_message_update, merge_messages
 from unsay.types import Checkpoint, Segment, StoredBranch, Topic
 
@@ -39,9 +39,9 @@ def transcript(size: int, stem: str = "m") -> list[AnyMessage]:
     ]
 
 
-def line(size: int, *, marks: tuple[str, ...] = (), starts: tuple[str, ...] = ()) -> Line:
+def live(size: int, *, marks: tuple[str, ...] = (), starts: tuple[str, ...] = ()) -> LiveBranch:
     """A line with checkpoints and segments at the given messages."""
-    return Line(
+    return LiveBranch(
         messages=tuple(transcript(size)),
         checkpoints=tuple(annotation(each) for each in marks),
         segments=tuple(Segment(topic_id=f"t-{each}", start=each) for each in starts),
@@ -52,7 +52,7 @@ def line(size: int, *, marks: tuple[str, ...] = (), starts: tuple[str, ...] = ()
 class PlanContext:
     """A line, a place to go back to, and what waits for an answer."""
 
-    line: Line
+    live: LiveBranch
     bases: tuple[str | None, ...]
     pending: tuple[str, ...]
 
@@ -69,7 +69,7 @@ def situations(draw: Any) -> PlanContext:
     places: list[str | None] = [None, *names[:settled]]
     bases = draw(st.lists(st.sampled_from(places), min_size=1, max_size=4))
     return PlanContext(
-        line=line(size, marks=tuple(marks), starts=tuple(starts)),
+        live=live(size, marks=tuple(marks), starts=tuple(starts)),
         bases=tuple(bases),
         pending=tuple(names[settled:]),
     )
@@ -78,55 +78,55 @@ def situations(draw: Any) -> PlanContext:
 @given(at=situations())
 def test_writes_lead_to_the_line(at: PlanContext) -> None:
     """What is written to the record gives exactly the line, in both reducers."""
-    change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
-    written = merge_messages(at.line.messages, change.writes)
-    assert list(change.line.messages) == written
-    assert written == merge_message_update(at.line.messages, change.writes)
+    written = merge_messages(at.live.messages, change.writes)
+    assert list(change.live.messages) == written
+    assert written == merge_message_update(at.live.messages, change.writes)
 
 
 @given(at=situations())
 def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
     """A cut put back gives the same record, checkpoints and segments, and cuts nothing."""
     base = at.bases[0]
-    back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
-    again = replace_tail(back.line, base, [back.branch], label=UNDO, keep=at.pending)
+    back = replace_tail(at.live, base, label=PERSON, keep=at.pending)
+    again = replace_tail(back.live, base, [back.branch], label=UNDO, keep=at.pending)
 
-    assert at.line == again.line
+    assert at.live == again.live
     assert [] == again.branch["messages"]
-    written = merge_messages(back.line.messages, again.writes)
-    assert list(at.line.messages) == written
+    written = merge_messages(back.live.messages, again.writes)
+    assert list(at.live.messages) == written
 
 
 @given(at=situations())
 def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
     """Cuts made one after another, each further back, return in the order they stood in."""
-    places = sorted(at.bases, key=at.line.index_of, reverse=True)
-    here, branches, written = at.line, [], list(at.line.messages)
+    places = sorted(at.bases, key=at.live.index_of, reverse=True)
+    here, branches, written = at.live, [], list(at.live.messages)
     for base in places:
         change = replace_tail(here, base, label=PERSON, keep=at.pending)
         written = merge_messages(written, [change.writes])
-        here, branches = change.line, [change.branch, *branches]
+        here, branches = change.live, [change.branch, *branches]
     again = replace_tail(here, places[-1], branches, label=UNDO, keep=at.pending)
 
-    assert at.line == again.line
-    assert list(at.line.messages) == merge_messages(written, [again.writes])
+    assert at.live == again.live
+    assert list(at.live.messages) == merge_messages(written, [again.writes])
 
 
 @given(at=situations())
 def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
     """Every message, checkpoint and segment is afterwards on the line or in the cut, once."""
-    change = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
+    change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
     def names(messages: Any) -> list[Any]:
         return sorted(each.id for each in messages)
 
-    branch, after = change.branch, change.line
-    assert names(at.line.messages) == names([*after.messages, *branch["messages"]])
-    assert sorted(c["id"] for c in at.line.checkpoints) == sorted(
+    branch, after = change.branch, change.live
+    assert names(at.live.messages) == names([*after.messages, *branch["messages"]])
+    assert sorted(c["id"] for c in at.live.checkpoints) == sorted(
         c["id"] for c in [*after.checkpoints, *branch["checkpoints"]]
     )
-    assert sorted(s["start"] for s in at.line.segments) == sorted(
+    assert sorted(s["start"] for s in at.live.segments) == sorted(
         s["start"] for s in [*after.segments, *branch["segments"]]
     )
     standing = {message.id for message in after.messages}
@@ -137,11 +137,11 @@ def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
 @given(at=situations())
 def test_pending_question_stays_last(at: PlanContext) -> None:
     """What waits for an answer stands at the end, whatever is cut or put back."""
-    back = replace_tail(at.line, at.bases[0], label=PERSON, keep=at.pending)
-    again = replace_tail(back.line, at.bases[0], [back.branch], label=UNDO, keep=at.pending)
+    back = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
+    again = replace_tail(back.live, at.bases[0], [back.branch], label=UNDO, keep=at.pending)
 
     for change in (back, again):
-        tail = change.line.messages[len(change.line.messages) - len(at.pending) :]
+        tail = change.live.messages[len(change.live.messages) - len(at.pending) :]
         assert list(at.pending) == [message.id for message in tail]
 
 
@@ -149,7 +149,7 @@ def test_pending_question_stays_last(at: PlanContext) -> None:
 def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
     """A node run twice makes the same cut; another cut has another id."""
     changes = [
-        replace_tail(at.line, base, label=PERSON, keep=at.pending)
+        replace_tail(at.live, base, label=PERSON, keep=at.pending)
         for base in [*at.bases, *at.bases]
     ]
 
@@ -157,41 +157,41 @@ def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
     assert [branches[each] for each in at.bases] * 2 == [change.branch["id"] for change in changes]
     assert len(branches) == len(set(branches.values()))
     drafted = Label(kind="person", reason="", created_at="", drafts=(AIMessage("no", id="d"),))
-    assert branches[at.bases[0]] != replace_tail(at.line, at.bases[0], label=drafted).branch["id"]
+    assert branches[at.bases[0]] != replace_tail(at.live, at.bases[0], label=drafted).branch["id"]
 
 
 @given(at=situations(), size=st.integers(min_value=1, max_value=3))
 def test_replacing_an_answer_keeps_it(at: PlanContext, size: int) -> None:
     """What stood where an older cut returns is itself cut, and both ways lead on."""
     base = at.bases[0]
-    back = replace_tail(at.line, base, label=PERSON, keep=at.pending)
-    kept = [m for m in back.line.messages if m.id in at.pending]
-    settled = back.line.messages[: len(back.line.messages) - len(kept)]
-    newer = Line(
+    back = replace_tail(at.live, base, label=PERSON, keep=at.pending)
+    kept = [m for m in back.live.messages if m.id in at.pending]
+    settled = back.live.messages[: len(back.live.messages) - len(kept)]
+    newer = LiveBranch(
         messages=(*settled, *transcript(size, "n"), *kept),
-        checkpoints=(*back.line.checkpoints, annotation("n0")),
-        segments=back.line.segments,
+        checkpoints=(*back.live.checkpoints, annotation("n0")),
+        segments=back.live.segments,
     )
     swapped = replace_tail(newer, base, [back.branch], label=UNDO, keep=at.pending)
 
-    assert at.line == swapped.line
+    assert at.live == swapped.live
     assert [f"n{index}" for index in range(size)] == [m.id for m in swapped.branch["messages"]]
-    assert list(at.line.messages) == merge_messages(newer.messages, swapped.writes)
-    returned = replace_tail(swapped.line, base, [swapped.branch], label=UNDO, keep=at.pending)
-    assert newer.messages == returned.line.messages
-    assert newer.checkpoints == returned.line.checkpoints
+    assert list(at.live.messages) == merge_messages(newer.messages, swapped.writes)
+    returned = replace_tail(swapped.live, base, [swapped.branch], label=UNDO, keep=at.pending)
+    assert newer.messages == returned.live.messages
+    assert newer.checkpoints == returned.live.checkpoints
 
 
 def test_a_cut_in_words() -> None:
     """The parts of a rollback that keeps the pending question, as they are."""
-    before = line(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
+    before = live(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
     change = replace_tail(before, "m1", label=PERSON, keep=["m4"])
 
     m = transcript(5)
-    assert line(2, marks=("m1",), starts=("m0",)).segments == change.line.segments[:1]
-    assert (m[0], m[1], m[4]) == change.line.messages
-    assert (annotation("m1"),) == change.line.checkpoints
-    assert ["m0", "m4"] == [each["start"] for each in change.line.segments]
+    assert live(2, marks=("m1",), starts=("m0",)).segments == change.live.segments[:1]
+    assert (m[0], m[1], m[4]) == change.live.messages
+    assert (annotation("m1"),) == change.live.checkpoints
+    assert ["m0", "m4"] == [each["start"] for each in change.live.segments]
     assert [RemoveMessage(id="m2"), RemoveMessage(id="m3")] == change.writes
     assert (
         StoredBranch(
@@ -212,12 +212,12 @@ def test_a_cut_in_words() -> None:
 def test_unknown_base_is_refused() -> None:
     """A place that is no longer on the record is named, and nothing changes."""
     with pytest.raises(ConflictError, match="Message 'gone' is no longer on this thread's record"):
-        replace_tail(line(4), "gone", label=PERSON)
+        replace_tail(live(4), "gone", label=PERSON)
 
 
 def test_places_have_names_and_back() -> None:
     """`None` is the place before the first message."""
-    here = line(3)
+    here = live(3)
 
     assert [-1, 0, 1, 2] == [here.index_of(each) for each in (None, "m0", "m1", "m2")]
     assert [None, "m0", "m1", "m2"] == [here.id_at(each) for each in range(-1, 3)]
@@ -226,28 +226,28 @@ def test_places_have_names_and_back() -> None:
 
 def test_what_stands_already_is_not_put_back_twice() -> None:
     """A message that a host sent again stays where it is; the rest of the cut returns."""
-    back = replace_tail(line(6, marks=("m5",)), "m1", label=PERSON)
-    again = Line(messages=(*back.line.messages, transcript(6)[3]))
+    back = replace_tail(live(6, marks=("m5",)), "m1", label=PERSON)
+    again = LiveBranch(messages=(*back.live.messages, transcript(6)[3]))
 
     change = replace_tail(again, "m3", [back.branch], label=UNDO)
 
-    assert ["m0", "m1", "m3", "m2", "m4", "m5"] == [m.id for m in change.line.messages]
+    assert ["m0", "m1", "m3", "m2", "m4", "m5"] == [m.id for m in change.live.messages]
     assert ("m2", "m4", "m5") == change.only
-    assert (annotation("m5"),) == change.line.checkpoints
-    assert list(change.line.messages) == merge_messages(again.messages, change.writes)
+    assert (annotation("m5"),) == change.live.checkpoints
+    assert list(change.live.messages) == merge_messages(again.messages, change.writes)
 
 
 def test_a_part_of_a_cut_returns_among_what_stays() -> None:
     """One message is put in its place, with its checkpoint; what was there stands behind it."""
-    back = replace_tail(line(6, marks=("m3", "m5")), "m1", label=PERSON)
-    here = Line(messages=(*back.line.messages, *transcript(2, "n")))
+    back = replace_tail(live(6, marks=("m3", "m5")), "m1", label=PERSON)
+    here = LiveBranch(messages=(*back.live.messages, *transcript(2, "n")))
 
     change = replace_tail(here, "m1", [back.branch], label=UNDO, keep=["n0", "n1"], only=["m3"])
 
-    assert ["m0", "m1", "m3", "n0", "n1"] == [m.id for m in change.line.messages]
+    assert ["m0", "m1", "m3", "n0", "n1"] == [m.id for m in change.live.messages]
     assert ([], ("m3",)) == (change.branch["messages"], change.only)
-    assert (annotation("m3"),) == change.line.checkpoints
-    assert list(change.line.messages) == merge_messages(here.messages, change.writes)
+    assert (annotation("m3"),) == change.live.checkpoints
+    assert list(change.live.messages) == merge_messages(here.messages, change.writes)
 
 
 def test_a_name_stays_with_the_checkpoint_that_has_it() -> None:
@@ -264,20 +264,20 @@ def test_a_summary_goes_and_returns_with_its_words() -> None:
     """A fold tells of messages; without the last of them it tells nothing."""
     told = Topic(id="t", label="Kyoto", summary="Of Kyoto.", summarized_through="m3")
     silent = Topic(id="t", label="Kyoto", summary=None, summarized_through=None)
-    here = Line(messages=tuple(transcript(6)), topics=(told,))
+    here = LiveBranch(messages=tuple(transcript(6)), topics=(told,))
 
     kept = replace_tail(here, "m3", label=PERSON)
     gone = replace_tail(here, "m1", label=PERSON)
-    again = replace_tail(gone.line, "m1", [gone.branch], label=UNDO)
+    again = replace_tail(gone.live, "m1", [gone.branch], label=UNDO)
 
-    assert ((told,), (silent,), (told,)) == (kept.line.topics, gone.line.topics, again.line.topics)
+    assert ((told,), (silent,), (told,)) == (kept.live.topics, gone.live.topics, again.live.topics)
     assert ("topics" not in kept.branch, [told]) == (True, gone.branch["topics"])
 
 
 SEALED = "m99"
 
 
-def behind(at: Line) -> Line:
+def behind(at: LiveBranch) -> LiveBranch:
     """The same line, its older part sealed."""
     old = {**annotation(SEALED), "offloaded": True}
     return replace(at, before=SEALED, checkpoints=(old, *at.checkpoints))
@@ -287,22 +287,22 @@ def behind(at: Line) -> Line:
 def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
     """Cuts and what they bring back are those of a line that begins here, but for its start."""
     base = at.bases[0]
-    plain = replace_tail(at.line, base, label=PERSON, keep=at.pending)
-    there = replace_tail(behind(at.line), base or SEALED, label=PERSON, keep=at.pending)
+    plain = replace_tail(at.live, base, label=PERSON, keep=at.pending)
+    there = replace_tail(behind(at.live), base or SEALED, label=PERSON, keep=at.pending)
     assert plain.writes == there.writes
-    assert behind(plain.line) == there.line
+    assert behind(plain.live) == there.live
     assert base or SEALED == there.branch["base"]
     assert {**plain.branch, "id": "", "base": ""} == {**there.branch, "id": "", "base": ""}
-    back = replace_tail(there.line, base or SEALED, [there.branch], label=UNDO, keep=at.pending)
-    assert behind(at.line).messages == back.line.messages
-    assert {each["id"] for each in behind(at.line).checkpoints} == {
-        each["id"] for each in back.line.checkpoints
+    back = replace_tail(there.live, base or SEALED, [there.branch], label=UNDO, keep=at.pending)
+    assert behind(at.live).messages == back.live.messages
+    assert {each["id"] for each in behind(at.live).checkpoints} == {
+        each["id"] for each in back.live.checkpoints
     }
 
 
 def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
     """The place has the name of the last message that is sealed, and no other place is there."""
-    at = behind(line(2))
+    at = behind(live(2))
     assert -1 == at.index_of(SEALED)
     assert SEALED == at.id_at(-1)
     assert [0, 1] == [at.index_of(each) for each in ("m0", "m1")]
@@ -312,21 +312,21 @@ def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
 def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
     """Whoever wants to go there must have it unsealed first: nothing is cut instead."""
     with pytest.raises(ConflictError, match=repr(base)):
-        replace_tail(behind(line(4)), base, label=PERSON)
+        replace_tail(behind(live(4)), base, label=PERSON)
 
 
 def test_a_checkpoint_in_the_sealed_part_stays() -> None:
     """A cut takes the checkpoints of what it takes, and no other."""
-    change = replace_tail(behind(line(4, marks=("m1", "m3"))), SEALED, label=PERSON)
-    assert [f"cp-{SEALED}"] == [each["id"] for each in change.line.checkpoints]
+    change = replace_tail(behind(live(4, marks=("m1", "m3"))), SEALED, label=PERSON)
+    assert [f"cp-{SEALED}"] == [each["id"] for each in change.live.checkpoints]
     assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.branch["checkpoints"]]
 
 
 def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
     """What tells of a topic's sealed part is of now, not of when its newer part was cut."""
     old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
-    at = replace(line(4, starts=("m0", "m2")), topics=(old,))
+    at = replace(live(4, starts=("m0", "m2")), topics=(old,))
     change = replace_tail(at, None, label=PERSON)
-    pages: Topic = {**change.line.topics[0], "offloaded": "of older cats", "pages": ["p"]}
-    back = replace_tail(replace(change.line, topics=(pages,)), None, [change.branch], label=UNDO)
-    assert ({**old, "offloaded": "of older cats", "pages": ["p"]},) == back.line.topics
+    pages: Topic = {**change.live.topics[0], "offloaded": "of older cats", "pages": ["p"]}
+    back = replace_tail(replace(change.live, topics=(pages,)), None, [change.branch], label=UNDO)
+    assert ({**old, "offloaded": "of older cats", "pages": ["p"]},) == back.live.topics

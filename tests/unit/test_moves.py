@@ -26,7 +26,7 @@ from unsay.errors import (
     NothingToUndoError,
     UnknownCheckpointError,
 )
-from unsay.history.branch import Label, Line, branches_namespace, unpack
+from unsay.history.branch import Label, LiveBranch, branches_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
@@ -36,7 +36,7 @@ from unsay.operations.rollback import (
     go_back,
     last_operation,
     last_undone,
-    line_of,
+    live_branch,
     load_branches,
     note,
     place_name,
@@ -108,9 +108,11 @@ def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
     return [*messages, HumanMessage("Pending?", id="p")] if pending else messages
 
 
-def line(messages: Sequence[AnyMessage], *marks: str) -> Line:
+def live(messages: Sequence[AnyMessage], *marks: str) -> LiveBranch:
     """A record with checkpoints at these messages."""
-    return Line(messages=tuple(messages), checkpoints=tuple(annotation(each) for each in marks))
+    return LiveBranch(
+        messages=tuple(messages), checkpoints=tuple(annotation(each) for each in marks)
+    )
 
 
 def test_a_line_is_the_part_of_a_state_that_moves() -> None:
@@ -118,10 +120,10 @@ def test_a_line_is_the_part_of_a_state_that_moves() -> None:
     segments = [Segment(topic_id="t1", start="q1")]
     state = State(messages=talk(1), checkpoints=[annotation("a1")], segments=segments)
 
-    assert Line(messages=()) == line_of(State())
-    assert Line(
+    assert LiveBranch(messages=()) == live_branch(State())
+    assert LiveBranch(
         messages=tuple(talk(1)), checkpoints=(annotation("a1"),), segments=tuple(segments)
-    ) == line_of(state)
+    ) == live_branch(state)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_failed_draft_goes_back_ever_further(
     marks: list[str], base: str | None, failures: int, target: str | None
 ) -> None:
     """To the last checkpoint first, then to older ones, as far as there are any."""
-    assert target == target_of_drafts(line(talk(3), *marks), base, failures)
+    assert target == target_of_drafts(live(talk(3), *marks), base, failures)
 
 
 @given(
@@ -153,7 +155,7 @@ def test_a_failed_draft_goes_back_ever_further(
 )
 def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -> None:
     """Failure after failure each landing is a place on the record, at or before the last one."""
-    here = line(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
+    here = live(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
     base = here.id_at(len(here.messages) - 1)
     places = [here.index_of(base)]
     for failure in range(1, failures + 1):
@@ -177,7 +179,7 @@ def test_a_rejected_exchange_goes_before_itself(
     marks: list[str], start: int, target: str | None
 ) -> None:
     """To the last checkpoint before it, else to where it began."""
-    assert target == target_of_context(line(talk(3), *marks), start)
+    assert target == target_of_context(live(talk(3), *marks), start)
 
 
 DOCUMENTED = [
@@ -210,13 +212,13 @@ def test_a_person_goes_back_by_default(
     transcript: list[AnyMessage], marks: list[str], pending: list[str], target: str | None
 ) -> None:
     """To the last checkpoint before the newest answer, without one before the last turn."""
-    assert target == target_of(line(transcript, *marks), pending=pending)
+    assert target == target_of(live(transcript, *marks), pending=pending)
 
 
 def test_a_person_goes_where_they_say() -> None:
     """A name, an id, the beginning of an id."""
     marks = (annotation("a1", name="lunch"), annotation("a2"))
-    here = Line(messages=tuple(talk(2)), checkpoints=marks)
+    here = LiveBranch(messages=tuple(talk(2)), checkpoints=marks)
 
     found = [target_of(here, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])]
     assert ["a1", "a2", "a2"] == found
@@ -239,7 +241,7 @@ def test_there_may_be_nothing_to_go_back_from(
 ) -> None:
     """An empty conversation is told so."""
     with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
-        target_of(line(transcript), pending=pending)
+        target_of(live(transcript), pending=pending)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def test_so_many_turns_back(
     transcript: list[AnyMessage], turns: int, pending: list[str], target: str | None
 ) -> None:
     """To before the question of the first turn that goes."""
-    assert target == target_of(line(transcript), None, turns, pending)
+    assert target == target_of(live(transcript), None, turns, pending)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +277,7 @@ def test_so_many_turns_back(
 def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
     """The error says how many were asked for."""
     with pytest.raises(error, match=f"turns={turns!r}"):
-        target_of(line(talk(2)), None, turns)
+        target_of(live(talk(2)), None, turns)
 
 
 @pytest.mark.parametrize(
@@ -291,14 +293,14 @@ def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
 def test_what_is_typed_behind_a_rollback(argument: str, target: str) -> None:
     """A number is turns, unless a checkpoint is named so."""
     marks = (annotation("a1", name="lunch"), annotation("a2", name="3"))
-    here = Line(messages=tuple(talk(3)), checkpoints=marks)
+    here = LiveBranch(messages=tuple(talk(3)), checkpoints=marks)
 
     assert target == target_of_order(here, argument, [])
 
 
 def test_one_place_is_ordered() -> None:
     """A host gives a checkpoint or a number of turns, not both."""
-    here = line(talk(3), "a1")
+    here = live(talk(3), "a1")
 
     assert ["a1", "a2"] == [target_of(here, None, None), target_of(here, None, 1)]
     with pytest.raises(InputError, match="'x' and turns=1 are two places"):
@@ -513,7 +515,7 @@ def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> N
     state["operations"] = []
     before = state
     for place in places:
-        base = line_of(state).id_at(min(place, len(state["messages"]) - 1) - 1)
+        base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
         state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
     while state["operations"]:
         state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
@@ -549,7 +551,7 @@ def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: b
     here = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
     for place in places:
-        base = line_of(state).id_at(min(place, len(state["messages"]) - 1) - 1)
+        base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
         state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
     before, steps = state, min(back, len(state["operations"]))
     for _ in range(steps):

@@ -16,7 +16,7 @@ from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events import event_types as ev
 from unsay.events import replay
 from unsay.events.event_types import Stamp, distinct, make_event
-from unsay.history.branch import Label, Line, replace_tail
+from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import annotate
 from unsay.storage.event_log import EMPTY, Head, head_of, make_page, put_page, read_events
@@ -30,7 +30,7 @@ class Model:
     """A plain list of messages, and beside it the events of all that was done to it."""
 
     draw: Callable[[Any], Any]
-    line: Line = field(default_factory=lambda: Line(messages=()))
+    live: LiveBranch = field(default_factory=lambda: LiveBranch(messages=()))
     branches: dict[str, StoredBranch] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     made: int = 0
@@ -46,7 +46,7 @@ class Model:
 
     def name(self) -> str | None:
         """A place on the record."""
-        return self.draw(st.sampled_from([None, *(m.id for m in self.line.messages)]))
+        return self.draw(st.sampled_from([None, *(m.id for m in self.live.messages)]))
 
     def new(self) -> AnyMessage:
         """A message that is not there yet."""
@@ -55,13 +55,15 @@ class Model:
 
     def keep(self, base: str | None) -> list[str]:
         """Some of the messages after a place."""
-        tail = self.line.messages[self.line.index_of(base) + 1 :]
+        tail = self.live.messages[self.live.index_of(base) + 1 :]
         return [m.id or "" for m in tail if self.draw(st.booleans())]
 
     def say(self) -> None:
         """A message is added."""
         message = self.new()
-        self.line = Line(messages=(*self.line.messages, message), checkpoints=self.line.checkpoints)
+        self.live = LiveBranch(
+            messages=(*self.live.messages, message), checkpoints=self.live.checkpoints
+        )
         self.log(*events_of(message, stamp=self.stamp))
 
     def rewrite(self) -> None:
@@ -75,7 +77,7 @@ class Model:
         """A message is stamped."""
         if name := self.name():
             annotation = self.draw(MARKS)
-            message = self.line.messages[self.line.index_of(name)]
+            message = self.live.messages[self.live.index_of(name)]
             plain = {k: v for k, v in message.response_metadata.items() if k != "unsay"}
             if isinstance(message.response_metadata.get("unsay"), dict):
                 annotation = {**message.response_metadata["unsay"], **annotation}
@@ -89,14 +91,14 @@ class Model:
 
     def replace(self, name: str, message: AnyMessage) -> None:
         """Another message stands in a place."""
-        new = tuple(message if m.id == name else m for m in self.line.messages)
-        self.line = Line(messages=new, checkpoints=self.line.checkpoints)
+        new = tuple(message if m.id == name else m for m in self.live.messages)
+        self.live = LiveBranch(messages=new, checkpoints=self.live.checkpoints)
 
     def checkpoint(self) -> None:
         """A good point is marked."""
         name = self.name()
-        if name and all(each["message_id"] != name for each in self.line.checkpoints):
-            free = all(each["name"] != "home" for each in self.line.checkpoints)
+        if name and all(each["message_id"] != name for each in self.live.checkpoints):
+            free = all(each["name"] != "home" for each in self.live.checkpoints)
             annotation = make_checkpoint(
                 message_id=name,
                 turn=1,
@@ -106,8 +108,8 @@ class Model:
                 created_at=f"{len(self.events):04}" if self.draw(st.booleans()) else "",
                 name="home" if free and self.draw(st.booleans()) else None,
             )
-            self.line = Line(
-                messages=self.line.messages, checkpoints=(*self.line.checkpoints, annotation)
+            self.live = LiveBranch(
+                messages=self.live.messages, checkpoints=(*self.live.checkpoints, annotation)
             )
             self.log(make_event(*ev.checkpoint(annotation), stamp=self.stamp))
 
@@ -119,8 +121,8 @@ class Model:
         for draft in drafts:
             self.log(*events_of(draft, stamp=self.stamp))
         label = Label(kind="draft", reason="bad", created_at="2026", drafts=drafts)
-        change = replace_tail(self.line, base, label=label, keep=keep)
-        self.line, self.branches[change.branch["id"]] = change.line, change.branch
+        change = replace_tail(self.live, base, label=label, keep=keep)
+        self.live, self.branches[change.branch["id"]] = change.live, change.branch
         ids = [m.id or "" for m in drafts]
         self.log(
             make_event(
@@ -145,8 +147,8 @@ class Model:
         held = [m.id or "" for branch in chosen for m in branch["messages"]]
         part = [name for name in held if self.draw(st.booleans())]
         only = part if self.draw(st.booleans()) else None
-        change = replace_tail(self.line, base, chosen, label=LABEL, keep=keep, only=only)
-        self.line, self.branches[change.branch["id"]] = change.line, change.branch
+        change = replace_tail(self.live, base, chosen, label=LABEL, keep=keep, only=only)
+        self.live, self.branches[change.branch["id"]] = change.live, change.branch
         self.log(
             make_event(
                 *ev.rollback(
@@ -165,18 +167,18 @@ class Model:
 
     def fork(self) -> None:
         """The thread becomes another's copy, as a fork's ledger begins."""
-        line = self.line
+        live = self.live
         self.log(
-            make_event(*ev.fork(line.messages, line.checkpoints, source="t"), stamp=self.stamp)
+            make_event(*ev.fork(live.messages, live.checkpoints, source="t"), stamp=self.stamp)
         )
 
     def edit(self) -> None:
         """The host changes the record."""
-        stay = [m for m in self.line.messages if self.draw(st.booleans())]
+        stay = [m for m in self.live.messages if self.draw(st.booleans())]
         new = (*stay, self.new()) if self.draw(st.booleans()) else tuple(stay)
         names = {m.id for m in new}
-        marks = tuple(c for c in self.line.checkpoints if c["message_id"] in names)
-        self.line = Line(messages=new, checkpoints=marks)
+        marks = tuple(c for c in self.live.checkpoints if c["message_id"] in names)
+        self.live = LiveBranch(messages=new, checkpoints=marks)
         self.log(make_event(*ev.edit(new), stamp=self.stamp))
 
     def remark(self) -> None:
@@ -217,8 +219,8 @@ def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
     """Whatever happened, the events lead to the same messages, checkpoints and cuts."""
     found = replay(model.events)
 
-    assert as_stored(model.line.messages) == as_stored(found.messages)
-    assert sorted(c["id"] for c in model.line.checkpoints) == sorted(
+    assert as_stored(model.live.messages) == as_stored(found.messages)
+    assert sorted(c["id"] for c in model.live.checkpoints) == sorted(
         c["id"] for c in found.checkpoints
     )
     assert set(model.branches) == set(found.branches)
@@ -238,7 +240,7 @@ def test_a_replay_from_the_store_is_the_record(model: Model, data: st.DataObject
         drive(_one(put_page(store, "t", page)))
         head, rest = head_of(page), rest[size:]
 
-    assert as_stored(model.line.messages) == as_stored(
+    assert as_stored(model.live.messages) == as_stored(
         replay(drive(read_events(store, "t", head))).messages
     )
 
@@ -254,7 +256,7 @@ def test_any_prefix_twice_changes_nothing(model: Model, data: st.DataObject) -> 
     copies = [Event(**event) for event in model.events[:size]]
     again = [*copies, *model.events, *copies]
 
-    assert as_stored(model.line.messages) == as_stored(replay(again).messages)
+    assert as_stored(model.live.messages) == as_stored(replay(again).messages)
 
 
 @given(model=histories(), data=st.data())

@@ -14,7 +14,7 @@ from unsay.conversation.results import RollbackResult
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
-from unsay.history.branch import Line, holder_of, list_stored_branches, replace_tail
+from unsay.history.branch import LiveBranch, holder_of, list_stored_branches, replace_tail
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
@@ -23,7 +23,7 @@ from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
 from unsay.operations.commands import score_text
 from unsay.operations.restore import COMPARED, CUT, branch_until, find_stored_branch, source_of
-from unsay.operations.rollback import line_of, turns_left
+from unsay.operations.rollback import live_branch, turns_left
 from unsay.operations.targets import safe_base
 from unsay.state import State
 from unsay.storage.base import THREADS
@@ -107,16 +107,16 @@ class Diff:
         return f"common: {self.common} messages\n{self.a}\n{self.b}"
 
 
-def _side(name: str, line: Line, other: Line) -> Side:
+def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
     there = {key_of(message) for message in spoken(other.messages)}
-    said = spoken(line.messages)
+    said = spoken(live.messages)
     found = [annotation_of(m).get("score") for m in said if is_answer(m)]
     scores = [score for score in found if score is not None]
     labels = _labels_of(other)
     return Side(
         name=name,
         messages=len(said),
-        topics=tuple(label for label in _labels_of(line) if label not in labels),
+        topics=tuple(label for label in _labels_of(live) if label not in labels),
         only=tuple(m for m in said if key_of(m) not in there),
         mean_score=sum(scores) / len(scores) if scores else None,
         last_score=scores[-1] if scores else None,
@@ -124,9 +124,9 @@ def _side(name: str, line: Line, other: Line) -> Side:
     )
 
 
-def _labels_of(line: Line) -> list[str]:
-    labels = {each["id"]: each["label"] for each in line.topics}
-    return [labels[topic] for topic in by_topic(line.messages, line.segments) if topic in labels]
+def _labels_of(live: LiveBranch) -> list[str]:
+    labels = {each["id"]: each["label"] for each in live.topics}
+    return [labels[topic] for topic in by_topic(live.messages, live.segments) if topic in labels]
 
 
 def fork(
@@ -151,29 +151,31 @@ def fork(
     """
     thread_id = checked_id(thread)
     state = yield from handle.reading(ThreadHandle.whole)
-    line = branch_until(state, at, turns)
+    live = branch_until(state, at, turns)
     other = replace(handle, thread_id=thread_id, writes=True)
-    yield from other.alone(_begin(handle, other, state, line))
+    yield from other.alone(_begin(handle, other, state, live))
     return other
 
 
-def _begin(handle: ThreadHandle, other: ThreadHandle, state: State, line: Line) -> Steps[None]:
+def _begin(
+    handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
+) -> Steps[None]:
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
     scope = other.scope()
-    update = yield from restoring.fork(state, scope, line, handle.thread_id)
+    update = yield from restoring.fork(state, scope, live, handle.thread_id)
     yield from other.write(State(), scope, update)
     entry = yield from find_session(*handle.address)
     yield from revise(
         *other.address,
         now=scope.now(),
         title=entry.title if entry else "",
-        turns=turns_left(line.messages),
+        turns=turns_left(live.messages),
         forked_from=handle.thread_id,
-        forked_at=line.id_at(len(line.messages) - 1),
+        forked_at=live.id_at(len(live.messages) - 1),
     )
 
 
@@ -263,16 +265,16 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
     return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
 
 
-def _line(handle: ThreadHandle, name: str) -> Steps[Line]:
+def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     state = yield from handle.whole()
-    line = line_of(state)
+    live = live_branch(state)
     if name == LIVE:
-        return line
+        return live
     if name.startswith(CUT):
         branches = yield from list_stored_branches(*handle.address)
-        return _with_cut(line, find_stored_branch(branches, name), branches)
+        return _with_cut(live, find_stored_branch(branches, name), branches)
     try:
-        annotation = find_checkpoint(line.checkpoints, name)
+        annotation = find_checkpoint(live.checkpoints, name)
     except UnknownCheckpointError:
         other = yield from _reader(handle, name).read()
         if not other:
@@ -280,20 +282,22 @@ def _line(handle: ThreadHandle, name: str) -> Steps[Line]:
                 f"{name!r} is neither 'live' nor a checkpoint, a cut or a thread; branches() and "
                 "checkpoints() list those there are"
             ) from None
-        return line_of(other)
-    return replace_tail(line, safe_base(line, annotation["message_id"]), label=COMPARED).line
+        return live_branch(other)
+    return replace_tail(live, safe_base(live, annotation["message_id"]), label=COMPARED).live
 
 
-def _with_cut(line: Line, branch: StoredBranch, branches: Sequence[StoredBranch]) -> Line:
+def _with_cut(
+    live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
+) -> LiveBranch:
     """The line as it was with what a cut took, and the draft that it keeps."""
-    if branch["base"] is not None and branch["base"] not in line.positions():
+    if branch["base"] is not None and branch["base"] not in live.positions():
         others = [each for each in branches if each["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
         if holder is None:
-            return replace(line, messages=(*branch["messages"], *branch["drafts"]))
-        line = _with_cut(line, holder, others)
-    base = branch["base"] if branch["base"] is None or branch["base"] in line.positions() else None
-    whole = replace_tail(line, base, [branch], label=COMPARED).line
+            return replace(live, messages=(*branch["messages"], *branch["drafts"]))
+        live = _with_cut(live, holder, others)
+    base = branch["base"] if branch["base"] is None or branch["base"] in live.positions() else None
+    whole = replace_tail(live, base, [branch], label=COMPARED).live
     return replace(whole, messages=(*whole.messages, *branch["drafts"]))
 
 

@@ -20,7 +20,7 @@ from unsay.operations.retry import retried
 from unsay.operations.rollback import (
     counts,
     go_back,
-    line_of,
+    live_branch,
     load_archived_steps,
     place_name,
     redo_last,
@@ -99,9 +99,9 @@ def rollback(
     """
     state = yield from thread.known()
     scope = thread.scope(confirm)
-    wanted, least = rollback_targets(line_of(state), to, turns)
+    wanted, least = rollback_targets(live_branch(state), to, turns)
     state = yield from thread.reached(state, wanted, least)
-    base = target_of(line_of(state), to, turns)
+    base = target_of(live_branch(state), to, turns)
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, base, cause, ())
@@ -122,10 +122,10 @@ def preview(
         UnsayError: As `rollback`.
     """
     state = yield from thread.whole()
-    line = line_of(state)
-    base = target_of(line, to, turns)
+    live = live_branch(state)
+    base = target_of(live, to, turns)
     label = Label(kind="person", reason="preview", created_at="")
-    change = replace_tail(line, base, label=label)
+    change = replace_tail(live, base, label=label)
     removed = change.branch["messages"]
     said = spoken(removed)
     return Preview(
@@ -212,7 +212,7 @@ def settle(
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
-    end = line_of({**state, "messages": after}).id_at(len(after) - 1)
+    end = live_branch({**state, "messages": after}).id_at(len(after) - 1)
     at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
     report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:

@@ -27,7 +27,7 @@ from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import line_of, note, save_branch
+from unsay.operations.rollback import live_branch, note, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
@@ -208,7 +208,7 @@ def _set_aside(
     turn["pending"] = [name for name in turn["pending"] if name not in failed]
     turn["context_reason"] = reason
     cause = Label(kind="document", reason=reason, created_at=scope.now())
-    change = replace_tail(line_of(state), turn["base"], label=cause, keep=turn["pending"])
+    change = replace_tail(live_branch(state), turn["base"], label=cause, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
     scope.tell("messages_removed", reason=reason, messages=failed)
     return Update(messages=change.writes, branches=refs)

@@ -17,7 +17,7 @@ from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LiveBranch:
     """The part of a thread that a rollback changes."""
 
     messages: tuple[AnyMessage, ...]
@@ -57,26 +57,26 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A changed line, and the writes to the state that lead to it."""
+    """A changed branch, and the writes to the state that lead to it."""
 
-    line: Line
+    live: LiveBranch
     writes: list[Any]
     branch: StoredBranch
     """What was removed; its lists are empty if that is nothing."""
 
     keep: tuple[str, ...]
-    """Ids of messages after the cut's base that stayed, in their order."""
+    """Ids of messages after the base that stayed, in their order."""
 
     restored: tuple[str, ...]
-    """Ids of the cuts that were put back."""
+    """Ids of the branches that were put back."""
 
     only: tuple[str, ...] | None
-    """Ids of the messages that were put back; `None` for all of the cuts."""
+    """Ids of the messages that were put back; `None` for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Why a cut is made, and a rejected draft to store with it, which never was in the transcript."""
+    """Why a branch is made, and a rejected draft to store with it, which was never in the transcript."""
 
     kind: BranchKind
     reason: str
@@ -85,7 +85,7 @@ class Label:
 
 
 def replace_tail(
-    line: Line,
+    live: LiveBranch,
     base: str | None,
     branches: Sequence[StoredBranch] = (),
     *,
@@ -93,31 +93,31 @@ def replace_tail(
     keep: Sequence[str] = (),
     only: Collection[str] | None = None,
 ) -> Change:
-    """Remove everything after a message, and put back what earlier cuts removed there.
+    """Remove everything after a message, and put back what earlier rollbacks removed there.
 
     Args:
-        line: It is not changed.
+        live: The current branch; it is not changed.
         base: Id of the message; `None` for the place before the first.
         branches: In the order of their messages; none to remove only.
-        label: Of the cut that is made.
+        label: Of the branch that is made.
         keep: Ids after the base that stay, behind what is put back, such as a pending question.
         only: Ids of the messages to put back; `None` for all.
 
     Raises:
         ConflictError: The base is not in the transcript.
     """
-    start = line.index_of(base) + 1
-    kept = [m for m in line.messages[start:] if m.id in keep]
-    removed = [m for m in line.messages[start:] if m.id not in keep]
-    stays = {m.id for m in (*line.messages[:start], *kept)}
+    start = live.index_of(base) + 1
+    kept = [m for m in live.messages[start:] if m.id in keep]
+    removed = [m for m in live.messages[start:] if m.id not in keep]
+    stays = {m.id for m in (*live.messages[:start], *kept)}
     held = {m.id: m for branch in branches for m in branch["messages"]}
     back = [m for m in held.values() if m.id not in stays and (only is None or m.id in only)]
-    after = _line_after(line, start, branches, back, kept)
+    after = _live_after(live, start, branches, back, kept)
     moved = kept if back else []
     return Change(
-        line=after,
+        live=after,
         writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + back + moved,
-        branch=_cut(line, after, base, removed, label),
+        branch=_cut(live, after, base, removed, label),
         keep=tuple(m.id or "" for m in kept),
         restored=tuple(each["id"] for each in branches),
         only=None if len(back) == len(held) else tuple(m.id or "" for m in back),
@@ -125,7 +125,7 @@ def replace_tail(
 
 
 def _cut(
-    line: Line, after: Line, base: str | None, removed: list[AnyMessage], label: Label
+    live: LiveBranch, after: LiveBranch, base: str | None, removed: list[AnyMessage], label: Label
 ) -> StoredBranch:
     gone = {m.id for m in removed}
     # The id follows from what is cut, so that a node run twice makes one cut.
@@ -139,41 +139,41 @@ def _cut(
         created_at=label.created_at,
         messages=removed,
         drafts=list(label.drafts),
-        checkpoints=[each for each in line.checkpoints if each["message_id"] in gone],
-        segments=[each for each in line.segments if each["start"] in gone],
+        checkpoints=[each for each in live.checkpoints if each["message_id"] in gone],
+        segments=[each for each in live.segments if each["start"] in gone],
     )
     left = {each["id"] for each in after.topics if each["summary"] is not None}
-    told = [each for each in line.topics if each["summary"] is not None and each["id"] not in left]
+    told = [each for each in live.topics if each["summary"] is not None and each["id"] not in left]
     return {**branch, "topics": told} if told else branch
 
 
-def _line_after(
-    line: Line,
+def _live_after(
+    live: LiveBranch,
     start: int,
     branches: Sequence[StoredBranch],
     back: Sequence[AnyMessage],
     kept: Sequence[AnyMessage],
-) -> Line:
-    messages = (*line.messages[:start], *back, *kept)
-    before, came = {m.id for m in line.messages[:start]}, {m.id for m in back}
+) -> LiveBranch:
+    messages = (*live.messages[:start], *back, *kept)
+    before, came = {m.id for m in live.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
-    marks = [e for e in line.checkpoints if e["message_id"] in stays or e.get("offloaded")]
+    marks = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
     returning = [
         each for branch in branches for each in branch["segments"] if each["start"] in came
     ]
-    return Line(
+    return LiveBranch(
         messages=messages,
-        before=line.before,
+        before=live.before,
         checkpoints=tuple(
             with_returned(marks, [m for branch in branches for m in branch["checkpoints"]], came)
         ),
         segments=(
-            *(each for each in line.segments if each["start"] in before),
+            *(each for each in live.segments if each["start"] in before),
             *returning,
-            *(each for each in line.segments if each["start"] in waiting),
+            *(each for each in live.segments if each["start"] in waiting),
         ),
-        topics=_topics_after(line, branches, before | came | waiting),
+        topics=_topics_after(live, branches, before | came | waiting),
     )
 
 
@@ -194,11 +194,11 @@ def with_returned(
 
 
 def _topics_after(
-    line: Line, branches: Sequence[StoredBranch], known: Collection[str | None]
+    live: LiveBranch, branches: Sequence[StoredBranch], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
     told = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
-    for topic in line.topics:
+    for topic in live.topics:
         found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
         summary, through = found["summary"], found["summarized_through"]
         if through not in known:  # the summary may tell of messages that were taken back

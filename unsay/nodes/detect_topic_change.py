@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, summarized_topics
 from unsay.context.topics import limited, memories, standing
 from unsay.effects import Steps
-from unsay.history.branch import Line, replace_tail
+from unsay.history.branch import LiveBranch, replace_tail
 from unsay.judging.topic_detector import label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import compact
 from unsay.operations.restore import COMPARED
-from unsay.operations.rollback import line_of, note
+from unsay.operations.rollback import live_branch, note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
@@ -26,11 +26,11 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
         return Update()
     if scope.settings.topics == "off":
         return Update()
-    line = line_of(state)
-    kept = line
+    live = live_branch(state)
+    kept = live
     if move:  # as the transcript will be after the rollback that is due
-        kept = replace_tail(line, move["to"], label=COMPARED, keep=turn["pending"]).line
-    question = next(m for m in line.messages if m.id == turn["question_id"])
+        kept = replace_tail(live, move["to"], label=COMPARED, keep=turn["pending"]).live
+    question = next(m for m in live.messages if m.id == turn["question_id"])
     shift = _shift(kept, turn["pending"], text_of(question), state, scope)
     if shift is None or shift.kind != "same":
         return (yield from _change(state, scope, kept, shift, text_of(question)))
@@ -38,22 +38,22 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _shift(
-    line: Line, pending: Sequence[str], question: str, state: State, scope: Scope
+    live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> TopicShift | None:
     """The detector's finding; `None` for a conversation's first question.
 
     It does not see what is forgotten: what follows a forgotten topic is a new one.
     """
-    if not line.segments:
+    if not live.segments:
         return None
-    forgotten, here = state.get("forgotten", []), line.segments[-1]["topic_id"]
+    forgotten, here = state.get("forgotten", []), live.segments[-1]["topic_id"]
     if here in forgotten_topics(forgotten):
         return TopicShift(kind="new", similarity=0.0)
-    before = [m for m in line.messages if m.id not in pending]
-    out = forgotten_ids(before, line.segments, forgotten)
+    before = [m for m in live.messages if m.id not in pending]
+    out = forgotten_ids(before, live.segments, forgotten)
     known = memories(
         [m for m in before if m.id not in out],
-        anchored(before, line.segments, (), out).segments,
+        anchored(before, live.segments, (), out).segments,
         summarized_topics(state.get("topics", []), forgotten),
     )
     current = next((each for each in known if each.topic_id == here), None)
@@ -64,7 +64,7 @@ def _shift(
 
 
 def _change(
-    state: State, scope: Scope, line: Line, shift: TopicShift | None, question: str
+    state: State, scope: Scope, live: LiveBranch, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
     """Start a segment of a new topic, or of the one that the conversation returns to."""
     turn = state["turn"]
@@ -76,9 +76,9 @@ def _change(
             Topic(id=topic_id, label=label_of(question), summary=None, summarized_through=None)
         )
     start = Segment(topic_id=topic_id, start=turn["pending"][0])
-    before = [*state["messages"][: line_of(state).index_of(turn["pending"][0])]]
+    before = [*state["messages"][: live_branch(state).index_of(turn["pending"][0])]]
     segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
-    shown = Line(messages=line.messages, segments=(*line.segments, start))
+    shown = LiveBranch(messages=live.messages, segments=(*live.segments, start))
     topics = yield from compact(shown, topics, scope, state.get("forgotten", []))
     labels = {each["id"]: each["label"] for each in topics}
     label = labels.get(topic_id, label_of(question))

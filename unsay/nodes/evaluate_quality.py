@@ -18,7 +18,7 @@ from unsay.operations.commands import parse_command
 from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import Injected, find_pending, open_turn, repair_interrupted, unjudged
-from unsay.operations.rollback import archive_steps, line_of, load_archived_steps, note
+from unsay.operations.rollback import archive_steps, live_branch, load_archived_steps, note
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import NoticeDue, RollbackRequest, State, StateDraft, Update
@@ -129,7 +129,7 @@ def _consequences(
         update["quality_score"] = lowest
     failed = next(((e, v) for e, v in verdicts if v.outcome == "failed"), None)
     if failed is not None:
-        target = target_of_context(line_of(state), failed[0].start)
+        target = target_of_context(live_branch(state), failed[0].start)
         update["rollback_request"] = RollbackRequest(
             kind="context", to=target, reason=failed[1].reason
         )

@@ -15,7 +15,7 @@ from unsay.operations.rollback import (
     counts,
     forward,
     go_back,
-    line_of,
+    live_branch,
     note,
     place_name,
     redo_last,
@@ -53,7 +53,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         state = with_update(state, loaded)
         target, turn = state.get("rollback_checkpoint_id"), state["turn"]
         pending = () if turn["done"] else turn["pending"]
-        base = target_of(line_of(state), target, pending=pending)
+        base = target_of(live_branch(state), target, pending=pending)
         move = RollbackRequest(kind="person", to=base, reason=target or "the host's order")
     operations = {
         "draft": _reject_draft,
@@ -80,11 +80,11 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
 
 def _reject_draft(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
     """Keep a failed draft as a branch, and go back the farther the more drafts failed."""
-    turn, line = state["turn"], line_of(state)
+    turn, live = state["turn"], live_branch(state)
     drafts = tuple(turn["rejections"][-1]["messages"])
-    base = target_of_drafts(line, turn["base"], len(turn["rejections"]))
+    base = target_of_drafts(live, turn["base"], len(turn["rejections"]))
     cause = Label(kind="draft", reason=move["reason"], created_at=scope.now(), drafts=drafts)
-    change = replace_tail(line, base, label=cause, keep=turn["pending"])
+    change = replace_tail(live, base, label=cause, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     name = change.branch["id"]

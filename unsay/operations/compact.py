@@ -10,7 +10,7 @@ from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.events import event_types
-from unsay.history.branch import Line
+from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import is_question
@@ -30,11 +30,11 @@ MATERIAL_CHARS = 24_000
 
 
 def compact(
-    line: Line, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
+    live: LiveBranch, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
     """Summarize each topic but the current one that has grown since its last summary."""
-    current = current_topic_id(line.segments)
-    grouped = by_topic(line.messages, line.segments)
+    current = current_topic_id(live.segments)
+    grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []
     for topic in topics:
         said = grouped.get(topic["id"], [])
@@ -42,7 +42,7 @@ def compact(
             compacted.append(topic)
             continue
         earlier = topic.get("offloaded")
-        summary = yield from summary_of(said, line, forgotten, scope, earlier=earlier)
+        summary = yield from summary_of(said, live, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
         scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
         scope.tell("compaction", label=topic["label"], messages=len(said), summary=summary)
@@ -51,7 +51,7 @@ def compact(
 
 def summary_of(
     messages: list[AnyMessage],
-    line: Line,
+    live: LiveBranch,
     forgotten: Sequence[Forgotten],
     scope: Scope,
     *,
@@ -64,7 +64,7 @@ def summary_of(
     """
     if forgotten:
         ids = {message.id for message in messages}
-        left = remembered(line.messages, line.segments, forgotten, scope.texts(list(line.messages)))
+        left = remembered(live.messages, live.segments, forgotten, scope.texts(list(live.messages)))
         messages = [message for message in left if message.id in ids]
     if not messages:
         return None

@@ -28,7 +28,7 @@ from unsay.messages.content import has_other_content, text_of
 from unsay.operations.compensate import keeps_effects
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
-    line_of,
+    live_branch,
     note,
     save_branch,
     settle,
@@ -115,10 +115,10 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
     log_rollback(scope, change)
     update = settle(state, change, list(state.get("branches", [])))
-    place = len(change.line.messages) - len(turn["pending"]) - 1
+    place = len(change.live.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["branches"] if each not in turn["draft_branches"]]
-    restored: Turn = {**turn, "base": change.line.id_at(place), "branches": remaining}
-    after: State = {**state, **update, "messages": list(change.line.messages), "turn": restored}
+    restored: Turn = {**turn, "base": change.live.id_at(place), "branches": remaining}
+    after: State = {**state, **update, "messages": list(change.live.messages), "turn": restored}
     return after, update
 
 
@@ -126,7 +126,7 @@ def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchR
     """Keep the turn's newest rejected draft as a branch, and return the references to all branches."""
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     cause = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
-    change = replace_tail(line_of(state), state["messages"][-1].id, label=cause)
+    change = replace_tail(live_branch(state), state["messages"][-1].id, label=cause)
     return (yield from save_branch(change, scope, state.get("branches", [])))
 
 

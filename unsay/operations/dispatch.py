@@ -21,7 +21,7 @@ from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.pending import PendingInput, check_message, find_pending
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.retry import retried
-from unsay.operations.rollback import last_operation, last_undone, line_of, step_places
+from unsay.operations.rollback import last_operation, last_undone, live_branch, step_places
 from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
 from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
@@ -81,7 +81,7 @@ def read_orders(
         )
         if state.get("should_rollback") and not left_over:
             target = state.get("rollback_checkpoint_id")
-            base = target_of(line_of(state), target, pending=turn["pending"])
+            base = target_of(live_branch(state), target, pending=turn["pending"])
             return Orders(
                 rollback=RollbackRequest(
                     kind="person", to=base, reason=target or "the host's order"
@@ -102,7 +102,7 @@ def _move(order: _Order, verb: str) -> RollbackRequest:
     elif kind == "retry":
         to = retried(state, order.pending, order.scope.settings.max_message_chars)
     else:
-        to = target_of_order(line_of(state), order.argument, order.pending)
+        to = target_of_order(live_branch(state), order.argument, order.pending)
     return RollbackRequest(kind=kind, to=to, reason=f"/{verb} {order.argument}".strip())
 
 
@@ -194,8 +194,8 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb == "redo":
         return step_places(state.get("redo", [])), 0
     if verb == "rollback":
-        line = line_of(state)
-        return rollback_targets(line, argument, turns_typed(line, argument))
+        live = live_branch(state)
+        return rollback_targets(live, argument, turns_typed(live, argument))
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument)
     if verb in ("checkpoint", "retry"):
@@ -203,5 +203,5 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb == "timeline":
         return set(), TIMELINE_TURNS
     if command is None:
-        return rollback_targets(line_of(state), state.get("rollback_checkpoint_id"), None)
+        return rollback_targets(live_branch(state), state.get("rollback_checkpoint_id"), None)
     return set(), 0

@@ -14,7 +14,7 @@ from unsay.context.topics import by_topic
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError
 from unsay.events import event_types
-from unsay.history.branch import Line
+from unsay.history.branch import LiveBranch
 from unsay.operations.compact import summary_of
 from unsay.operations.pin import bounded, move_pins
 from unsay.runtime import Scope
@@ -158,8 +158,8 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
 def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Steps[list[Topic]]:
     """The topics, with new summaries where a summary covers a message that changed."""
     changed = silent(state, state.get("forgotten", [])) ^ silent(state, entries)
-    line = Line(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
-    grouped = by_topic(line.messages, line.segments)
+    live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
+    grouped = by_topic(live.messages, live.segments)
     topics: list[Topic] = []
     for topic in state.get("topics", []):
         ids = [message.id or "" for message in grouped.get(topic["id"], [])]
@@ -170,7 +170,7 @@ def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Step
             continue
         said = [message for message in grouped[topic["id"]] if message.id in told]
         earlier = topic.get("offloaded")
-        summary = yield from summary_of(said, line, entries, scope, earlier=earlier)
+        summary = yield from summary_of(said, live, entries, scope, earlier=earlier)
         topics.append({**topic, "summary": summary})
     return topics
 

@@ -33,7 +33,7 @@ from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.pending import find_pending, unjudged
 from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
 from unsay.operations.record_events import EMPTY
-from unsay.operations.rollback import line_of, turns_left
+from unsay.operations.rollback import live_branch, turns_left
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, as_ours, offloaded_of, with_update
@@ -176,7 +176,9 @@ def _offload_topic(
     shown = [message for message in said if message.id in ids and message.id not in compacted]
     before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
     earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)])
-    text = yield from summary_of(shown, line_of(state), forgotten, scope, earlier=earlier or None)
+    text = yield from summary_of(
+        shown, live_branch(state), forgotten, scope, earlier=earlier or None
+    )
     return {**topic, "offloaded": branch(earlier, SUMMARY_CHARS) if text is None else text}
 
 

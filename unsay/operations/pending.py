@@ -12,7 +12,7 @@ from unsay.messages.annotations import annotation_of, is_answer, is_document, is
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.rollback import (
     OPERATIONS,
-    line_of,
+    live_branch,
     save_branch,
     settle,
     turns_left,
@@ -88,7 +88,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
         run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],
-        base=line_of(state).id_at(entry.start - 1),
+        base=live_branch(state).id_at(entry.start - 1),
         done=entry.question is None,
         rejections=[],
         rollbacks=0,
@@ -112,7 +112,7 @@ def repair_interrupted(
     if not entry.interrupted:
         return Update()
     turn = state["turn"]
-    base = line_of(state).id_at(entry.interrupted.start - 1)
+    base = live_branch(state).id_at(entry.interrupted.start - 1)
     if undone:
         step = Operation(kind="turn", base=base, branches=turn["branches"])
         return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
@@ -121,13 +121,13 @@ def repair_interrupted(
     try:
         change = yield from without_retries(state, scope, base, cause, kept)
     except ConflictError:  # what its rejected drafts had removed is no longer kept
-        change = replace_tail(line_of(state), base, label=cause, keep=kept)
+        change = replace_tail(live_branch(state), base, label=cause, keep=kept)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     scope.tell("messages_removed", reason=cause.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
-        end = change.line.id_at(len(change.line.messages) - len(kept) - 1)
+        end = change.live.id_at(len(change.live.messages) - len(kept) - 1)
         update.update(with_step(state, Operation(kind="rollback", base=end, branches=rejected)))
     return update
 

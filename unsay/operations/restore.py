@@ -9,7 +9,7 @@ from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
-from unsay.history.branch import Change, Label, Line, holder_of, replace_tail
+from unsay.history.branch import Change, Label, LiveBranch, holder_of, replace_tail
 from unsay.messages.annotations import annotate, is_answer, spoken
 from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
@@ -17,7 +17,7 @@ from unsay.operations.offload import load_all
 from unsay.operations.pin import move_pins
 from unsay.operations.rollback import (
     OPERATIONS,
-    line_of,
+    live_branch,
     save_branch,
     settle,
     turn_topic,
@@ -96,8 +96,8 @@ def _put_back(
     state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
     """Restore a whole branch at its base, in place of what follows the base now."""
-    line = line_of(state)
-    missing = [m.id for m in branch["messages"] if m.id not in line.positions()]
+    live = live_branch(state)
+    missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
     if not missing:
         why = (
             "holds only a rejected draft" if not branch["messages"] else "is on the record already"
@@ -107,10 +107,10 @@ def _put_back(
         )
     if branch["kind"] == "document":
         return (yield from _insert(state, scope, branch, [name for name in missing if name]))
-    _check_base(line.positions(), branch["base"], branches)
-    base = safe_base(line, branch["base"])
+    _check_base(live.positions(), branch["base"], branches)
+    base = safe_base(live, branch["base"])
     cause = Label(kind="restore", reason=branch["id"], created_at=scope.now())
-    change = replace_tail(line, base, [branch], label=cause)
+    change = replace_tail(live, base, [branch], label=cause)
     taken = [change.branch["id"]] if change.branch["messages"] else []
     step = Operation(kind="restore", base=base, branches=taken)
     return (yield from _kept(state, scope, change, step))
@@ -120,26 +120,26 @@ def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
     """Insert some messages of a branch, with their tool calls and results."""
-    line, messages = line_of(state), branch["messages"]
+    live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
-    places = line.positions()
+    places = live.positions()
     if standing := [name for name in group if name in places]:
         raise ConflictError(f"Message {standing[0]!r} stands on the record already")
     first = next(index for index, m in enumerate(messages) if m.id == group[0])
     near = (m.id for m in reversed(messages[:first]) if m.id in places)
     anchor = next(near, branch["base"])
     _check_base(places, anchor, [])
-    place = safe_split(line.messages, line.index_of(anchor) + 1, towards="newer")
+    place = safe_split(live.messages, live.index_of(anchor) + 1, towards="newer")
     cause = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
     change = replace_tail(
-        line,
-        line.id_at(place - 1),
+        live,
+        live.id_at(place - 1),
         [{**branch, "segments": [], "topics": []}],
         label=cause,
-        keep=[m.id or "" for m in line.messages[place:]],
+        keep=[m.id or "" for m in live.messages[place:]],
         only=group,
     )
-    step = Operation(kind="insert", base=line.id_at(place - 1), branches=[], ids=group)
+    step = Operation(kind="insert", base=live.id_at(place - 1), branches=[], ids=group)
     return (yield from _kept(state, scope, change, step))
 
 
@@ -193,10 +193,10 @@ def pick(
             f"message_ids={list(message_ids)!r} do not end in an answer: a question at the end of "
             "the record would wait for one. Give its answer too, or say it again"
         )
-    line = line_of(state)
-    base = line.id_at(len(line.messages) - 1)
+    live = live_branch(state)
+    base = live.id_at(len(live.messages) - 1)
     # The ids of offloaded messages are not at hand, so a copy then always gets an id of its own.
-    taken = line.positions() if line.before is None else _ids(chosen)
+    taken = live.positions() if live.before is None else _ids(chosen)
     copies = []
     for message in chosen:
         name = message.id or ""
@@ -217,36 +217,36 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
-def branch_until(state: State, at: str | None, turns: int | None) -> Line:
+def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
     """Return the branch up to a checkpoint or N turns back; by default all that was answered."""
-    line, turn = line_of(state), state.get("turn")
+    live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:
-        base = target_of(line, at, turns)
+        base = target_of(live, at, turns)
     elif turn is not None and not turn["done"] and turn["pending"]:
-        places = line.positions()
+        places = live.positions()
         first = min((places[name] for name in turn["pending"] if name in places), default=0)
-        base = safe_base(line, line.id_at(first - 1))
+        base = safe_base(live, live.id_at(first - 1))
     else:
-        base = line.id_at(len(line.messages) - 1)
-    return replace_tail(line, base, label=COMPARED).line
+        base = live.id_at(len(live.messages) - 1)
+    return replace_tail(live, base, label=COMPARED).live
 
 
-def fork(state: State, scope: Scope, line: Line, source: str) -> Steps[Update]:
+def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
     """Return the state of a new thread that begins with a branch of the thread `source`."""
-    unchanged = replace_tail(line, line.id_at(len(line.messages) - 1), label=COMPARED)
+    unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
-    update["messages"] = list(line.messages)
+    update["messages"] = list(live.messages)
     # A step for each turn, so that undo in the fork removes them one by one.
-    ends = [m.id for m in spoken(line.messages) if is_answer(m)]
-    lead = (i for i, m in enumerate(line.messages) if m.type != "system")
-    before_first = next(lead, len(line.messages)) - 1
-    bases = [line.id_at(before_first), *ends[:-1]] if ends else []
+    ends = [m.id for m in spoken(live.messages) if is_answer(m)]
+    lead = (i for i, m in enumerate(live.messages) if m.type != "system")
+    before_first = next(lead, len(live.messages)) - 1
+    bases = [live.id_at(before_first), *ends[:-1]] if ends else []
     turns = [Operation(kind="turn", base=each, branches=[]) for each in bases]
     update["operations"] = turns[-OPERATIONS:]
     update["pins"] = move_pins(state.get("pins", []), None)
     update["forgotten"] = list(state.get("forgotten", []))
-    yield from disown(line.messages, scope, source)
-    scope.step_log.returned |= {m.id or "" for m in line.messages}
-    begun = event_types.fork(line.messages, line.checkpoints, source=source)
+    yield from disown(live.messages, scope, source)
+    scope.step_log.returned |= {m.id or "" for m in live.messages}
+    begun = event_types.fork(live.messages, live.checkpoints, source=source)
     scope.step_log.new_events.append(begun)
     return update

@@ -7,14 +7,14 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
-from unsay.history.branch import Label, Line, replace_tail
+from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.messages.annotations import annotation_of, is_notice, is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
 from unsay.operations.rollback import (
     forward,
-    line_of,
+    live_branch,
     load_branches,
     save_branch,
     settle,
@@ -35,7 +35,7 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":
         return refs[-1]["id"]
-    asked = _last_asked(line_of(state), pending)
+    asked = _last_asked(live_branch(state), pending)
     question = next((m for m in reversed(asked) if is_question(m)), None)
     if question is None:
         raise NothingToUndoError("There is no question here that could be asked again")
@@ -49,39 +49,39 @@ def ask_again(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update
     The removed turn is one branch, which an undo of the new answer restores. `move["to"]` is what
     `retried` returned.
     """
-    turn, line = state["turn"], line_of(state)
-    before = line.id_at(line.index_of(turn["pending"][0]) - 1)
+    turn, live = state["turn"], live_branch(state)
+    before = live.id_at(live.index_of(turn["pending"][0]) - 1)
     order = Label(kind="order", reason=move["reason"], created_at=scope.now())
-    change = replace_tail(line, before, label=order)
+    change = replace_tail(live, before, label=order)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     writes, branches = change.writes, []
     if move["to"] is not None:
         (branch,) = yield from load_branches([move["to"]], scope, refs)
         asked = branch["messages"]
     else:
-        asked = _last_asked(change.line, ())
-        base = safe_base(change.line, change.line.id_at(change.line.index_of(asked[0].id) - 1))
+        asked = _last_asked(change.live, ())
+        base = safe_base(change.live, change.live.id_at(change.live.index_of(asked[0].id) - 1))
         cause = Label(kind="retry", reason=move["reason"], created_at=order.created_at)
-        change = replace_tail(change.line, base, label=cause)
+        change = replace_tail(change.live, base, label=cause)
         refs = yield from save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
-    update, line = settle(state, change, refs), change.line
+    update, live = settle(state, change, refs), change.live
     again = [_asked_again(message, turn) for message in asked]
     starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
     topic = next((starts[m.id] for m in asked if m.id in starts), None)
     if topic is not None:
         segment = Segment(topic_id=topic, start=again[0].id or "")
         update["segments"] = [*update["segments"], segment]
-        labels = {each["id"]: each["label"] for each in line.topics}
+        labels = {each["id"]: each["label"] for each in live.topics}
         update["current_topic"] = labels.get(topic, "")
     question_id = next(m.id for m in reversed(again) if is_question(m))
     update["messages"] = [*writes, *again]
     update["turn"] = {
         **turn,
-        "number": turns_left(line.messages, offloaded_of(state)) + 1,
+        "number": turns_left(live.messages, offloaded_of(state)) + 1,
         "question_id": question_id,
         "pending": [message.id or "" for message in again],
-        "base": line.id_at(len(line.messages) - 1),
+        "base": live.id_at(len(live.messages) - 1),
         "done": False,
         "branches": branches,
     }
@@ -98,17 +98,17 @@ def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:
     return message.model_copy(update={"id": name})
 
 
-def _last_asked(line: Line, pending: Sequence[str]) -> list[AnyMessage]:
+def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
     """The question that was answered last, by the model or by a refusal, with its documents.
 
     Commands do not count as questions.
     """
     asked: list[AnyMessage] = []
     skipped: set[str] = set()
-    for message in reversed(line.messages):
+    for message in reversed(live.messages):
         if is_notice(message):
             answers = annotation_of(message).get("answers", ())
-            named = [m for m in line.messages if m.id in answers]
+            named = [m for m in live.messages if m.id in answers]
             if any(parse_command(text_of(m)) is not None for m in named):
                 skipped.update(answers)
             elif named and not asked:

@@ -12,7 +12,7 @@ from unsay.events import event_types
 from unsay.history.branch import (
     Change,
     Label,
-    Line,
+    LiveBranch,
     add_reference,
     branches_namespace,
     pack,
@@ -40,10 +40,10 @@ UNFOLDED = 4
 """Most earlier topics that contexts include word for word, the newest."""
 
 
-def line_of(state: State) -> Line:
+def live_branch(state: State) -> LiveBranch:
     """Return the part of a state that a rollback changes."""
     offloaded = offloaded_of(state)
-    return Line(
+    return LiveBranch(
         messages=tuple(state.get("messages", ())),
         before=offloaded["last"] if offloaded else None,
         checkpoints=tuple(state.get("checkpoints", ())),
@@ -55,7 +55,7 @@ def line_of(state: State) -> Line:
 def note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
     """Return `state_history` with one more line, up to its limit."""
     turn = state.get("turn")
-    line = Note(
+    added = Note(
         node=node,
         event=event,
         turn=turn["number"] if turn else 0,
@@ -64,7 +64,7 @@ def note(state: State, scope: Scope, node: str, event: str, score: float | None)
         at=scope.now(),
     )
     limit = scope.settings.history_limit
-    return [*state.get("state_history", []), line][-limit:] if limit else []
+    return [*state.get("state_history", []), added][-limit:] if limit else []
 
 
 def last_operation(operations: Sequence[Operation]) -> Operation:
@@ -125,15 +125,15 @@ def load_branches(
 
 def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
     """Return the update for a change of the current branch."""
-    line = change.line
-    labels = {each["id"]: each["label"] for each in line.topics}
-    marks = by_age(line.checkpoints, line.positions(), before=len(line.messages))
+    live = change.live
+    labels = {each["id"]: each["label"] for each in live.topics}
+    marks = by_age(live.checkpoints, live.positions(), before=len(live.messages))
     return Update(
         messages=change.writes,
-        checkpoints=list(line.checkpoints),
-        segments=list(line.segments),
-        topics=list(line.topics),
-        current_topic=labels.get(line.segments[-1]["topic_id"], "") if line.segments else "",
+        checkpoints=list(live.checkpoints),
+        segments=list(live.segments),
+        topics=list(live.topics),
+        current_topic=labels.get(live.segments[-1]["topic_id"], "") if live.segments else "",
         quality_score=marks[0]["score"] if marks else None,
         branches=refs,
     )
@@ -148,7 +148,7 @@ def go_back(
     state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
 ) -> Steps[Update]:
     """Remove what follows a message, except pending ones; a person's rollback can be undone."""
-    change = replace_tail(line_of(state), base, label=cause, keep=pending)
+    change = replace_tail(live_branch(state), base, label=cause, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     if cause.kind == "person" and spoken(change.branch["messages"]):
@@ -163,7 +163,7 @@ def without_retries(
     """Restore the transcript as its turn began: with what rejected drafts had removed."""
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
-    return replace_tail(line_of(state), base, branches, label=cause, keep=keep)
+    return replace_tail(live_branch(state), base, branches, label=cause, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
@@ -178,7 +178,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     said = spoken(change.branch["messages"])
     # Only an answered turn can be redone.
     if step["kind"] != "turn" or (said and said[-1].type != "human"):
-        undone = Undone(**_inverse(step, change), at=_end(change.line.messages, pending))
+        undone = Undone(**_inverse(step, change), at=_end(change.live.messages, pending))
         update["redo"] = [*left, undone][-OPERATIONS:]
     return update
 
@@ -224,9 +224,9 @@ def _reversed(
     state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
     """Replace what a step added by what it had removed."""
-    line, old = line_of(state), state.get("branches", [])
+    live, old = live_branch(state), state.get("branches", [])
     again = cause.kind == "redo"
-    nothing = replace_tail(line, line.id_at(len(line.messages) - 1), label=cause)
+    nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=cause)
     if step["kind"] == "forget":
         return nothing, (yield from apply(state, scope, step, back=not again))
     if "topic" in step:
@@ -234,9 +234,9 @@ def _reversed(
     branches = yield from load_branches(step["branches"][::-1], scope, old)
     keep = list(pending)
     if "ids" in step:
-        after = line.messages[line.index_of(step["base"]) + 1 :]
+        after = live.messages[live.index_of(step["base"]) + 1 :]
         keep = [m.id or "" for m in after if m.id not in step["ids"]]
-    change = replace_tail(line, step["base"], branches, label=cause, keep=keep)
+    change = replace_tail(live, step["base"], branches, label=cause, keep=keep)
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
     return change, settle(state, change, refs)

@@ -10,7 +10,7 @@ from unsay.errors import (
     NothingToUndoError,
     UnknownCheckpointError,
 )
-from unsay.history.branch import Line
+from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import by_age, find_checkpoint
 from unsay.messages.annotations import is_answer, is_question, spoken
 from unsay.messages.boundaries import safe_split
@@ -19,34 +19,34 @@ NUMBER_CHARS = 9
 """Most digits of a typed number of turns; a longer one can only be a checkpoint's name."""
 
 
-def target_of_drafts(line: Line, base: str | None, failures: int) -> str | None:
+def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
     """Return where a failed draft goes back to.
 
     The first failure of a turn goes to the last checkpoint, each further one to an older
     checkpoint, as far as there are any. Without one it is the start of the turn, after `base`.
     """
-    last = line.positions().get(base, -1) - (failures > 1)
-    return _last_checkpoint(line, before=last, otherwise=base)
+    last = live.positions().get(base, -1) - (failures > 1)
+    return _last_checkpoint(live, before=last, otherwise=base)
 
 
-def target_of_context(line: Line, start: int) -> str | None:
+def target_of_context(live: LiveBranch, start: int) -> str | None:
     """Return the last checkpoint before a rejected exchange that begins at an index."""
-    return _last_checkpoint(line, before=start - 1, otherwise=line.id_at(start - 1))
+    return _last_checkpoint(live, before=start - 1, otherwise=live.id_at(start - 1))
 
 
-def _last_checkpoint(line: Line, *, before: int, otherwise: str | None) -> str | None:
-    marks = by_age(line.checkpoints, line.positions(), before=before)
-    return safe_base(line, marks[0]["message_id"] if marks else otherwise)
+def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) -> str | None:
+    marks = by_age(live.checkpoints, live.positions(), before=before)
+    return safe_base(live, marks[0]["message_id"] if marks else otherwise)
 
 
-def safe_base(line: Line, base: str | None) -> str | None:
+def safe_base(live: LiveBranch, base: str | None) -> str | None:
     """Return the message at or before this one after which the transcript may be cut."""
-    place = safe_split(line.messages, line.index_of(base) + 1, towards="older")
-    return line.id_at(place - 1)
+    place = safe_split(live.messages, live.index_of(base) + 1, towards="older")
+    return live.id_at(place - 1)
 
 
 def target_of(
-    line: Line, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
+    live: LiveBranch, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
 ) -> str | None:
     """Return where a rollback that somebody asked for goes: to a checkpoint, or N turns back.
 
@@ -62,19 +62,19 @@ def target_of(
     if to is not None and turns is not None:
         raise InputError(f"to={to!r} and turns={turns!r} are two places: give one of them")
     if to:
-        return safe_base(line, find_checkpoint(line.checkpoints, to)["message_id"])
-    said, positions = [m for m in spoken(line.messages) if m.id not in pending], line.positions()
+        return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
+    said, positions = [m for m in spoken(live.messages) if m.id not in pending], live.positions()
     if turns is not None:
         start = _start_of_turns(said, turns)
-        return safe_base(line, line.id_at(positions[said[start].id] - 1))
+        return safe_base(live, live.id_at(positions[said[start].id] - 1))
     if not said:
         raise NothingToUndoError("This conversation has nothing to go back from yet")
     # A question may be several messages, with documents before it.
     start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
     while start > 0 and said[start - 1].type == "human":
         start -= 1
-    start_of_turn = line.id_at(positions[said[start].id] - 1)
-    return _last_checkpoint(line, before=positions[said[-1].id] - 1, otherwise=start_of_turn)
+    start_of_turn = live.id_at(positions[said[start].id] - 1)
+    return _last_checkpoint(live, before=positions[said[-1].id] - 1, otherwise=start_of_turn)
 
 
 def _start_of_turns(said: Sequence[AnyMessage], turns: int) -> int:
@@ -93,31 +93,33 @@ def _start_of_turns(said: Sequence[AnyMessage], turns: int) -> int:
     return first
 
 
-def target_of_order(line: Line, argument: str, pending: Sequence[str]) -> str | None:
+def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
     """Return where `/rollback` goes, see `target_of`; its argument may be a number of turns."""
-    turns = turns_typed(line, argument)
-    return target_of(line, argument if turns is None else None, turns, pending)
+    turns = turns_typed(live, argument)
+    return target_of(live, argument if turns is None else None, turns, pending)
 
 
-def turns_typed(line: Line, argument: str) -> int | None:
+def turns_typed(live: LiveBranch, argument: str) -> int | None:
     """Return the number of turns that an argument is; `None` if it can only name a checkpoint."""
-    named = any(each["name"] == argument for each in line.checkpoints)
+    named = any(each["name"] == argument for each in live.checkpoints)
     typed = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
     return int(argument) if typed else None
 
 
-def rollback_targets(line: Line, to: str | None, turns: int | None) -> tuple[set[str | None], int]:
+def rollback_targets(
+    live: LiveBranch, to: str | None, turns: int | None
+) -> tuple[set[str | None], int]:
     """Return what must be loaded before `target_of` can find a place: messages, and turns."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to:
         try:
-            return {find_checkpoint(line.checkpoints, to)["message_id"]}, 0
+            return {find_checkpoint(live.checkpoints, to)["message_id"]}, 0
         except (UnknownCheckpointError, AmbiguousCheckpointError):
             return set(), 0
-    newest = next((m.id for m in reversed(spoken(line.messages)) if is_answer(m)), None)
-    offloaded = [each for each in line.checkpoints if each.get("offloaded")]
-    if any(not each.get("offloaded") and each["message_id"] != newest for each in line.checkpoints):
+    newest = next((m.id for m in reversed(spoken(live.messages)) if is_answer(m)), None)
+    offloaded = [each for each in live.checkpoints if each.get("offloaded")]
+    if any(not each.get("offloaded") and each["message_id"] != newest for each in live.checkpoints):
         return set(), 2
     # Two of them: if the newest answer is offloaded itself, one may be at that answer.
     return {each["message_id"] for each in sorted(offloaded, key=lambda each: each["turn"])[-2:]}, 2
