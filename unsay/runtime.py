@@ -28,7 +28,7 @@ from unsay.history.run import run_named_after
 from unsay.judging.verdict import REPLY_SCHEMA
 from unsay.messages.content import newest_language
 from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
-from unsay.prompts.fields import Texts
+from unsay.prompts.fields import Texts, by_language
 from unsay.settings import Context, Settings, context_of
 from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
@@ -94,6 +94,7 @@ class Services:
     """The graph in which model and tools take turns; `None` without tools."""
 
     reminders: Sequence[Reminder] = ()
+    prompts: Mapping[Language, Texts] = field(default_factory=by_language)
 
     strategy: Strategy | None = None
     embeddings: Embeddings | None = None
@@ -269,7 +270,7 @@ class Scope:
 
     def texts(self, messages: list[Any]) -> Texts:
         """The catalogue in the conversation's language."""
-        return Texts(self.language(messages))
+        return self.services.prompts[self.language(messages)]
 
     def language(self, messages: list[Any]) -> Language:
         """Return the language of notices and prompts: the settings', or that of the messages."""

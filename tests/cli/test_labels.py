@@ -1,17 +1,10 @@
-from string import Formatter
-
 import pytest
 
 from unsay.cli.demo_commands import scenario
 from unsay.cli.output import SCHEMA_VERSION
 from unsay.cli.strings import Labels
 from unsay.conversation import timeline
-from unsay.prompts.base import Text
-
-
-def slots(text: str) -> set[str]:
-    """The names between braces."""
-    return {name for _, name, _, _ in Formatter().parse(text) if name}
+from unsay.prompts.base import Entry, placeholders
 
 
 @pytest.mark.parametrize(
@@ -19,14 +12,14 @@ def slots(text: str) -> set[str]:
     [
         name
         for name, each in vars(Labels).items()
-        if isinstance(each, Text) and isinstance(each.en, str)
+        if isinstance(each, Entry) and isinstance(each.en, str)
     ],
 )
 def test_both_languages_say_the_same(name: str) -> None:
     """A note has words in both languages, with the same values in them."""
     english, japanese = getattr(Labels("en"), name), getattr(Labels("ja"), name)
     assert english != japanese
-    assert slots(english) == slots(japanese)
+    assert placeholders(english) == placeholders(japanese)
 
 
 def test_both_scripts_have_the_same_acts() -> None:

@@ -38,7 +38,7 @@ from unsay.model_factory import resolve_model
 from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
-from unsay.prompts.fields import ReadableTexts, Texts
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
@@ -232,7 +232,7 @@ def attempt_context(
     transcript, segments = state["messages"], state.get("segments", [])
     expanded, gone = state.get("expanded", []), state.get("forgotten", [])
     texts, can_read = scope.texts(transcript), offers(scope.services.tools, READ_TOOL)
-    texts = ReadableTexts(texts.language) if can_read else texts
+    texts = texts.with_read_tool() if can_read else texts
     out = forgotten_ids(transcript, segments, gone, pending=pending)
     left = remembered(transcript, segments, gone, texts, pending=pending)
     topics = summarized_topics(state.get("topics", []), gone)

@@ -30,7 +30,6 @@ from unsay.operations.pending import unjudged_documents
 from unsay.operations.rollback import live_branch, note, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.settings import Settings
 from unsay.state import State, Update, merge_messages
 from unsay.types import Exchange, Turn, Verdict
 
@@ -94,7 +93,7 @@ def judge_exchange(
         return unscored("judging is off")
     found, words = prejudge(exchange), exchange.question or exchange.answer
     if found.decided or settings.judging == "local":
-        spoken = _texts(words, settings)
+        spoken = _texts(words, scope)
         return verdict_of_rules(found, spoken, quality_threshold=settings.quality_threshold)
     request = partial(judge_request, exchange)
     return (yield from _ask_judge(request, words, scope, key=key or answer.id or ""))
@@ -106,7 +105,7 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
     asked, found = text_of(question), text_of(document)
     if settings.judging == "local":
         rules = relevance(asked, found)
-        spoken = _texts(asked, settings)
+        spoken = _texts(asked, scope)
         return verdict_of_rules(rules, spoken, quality_threshold=settings.quality_threshold)
     request = partial(document_request, asked, found)
     return (yield from _ask_judge(request, asked, scope, key=document.id or ""))
@@ -123,8 +122,9 @@ def judge_summary(
     return (yield from _ask_judge(request, words, scope, key=key))
 
 
-def _texts(words: str, settings: Settings) -> Texts:
-    return Texts(language_of(words) if settings.language == "auto" else settings.language)
+def _texts(words: str, scope: Scope) -> Texts:
+    chosen = scope.settings.language
+    return scope.services.prompts[language_of(words) if chosen == "auto" else chosen]
 
 
 def _ask_judge(
@@ -135,7 +135,7 @@ def _ask_judge(
         judge = yield scope.resolve("judge")
         if judge is None:
             return unscored("no judge is configured and the agent that answers is no chat model")
-        request = make_request(_texts(words, settings))
+        request = make_request(_texts(words, scope))
         reply = yield from _reply(judge, request, scope, key)
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except BudgetExceededError as error:

@@ -1,39 +1,135 @@
 """A catalogue of texts: each entry is written in all languages in one place."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, fields
+from string import Formatter
+from typing import Any, Generic, TypeVar
 
+from unsay.errors import ConfigurationError
 from unsay.types import Language
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Text(Generic[T]):
-    """One entry in both languages; braces are filled by `str.format`."""
+class Entry(Generic[T]):
+    """One field of a catalogue with its default in both languages.
 
-    en: T
-    ja: T
+    Placeholders in braces are filled by `str.format`. A text without any is used as it is, so that
+    it may show JSON.
+    """
 
-    @staticmethod
-    def table(rows: Mapping[str, tuple[str, str]]) -> "Text[Mapping[str, str]]":
-        """Return an entry with several named texts, each given in English and Japanese."""
-        return Text(
+    def __init__(self, en: T, ja: T) -> None:
+        self.en = en
+        self.ja = ja
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def in_language(self, language: Language) -> T:
+        """Return the default in one language."""
+        return self.ja if language == "ja" else self.en
+
+    def __get__(self, catalogue: "Catalogue | None", owner: type) -> T:
+        # `dataclass` asks the class for the field's default: the entry itself, whose language is
+        # known only when a catalogue is made.
+        value: T = self if catalogue is None else vars(catalogue)[self.name]  # type: ignore[assignment]
+        return value
+
+    def __set__(self, catalogue: "Catalogue", value: T) -> None:
+        given = value
+        if isinstance(value, Entry):
+            given = value.in_language(catalogue.language)
+        vars(catalogue)[self.name] = given
+
+    def check(self, given: object) -> None:
+        """Check a text that replaces a default.
+
+        Raises:
+            ConfigurationError: It is no text, or its placeholders are not those of the default.
+        """
+        raise NotImplementedError
+
+
+class Text(Entry[str]):
+    """A field with one text."""
+
+    def check(self, given: object) -> None:
+        """Check a text that replaces the default; see `Entry.check`."""
+        needed = placeholders(self.en)
+        _check_text(self.name, given, needed, is_template=bool(needed))
+
+
+class Table(Entry[Mapping[str, str]]):
+    """A field with several named texts."""
+
+    @classmethod
+    def of(cls, rows: Mapping[str, tuple[str, str]]) -> "Table":
+        """Return a table whose rows are given in English and Japanese."""
+        return cls(
             {name: en for name, (en, _) in rows.items()},
             {name: ja for name, (_, ja) in rows.items()},
         )
 
-    def in_language(self, language: Language) -> T:
-        """Return the text in one language."""
-        return self.ja if language == "ja" else self.en
+    def check(self, given: object) -> None:
+        """Check a table that replaces the default; it needs the same names."""
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(f"{self.name}={given!r}: give a mapping of names to texts")
+        if self.en and (wrong := sorted(map(str, set(self.en) ^ set(given)))):
+            problem = "unknown" if wrong[0] in given else "missing"
+            raise ConfigurationError(f"{self.name}: the name {wrong[0]!r} is {problem}")
+        is_template = any(map(placeholders, self.en.values()))
+        for name, text in given.items():
+            needed = placeholders(self.en.get(name, ""))
+            _check_text(f"{self.name}[{name!r}]", text, needed, is_template=is_template)
 
-    def __get__(self, catalogue: "Catalogue", owner: type["Catalogue"]) -> T:
-        return self.in_language(catalogue.language)
+
+def placeholders(text: str) -> set[str]:
+    """Return the names in braces; JSON in a text has none, since its names are quoted."""
+    names = (name for _, name, _, _ in Formatter().parse(text))
+    return {name for name in names if name and name.isidentifier()}
+
+
+def _check_text(field: str, text: object, needed: set[str], *, is_template: bool) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigurationError(f"{field}={text!r}: give a text that is not blank")
+    if not is_template:
+        return
+    try:
+        parts = [part for part in Formatter().parse(text) if part[1] is not None]
+    except ValueError as error:
+        raise ConfigurationError(f"{field}: {error}; write {{{{ or }}}} for a brace") from error
+    used = {str(name) for _, name, _, _ in parts}
+    for name in sorted(needed - used):
+        raise ConfigurationError(f"{field}: the placeholder {{{name}}} is missing; add it")
+    known = ", ".join(f"{{{name}}}" for name in sorted(needed)) or "no placeholder"
+    for name in sorted(used - needed):
+        raise ConfigurationError(
+            f"{field}: the placeholder {{{name}}} is unknown, this text has {known}; "
+            "write {{ or }} for a brace"
+        )
+    for _, written, spec, conversion in parts:
+        if spec or conversion not in (None, "r", "s"):
+            raise ConfigurationError(f"{field}: write {{{written}}} without a format")
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The base of a catalogue: its entries are read in this language."""
+    """The base of a catalogue: a field that is not given has its default in this language."""
 
     language: Language
+
+    def __post_init__(self) -> None:
+        """Check every text that is not a default.
+
+        Raises:
+            ConfigurationError: The language is unknown, or a text lacks a placeholder or has one
+                that is never filled; the message names the field.
+        """
+        if self.language not in ("en", "ja"):
+            raise ConfigurationError(f"language={self.language!r}: choose 'en' or 'ja'")
+        for field in fields(self)[1:]:
+            entry: Entry[Any] = field.default  # type: ignore[assignment]
+            given = getattr(self, field.name)
+            if given is not entry.en and given is not entry.ja:
+                entry.check(given)

@@ -1,107 +1,117 @@
-"""Every text that unsay says to a model or to a person, English and Japanese in one row."""
+"""Every text that a model or a person reads, with English and Japanese in one place."""
 
-from unsay.prompts.base import Text
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Self
+
+from unsay.errors import ConfigurationError
+from unsay.prompts.base import Table, Text
 from unsay.prompts.model_texts import ModelTexts
+from unsay.types import Language
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Texts(ModelTexts):
     """All texts in one language: those for a model, and those below for a person."""
 
     # What a person is asked, and what an order did.
-    ask_person = Text(
+    ask_person: Text = Text(
         "Every draft was rejected. Deliver the best one, edit it, ask for another, or reject it? {reasons}",
         "すべての下書きが不合格でした。最良の下書きを届けますか、直しますか、もう一度試しますか、却下しますか? {reasons}",
     )
-    ask_budget = Text(
+    ask_budget: Text = Text(
         "This call goes over what may be spent. Allow it, or end the turn? {limits}",
         "この呼び出しは予算を超えます。許可しますか、それともここで終えますか? {limits}",
     )
-    ask_undo = Text(
+    ask_undo: Text = Text(
         "Going back takes {call} off the record. Take back in the world what it did as well?",
         "戻ると{call}の記録がなくなります。実際に行われたことも取り消しますか。",
     )
-    refused = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
-    declined = Text(
+    refused: Text = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
+    declined: Text = Text(
         "No answer: it would have gone over a budget, and a person said no. Say it again, "
         "or raise the budget.",
         "予算を超えるため、承認されず、回答はありません。もう一度質問するか、予算を増やしてください。",
     )
-    no_answer = Text(
+    no_answer: Text = Text(
         "No answer was delivered; the question was set aside.",
         "回答は届けられませんでした。質問は保管されています。",
     )
-    rolled_back = Text(
+    rolled_back: Text = Text(
         "Went back to {where}. Turns: {turns}. Messages set aside: {removed}; /undo brings them back.",
         "{where}に戻りました。残りは{turns}ターンです。{removed}件のメッセージは保管され、/undo で元に戻せます。",
     )
-    undone = Text(
+    undone: Text = Text(
         "Undone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
         "元に戻しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
     )
-    redone = Text(
+    redone: Text = Text(
         "Redone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
         "やり直しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
     )
-    at_start = Text("the start of the conversation", "会話の始め")
-    at_checkpoint = Text("checkpoint {name}", "チェックポイント {name} ")
-    at_message = Text("“{words}”", "「{words}」")
-    effects_undone = Text("Taken back: {calls}.", "取り消しました: {calls}。")
-    effects_left = Text(
+    at_start: Text = Text("the start of the conversation", "会話の始め")
+    at_checkpoint: Text = Text("checkpoint {name}", "チェックポイント {name} ")
+    at_message: Text = Text("“{words}”", "「{words}」")
+    effects_undone: Text = Text("Taken back: {calls}.", "取り消しました: {calls}。")
+    effects_left: Text = Text(
         "Not taken back, what it did stands: {calls}.", "取り消せず、行われたままです: {calls}。"
     )
-    effects_unknown = Text(
+    effects_unknown: Text = Text(
         "Perhaps taken back, please look: {calls}.",
         "取り消されたかもしれません。ご確認ください: {calls}。",
     )
-    effects_returned = Text(
+    effects_returned: Text = Text(
         "Back on the record, but taken back before and not done again: {calls}.",
         "記録には戻りましたが、以前に取り消され、再び行われてはいません: {calls}。",
     )
 
     # Checkpoints and the timeline.
-    checkpoint_made = Text("Checkpoint {name} is set.", "チェックポイント {name} を設定しました。")
-    no_checkpoints = Text("There is no checkpoint yet.", "チェックポイントはまだありません。")
-    checkpoint_line = Text(
+    checkpoint_made: Text = Text(
+        "Checkpoint {name} is set.", "チェックポイント {name} を設定しました。"
+    )
+    no_checkpoints: Text = Text("There is no checkpoint yet.", "チェックポイントはまだありません。")
+    checkpoint_line: Text = Text(
         "{id}  {name}  turn {turn}  score {score}  {topic}",
         "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
     )
-    timeline_line = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
-    no_turns = Text("Nothing has been said yet.", "まだ何も話していません。")
-    pinned_mark = Text("pinned", "ピン留め")
-    forgotten_mark = Text("forgotten", "忘却中")
+    timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
+    no_turns: Text = Text("Nothing has been said yet.", "まだ何も話していません。")
+    pinned_mark: Text = Text("pinned", "ピン留め")
+    forgotten_mark: Text = Text("forgotten", "忘却中")
 
     # Pins and what was forgotten.
-    pinned = Text(
+    pinned: Text = Text(
         "Pinned: “{words}”. No view leaves it out; /unpin takes the pin off.",
         "ピン留めしました: 「{words}」。常にモデルに見せます。/unpin で外せます。",
     )
-    unpinned = Text("No longer pinned: “{words}”.", "ピンを外しました: 「{words}」。")
-    forgot = Text(
+    unpinned: Text = Text("No longer pinned: “{words}”.", "ピンを外しました: 「{words}」。")
+    forgot: Text = Text(
         "Forgotten: “{words}”. The model is told nothing of it any more, and the record keeps it: "
         "/undo lets the model see it again.",
         "忘れました: 「{words}」。今後モデルには伝えませんが、記録には残ります。"
         "/undo で元に戻せます。",
     )
-    forgotten_line = Text(
+    forgotten_line: Text = Text(
         "{id}  {kind}  “{words}”  {reason}",
         "{id}  {kind}  「{words}」  きっかけ: {reason}",
     )
-    no_forgotten = Text("Nothing is forgotten.", "忘れたものはありません。")
+    no_forgotten: Text = Text("Nothing is forgotten.", "忘れたものはありません。")
 
     # What a recall found. The reasons are named as in `recall.Why`.
-    recalled_list = Text(
+    recalled_list: Text = Text(
         "Found, and shown to the model with your next question:",
         "見つかりました。次の質問と一緒にモデルに見せます:",
     )
-    recalled_line = Text(
+    recalled_line: Text = Text(
         "{turn}. {speaker}: “{words}” ({why})",
         "ターン{turn} {speaker}: 「{words}」({why})",
     )
-    recalled_none = Text(
+    recalled_none: Text = Text(
         "Nothing that was said bears on “{words}”.",
         "「{words}」に関わる発言は見つかりませんでした。",
     )
-    recall_reasons = Text.table(
+    recall_reasons: Table = Table.of(
         {
             "words": ("has {words}", "{words} を含む"),
             "meaning": ("means something like it", "意味が近い"),
@@ -112,25 +122,25 @@ class Texts(ModelTexts):
     )
 
     # Who uses the window, and what was spent.
-    tokens_window = Text(
+    tokens_window: Text = Text(
         "Window: {used} of {window} tokens ({share})",
         "文脈: {window}トークンのうち{used}({share})",
     )
-    tokens_used = Text("Window: {used} tokens", "文脈: {used}トークン")
-    tokens_unknown = Text(
+    tokens_used: Text = Text("Window: {used} tokens", "文脈: {used}トークン")
+    tokens_unknown: Text = Text(
         "No call tells yet who uses the window.", "文脈の内訳が分かる呼び出しは、まだありません。"
     )
-    tokens_spent = Text("Spent: {total} tokens", "消費: {total}トークン")
-    tokens_least = Text(
+    tokens_spent: Text = Text("Spent: {total} tokens", "消費: {total}トークン")
+    tokens_least: Text = Text(
         "Spent, as far as is at hand: {total} tokens", "消費(手元で分かる範囲): {total}トークン"
     )
-    tokens_flow = Text(
+    tokens_flow: Text = Text(
         "{input} in ({cached} cached), {output} out",
         "入力{input}(うちキャッシュ{cached})、出力{output}",
     )
-    tokens_cost = Text(", cost {cost}", "、費用は{cost}")
-    tokens_budget = Text("{used} of {limit} ({share})", "{limit}のうち{used}({share})")
-    tokens_names = Text.table(
+    tokens_cost: Text = Text(", cost {cost}", "、費用は{cost}")
+    tokens_budget: Text = Text("{used} of {limit} ({share})", "{limit}のうち{used}({share})")
+    tokens_names: Table = Table.of(
         {
             "system": ("system", "システム"),
             "tools": ("tools", "ツール"),
@@ -150,7 +160,7 @@ class Texts(ModelTexts):
     )
 
     # Reasons by their English sentence; one that is not listed stays English.
-    rules = Text(
+    rules: Table = Table(
         {},
         {
             "no compensation is registered": "取り消す方法が登録されていません",
@@ -185,17 +195,34 @@ class Texts(ModelTexts):
         },
     )
 
+    def with_read_tool(self) -> Self:
+        """Return a copy whose shortened tool results name the tool that reads them in full."""
+        made = copy(self)
+        # Not by `replace`: these texts have a placeholder more than those they take the place of.
+        vars(made)["result_truncated"] = self.readable_truncated
+        vars(made)["result_cleared"] = self.readable_cleared
+        return made
 
-class ReadableTexts(Texts):
-    """The texts for a model with `{tool}`, which reads tool results."""
 
-    result_truncated = Text(
-        "… [truncated: {removed} characters removed; {tool}(tool_call_id={id!r}, start={start}) gives "
-        "them] …",
-        "… [{removed}文字を省略。{tool}(tool_call_id={id!r}, start={start}) で読める] …",
-    )
-    result_cleared = Text(
-        "[An old result of this tool, {chars} characters long, is left out; {tool}(tool_call_id={id!r}) "
-        "gives it.]",
-        "[このツールの古い結果({chars}文字)は省かれています。{tool}(tool_call_id={id!r}) で読める]",
-    )
+ENGLISH = Texts("en")
+JAPANESE = Texts("ja")
+
+
+def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Language, Texts]:
+    """Return the catalogue of each language, ours where `prompts` has none.
+
+    Raises:
+        ConfigurationError: `prompts` has something else than catalogues, or two of one language.
+    """
+    given: list[object] = [prompts] if isinstance(prompts, Texts) else list(prompts or ())
+    chosen: dict[Language, Texts] = {}
+    for each in given:
+        if not isinstance(each, Texts):
+            raise ConfigurationError(
+                f"prompts={each!r}: give a catalogue, such as dataclasses.replace(ENGLISH, ...) "
+                "with ENGLISH from unsay.prompts"
+            )
+        if each.language in chosen:
+            raise ConfigurationError(f"prompts: two catalogues have language={each.language!r}")
+        chosen[each.language] = each
+    return {"en": ENGLISH, "ja": JAPANESE, **chosen}
