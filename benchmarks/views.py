@@ -8,7 +8,7 @@ from replays import Turn
 
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.plan import Plan, PlanContext, TokenCounter
-from unsay.context.strategy import Strategy, planned
+from unsay.context.strategy import Strategy, plan_if_due
 from unsay.context.summaries import local_summary
 from unsay.context.topics import (
     SummaryPlacement,
@@ -17,7 +17,7 @@ from unsay.context.topics import (
     limited,
     memories,
     opened_topics,
-    told,
+    place_summaries,
 )
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import drive
@@ -93,10 +93,10 @@ class Views:
             yield self._request(done, call, len(turn.asked))
             done += step
         self.said += done
-        self.compaction = drive(planned(self.strategy, self._situation([], None))).compaction
+        self.compaction = drive(plan_if_due(self.strategy, self._situation([], None))).compaction
 
     def _request(self, done: Sequence[AnyMessage], call: int, asked: int) -> Sequence[AnyMessage]:
-        plan = drive(planned(self.strategy, self._situation(done, call)))
+        plan = drive(plan_if_due(self.strategy, self._situation(done, call)))
         self.compaction = plan.compaction
         if call == 1:
             self.recalled = self._recalled(plan, asked) if self.with_recall else None
@@ -104,7 +104,7 @@ class Views:
             plan.messages,
             Hints(),
             self._texts,
-            told=self._told.before,
+            summaries=self._told.before,
             recalled=self.recalled,
         )
         return sendable(
@@ -150,7 +150,9 @@ class Views:
     @property
     def _told(self) -> SummaryPlacement:
         """Where the summaries of the other topics stand."""
-        return told(self.said, self.segments, self.topics, opened_topics(self.segments, []))
+        return place_summaries(
+            self.said, self.segments, self.topics, opened_topics(self.segments, [])
+        )
 
     def _head(self) -> list[AnyMessage]:
         return head_of(self.said, self._told.head, system_prompt=SYSTEM, texts=self._texts)

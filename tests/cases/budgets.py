@@ -10,7 +10,14 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.budget.accounts import LAYERS, Place, UsageAccount, account_of, new_usage_account, settle
+from unsay.budget.accounts import (
+    LAYERS,
+    AccountKey,
+    UsageAccount,
+    account_of,
+    new_usage_account,
+    settle,
+)
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
 from unsay.budget.limits import (
     PRIORITIES,
@@ -29,7 +36,7 @@ from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usag
 from unsay.settings import BACKPRESSURE
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
-PLACE = Place(task_id="task")
+PLACE = AccountKey(task_id="task")
 KINDS = {
     "input_tokens": "input",
     "output_tokens": "output",
@@ -82,8 +89,8 @@ def _book(given: Mapping[str, Any]) -> UsageAccount:
     inner = min(used["agent"], used["task"]) if "agent_used" in given else used["task"]
     booked = [
         (inner, PLACE),
-        (used["task"] - inner, Place(task_id=PLACE.task_id, agent_id="other")),
-        (max(0, used["session"] - used["task"]), Place(task_id="earlier")),
+        (used["task"] - inner, AccountKey(task_id=PLACE.task_id, agent_id="other")),
+        (max(0, used["session"] - used["task"]), AccountKey(task_id="earlier")),
     ]
     for number, (tokens, place) in enumerate(booked):
         book = settle(book, Amount(tokens=tokens), key=f"{number}", place=place)
@@ -201,7 +208,7 @@ def two_tasks(case: Case, folder: Path) -> Seen:
     del folder
     limits, book, found = _limits(case["params"]), new_usage_account(), None
     for number, task in enumerate(case["given"]["tasks"]):
-        place = Place(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
+        place = AccountKey(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
         if "estimated" in task:
             found = check(book, limits, Amount(tokens=task["estimated"]), place=place)
         used = Amount(tokens=task.get("use", 0))

@@ -16,12 +16,13 @@ from tests.cases.strategy_kit import (
     overflowed,
     params_of,
     reduced_silently,
+    removed,
     seen_of,
     situation_of,
 )
-from unsay.context.compaction import Compaction, removed, render
+from unsay.context.compaction import Compaction, render
 from unsay.context.sliding import SlidingWindow
-from unsay.context.strategy import Null, is_due, reduced
+from unsay.context.strategy import Null, is_due, reduce_context
 from unsay.context.summaries import Summarizer, summarized
 from unsay.context.summarizing import Summarizing, split_point
 from unsay.context.three_stage import ThreeStage
@@ -113,7 +114,7 @@ def summarize_reduce_n(case: Case, folder: Path) -> Seen:
     for _ in range(case["params"]["times"]):
         plan = drive(strategy.reduce(now))
         now = plan.after
-        after.append({"len": len(plan.messages), "removed_message_count": removed(plan.compaction)})
+        after.append({"len": len(plan.messages), "removed_message_count": removed(plan)})
     seen = seen_of(plan, summaries, before)
     return replace(seen, state={**(seen.state or {}), "after": after})
 
@@ -162,7 +163,7 @@ def save_restore(case: Case, folder: Path) -> Seen:
     del folder
     strategy, summaries = _summarizing(case), Summaries()
     now = situation_of(case, summaries)
-    plan = drive(reduced(strategy, replace(now, overflows=1)))
+    plan = drive(reduce_context(strategy, replace(now, overflows=1)))
     kept: Compaction = json.loads(json.dumps(plan.compaction))
     again = render(now.messages, kept, pins=now.pins, texts=TEXTS)
     seen = seen_of(plan, summaries, now)

@@ -10,9 +10,9 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Seen
 from tests.cases.world import NotBoundError
-from unsay.context.compaction import is_summary, removed
+from unsay.context.compaction import is_summary
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import Strategy, planned, reduced, tried
+from unsay.context.strategy import Strategy, call_strategy, plan_if_due, reduce_context
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import calls_of, text_of
@@ -103,13 +103,19 @@ def build(make: Callable[..., Any], **params: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
+def removed(plan: Plan) -> int:
+    """The number of messages that a plan's spans leave out."""
+    spans = [each for each in plan.left_out if each.why not in ("cleared", "truncated", "topic")]
+    return sum(len(each.message_ids) for each in spans)
+
+
 def seen_of(plan: Plan, summaries: Summaries, before: PlanContext) -> Seen:
     """A plan's view, and what the summarizer was shown."""
     return Seen(
         messages=plan.messages,
         given=before.messages,
         state={
-            "removed_message_count": removed(plan.compaction),
+            "removed_message_count": removed(plan),
             "summarizer_inputs": summaries.inputs,
             "summarizer_calls": len(summaries.inputs),
             "model_input": [text_of(each) for each in plan.messages],
@@ -121,21 +127,21 @@ def applied(strategy: Strategy, case: Case) -> Seen:
     """A routine pass."""
     summaries = Summaries()
     now = situation_of(case, summaries)
-    return seen_of(drive(planned(strategy, now)), summaries, now)
+    return seen_of(drive(plan_if_due(strategy, now)), summaries, now)
 
 
 def overflowed(strategy: Strategy, case: Case) -> Seen:
     """A pass after an overflow."""
     summaries = Summaries()
     now = replace(situation_of(case, summaries), overflows=1)
-    return seen_of(drive(reduced(strategy, now)), summaries, now)
+    return seen_of(drive(reduce_context(strategy, now)), summaries, now)
 
 
 def reduced_silently(strategy: Strategy, case: Case) -> Seen:
     """A pass that reduces; what it cannot do it reports, which a case may call an error."""
     summaries = Summaries()
     now = situation_of(case, summaries)
-    plan = drive(tried(strategy.reduce, now))
+    plan = drive(call_strategy(strategy.reduce, now))
     for problem in plan.problems if "raises" in case["expected"] else ():
         raise problem
     return seen_of(plan, summaries, now)

@@ -21,7 +21,7 @@ from tests.cases.strategy_kit import (
 from tests.cases.world import NotBoundError
 from unsay.context.compaction import Compaction
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import Composed, Null, Strategy, ask_with, planned
+from unsay.context.strategy import Composed, Null, Strategy, ask_with_strategy, plan_if_due
 from unsay.context.summarizing import ByTurns
 from unsay.context.three_stage import Proactive, Rate, Ratios
 from unsay.effects import Call, Steps, drive
@@ -126,7 +126,7 @@ def compress_run(case: Case, folder: Path) -> Seen:
     del folder
     summaries = Summaries()
     now = situation_of(case, summaries)
-    plan = drive(planned(_by_turns(case), now))
+    plan = drive(plan_if_due(_by_turns(case), now))
     for problem in plan.problems:
         raise problem
     return seen_of(plan, summaries, now)
@@ -139,7 +139,7 @@ def compress_run_n(case: Case, folder: Path) -> Seen:
     now = before = situation_of(case, summaries)
     plan = now.keep()
     for nth in range(case["params"]["times"]):
-        plan = drive(planned(strategy, now))
+        plan = drive(plan_if_due(strategy, now))
         more = case["params"].get("add_turns_between", 0)
         added = [
             make(f"{make.__name__} {nth} {turn}", id=f"{make.__name__}-{nth}-{turn}")
@@ -214,7 +214,7 @@ def _say(case: Case, now: PlanContext, ends: list[str]) -> tuple[Any, int]:
         raise NotBoundError(f"reducer {params['reducer']!r}")
     retries = params.get("max_overflow_retries", 3)
     try:
-        answered = drive(ask_with(REDUCERS[params["reducer"]], now, send, retries=retries))
+        answered = drive(ask_with_strategy(REDUCERS[params["reducer"]], now, send, retries=retries))
     except Exception as error:
         wanted = case["expected"].get("state", {}).get("model_calls", calls)
         if wanted != calls:
@@ -275,7 +275,7 @@ def pipeline_run(case: Case, folder: Path) -> Seen:
         return int(counts[min(gone, len(counts) - 1)])
 
     now = replace(now, count=count)
-    plan = drive(planned(Composed(strategies=tuple(members)), now))
+    plan = drive(plan_if_due(Composed(strategies=tuple(members)), now))
     names = ("first", "second", "third", "fourth", "fifth")
     saw = {
         f"{name}_strategy_saw_utilization": each.saw[0] if each.saw else None

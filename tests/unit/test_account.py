@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from unsay.budget.accounts import (
     LAYERS,
-    Place,
+    AccountKey,
     UsageAccount,
     account_of,
     new_usage_account,
@@ -27,7 +27,7 @@ from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usag
 from unsay.storage.sqlite import open_database
 from unsay.tokens.pricing import Amount
 
-PLACE = Place(task_id="t")
+PLACE = AccountKey(task_id="t")
 HARD = Limits(session=Limit(tokens=1_000), mode="hard")
 CALLERS = 16
 

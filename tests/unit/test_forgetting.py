@@ -10,14 +10,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.transcripts import valid_transcripts
 from unsay.context.compaction import Compaction, Span, hidden, with_partners
 from unsay.context.exclusions import (
-    anchored,
     cleared_ids,
+    compaction_without,
     forgotten_ids,
     forgotten_topics,
     named_ids,
-    remembered,
-    summarized_topics,
-    untold,
+    remaining_topics,
+    topic_starts,
+    without_forgotten,
 )
 from unsay.context.topics import by_topic
 from unsay.messages.boundaries import steps
@@ -85,7 +85,7 @@ def test_topics() -> None:
     forgotten = [entry("message", "q1"), entry("topic", topic="B")]
 
     assert {"B"} == forgotten_topics(forgotten)
-    assert [plain] == summarized_topics([plain, {**plain, "id": "B"}], forgotten)
+    assert [plain] == remaining_topics([plain, {**plain, "id": "B"}], forgotten)
     assert {"q1"} == named_ids(forgotten)
 
 
@@ -93,7 +93,7 @@ def test_topics() -> None:
 def test_a_cleared_result_says_nothing(words: str) -> None:
     """Of a result that is forgotten only the length is told, however short it is."""
     result = ToolMessage(words, id="r", tool_call_id="c")
-    (cleared,) = remembered([result], [], [entry("tool_results", "r")], ENGLISH)
+    (cleared,) = without_forgotten([result], [], [entry("tool_results", "r")], ENGLISH)
     assert isinstance(cleared, ToolMessage)
 
     assert words not in cleared.content
@@ -107,7 +107,7 @@ def test_results_are_cleared_in_their_place() -> None:
     forgotten = [entry("tool_results", "result", "q1")]
 
     assert {"result"} == cleared_ids(talk(), forgotten)
-    left = remembered(talk(), SEGMENTS, forgotten, ENGLISH)
+    left = without_forgotten(talk(), SEGMENTS, forgotten, ENGLISH)
     assert [m.id for m in talk()] == [m.id for m in left]
     assert ["Found it."] == [a.content for a, b in zip(talk(), left, strict=True) if a != b]
 
@@ -115,7 +115,7 @@ def test_results_are_cleared_in_their_place() -> None:
 def test_stretches_begin_at_what_is_left() -> None:
     """A topic whose first message is forgotten begins at the next; one that is gone is gone."""
     shown: list[ExpandedTopic] = [{"topic_id": "A", "at": "q2"}]
-    left = anchored(talk(), SEGMENTS, shown, {"q1", "a1", "q2"})
+    left = topic_starts(talk(), SEGMENTS, shown, {"q1", "a1", "q2"})
 
     assert [Segment(topic_id="B", start="call")] == left.segments
     assert [ExpandedTopic(topic_id="A", at="call")] == left.expanded
@@ -123,12 +123,12 @@ def test_stretches_begin_at_what_is_left() -> None:
 
 def test_stretches_stay_where_they_began() -> None:
     """Where no first message is forgotten nothing moves."""
-    assert SEGMENTS == anchored(talk(), SEGMENTS, (), {"a1"}).segments
+    assert SEGMENTS == topic_starts(talk(), SEGMENTS, (), {"a1"}).segments
 
 
 def span(first: str, through: str, *kept: str, summary: str | None = None) -> Span:
     """A stretch that is folded."""
-    return Span(first=first, through=through, size=2, kept=list(kept), summary=summary, why="x")
+    return Span(first=first, through=through, kept=list(kept), summary=summary, why="x")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(
     before: Span, forgotten: str, expected: Span | None
 ) -> None:
     """A summary that tells of something forgotten goes; a span holds on to what is left."""
-    made = untold(
+    made = compaction_without(
         talk(), SEGMENTS, Compaction(spans=[before]), forgotten=set(forgotten.split()), cleared=()
     )
 
@@ -166,7 +166,9 @@ def test_folds_of_topics_and_of_results() -> None:
     """Each topic's fold is over its own messages; what is shortened ends at what is left."""
     of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
     compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
-    made = untold(talk(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"})
+    made = compaction_without(
+        talk(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"}
+    )
 
     assert {
         "A": Compaction(spans=[span("a1", "a1")]),
@@ -204,7 +206,7 @@ def test_what_is_left_can_be_sent(
     before = json.dumps([m.model_dump() for m in messages], default=str)
     waiting = [messages[index].id or "" for index in steps(messages)[-1]]
     out = forgotten_ids(messages, segments, forgotten, pending=waiting)
-    left = remembered(messages, segments, forgotten, ENGLISH, pending=waiting)
+    left = without_forgotten(messages, segments, forgotten, ENGLISH, pending=waiting)
 
     assert [m.id for m in messages if m.id not in out] == [m.id for m in left]
     assert out == {messages[i].id for i in with_partners(messages, out)}
@@ -222,7 +224,7 @@ def test_topics_keep_their_words(
     messages, segments, forgotten = drawn
     out = forgotten_ids(messages, segments, forgotten)
     left = [message for message in messages if message.id not in out]
-    moved = anchored(messages, segments, (), out).segments
+    moved = topic_starts(messages, segments, (), out).segments
     first = (
         next((i for i, m in enumerate(messages) if m.id == segments[0]["start"]), 0)
         if segments
@@ -257,5 +259,5 @@ def test_folds_hide_what_they_hid(
     left = [message for message in messages if message.id not in out]
 
     before = {messages[index].id for index in hidden(messages, compaction)} - out
-    made = untold(messages, segments, compaction, forgotten=out, cleared=cleared)
+    made = compaction_without(messages, segments, compaction, forgotten=out, cleared=cleared)
     assert before == {left[index].id for index in hidden(left, made)}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.budget.circuit_breaker import CircuitPolicy
-from unsay.budget.queue import Line
+from unsay.budget.queue import WaitQueue
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import CircuitOpenError, ContextOverflowError, QueueFullError
 from unsay.llm.gateway import Gate, pause
@@ -40,7 +40,7 @@ def gate(
     *, places: int = 1, waiting: int = 8, wait_seconds: float = LONG, clock: Clock | None = None
 ) -> Gate:
     """A gate with one place unless a test wants more."""
-    line = Line(places=places, most_waiting=waiting)
+    line = WaitQueue(places=places, most_waiting=waiting)
     return Gate(line, POLICY, wait_seconds=wait_seconds, clock=clock or Clock())
 
 
@@ -121,7 +121,7 @@ def test_threads_never_stand_inside_in_greater_number(places: int) -> None:
         served = list(pool.map(lambda n: drive(door.through({"m": crowd.call(n)})), range(20)))
 
     assert (list(range(20)), True) == (served, crowd.most <= places)
-    assert Line(places=places, most_waiting=20) == door.line
+    assert WaitQueue(places=places, most_waiting=20) == door.line
 
 
 @pytest.mark.parametrize("places", [1, 3])
@@ -136,7 +136,7 @@ def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
 
     assert list(range(20)) == asyncio.run(main())
     assert (list(range(20)), places) == (crowd.order, crowd.most)
-    assert Line(places=places, most_waiting=20) == door.line
+    assert WaitQueue(places=places, most_waiting=20) == door.line
 
 
 def test_threads_go_in_in_the_order_of_coming() -> None:
@@ -196,7 +196,7 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
         driver(door.through({"m": call(2)}))
     assert () == door.line.waiting
     busy.close()
-    assert Line(places=1, most_waiting=8) == door.line
+    assert WaitQueue(places=1, most_waiting=8) == door.line
 
 
 def test_a_task_that_is_cancelled_leaves_the_line() -> None:
@@ -222,7 +222,7 @@ def test_a_task_that_is_cancelled_leaves_the_line() -> None:
         return await last
 
     assert 3 == asyncio.run(main())
-    assert ([3], Line(places=1, most_waiting=8)) == (crowd.order, door.line)
+    assert ([3], WaitQueue(places=1, most_waiting=8)) == (crowd.order, door.line)
 
 
 @both
@@ -333,7 +333,7 @@ def test_whatever_comes_the_gate_is_empty_afterwards(outcomes: Sequence[Any]) ->
         with suppress(ConnectionError, ValueError, CircuitOpenError):
             assert "well" == drive(door.through({"m": call(outcome)}))
 
-    assert Line(places=1, most_waiting=0) == door.line
+    assert WaitQueue(places=1, most_waiting=0) == door.line
 
 
 def test_the_settings_make_the_gate() -> None:
@@ -349,7 +349,7 @@ def test_the_settings_make_the_gate() -> None:
     )
     door = Gate.of(settings)
 
-    assert Line(places=3, most_waiting=0) == door.line
+    assert WaitQueue(places=3, most_waiting=0) == door.line
     assert CircuitPolicy(failures=4, reset_seconds=5.0, probes=6) == door.circuit("m").policy
 
 

@@ -10,15 +10,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from tests.transcripts import valid_transcripts
 from tests.unit.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, plan_context, talk
-from unsay.context.compaction import in_place, summary_message, with_partners
+from unsay.context.compaction import summaries_as_user, summary_message, with_partners
 from unsay.context.manifest import (
-    BESIDE,
+    EXTRA_RULES,
+    OFFLOADED,
     RECALLED,
-    SEALED,
-    Asked,
     CallContext,
     Manifest,
-    Room,
+    ModelCall,
+    WindowUse,
     manifest_in,
     manifest_of,
     parts_of,
@@ -27,7 +27,7 @@ from unsay.context.manifest import (
 )
 from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.sliding import SlidingWindow
-from unsay.context.strategy import Strategy, planned
+from unsay.context.strategy import Strategy, plan_if_due
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topics import TopicScoped
@@ -39,7 +39,7 @@ from unsay.tokens.pricing import Usage
 from unsay.types import Segment
 
 OCCASION: dict[str, Any] = {"question_id": "q", "attempt": 1, "call": 1, "model": "a-model"}
-ROOM = Room(prompt=1_000, tools=100, reply=50, window=8_000)
+ROOM = WindowUse(prompt=1_000, tools=100, reply=50, window=8_000)
 
 STRATEGIES: dict[str, Strategy] = {
     "a window": SlidingWindow(window_size=3, pin_first=1),
@@ -59,10 +59,10 @@ def _sent(view: Sequence[AnyMessage], limit: int = 65_536) -> list[AnyMessage]:
 
 def _asked(
     now: PlanContext, plan: Plan, transcript: Sequence[AnyMessage] = (), **more: Any
-) -> Asked:
+) -> ModelCall:
     """A call that is sent a plan's view as it is."""
-    view = in_place(plan.messages)
-    return Asked(
+    view = summaries_as_user(plan.messages)
+    return ModelCall(
         transcript=transcript or now.messages,
         view=view,
         sent=_sent(view),
@@ -72,12 +72,12 @@ def _asked(
     )
 
 
-def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> Asked:
+def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> ModelCall:
     """A call that is sent any view of a record."""
-    return Asked(transcript=transcript, view=view, sent=_sent(view), **(OCCASION | more))
+    return ModelCall(transcript=transcript, view=view, sent=_sent(view), **(OCCASION | more))
 
 
-def _manifest(asked: Asked, room: Room = ROOM) -> Manifest:
+def _manifest(asked: ModelCall, room: WindowUse = ROOM) -> Manifest:
     return manifest_of(asked, room, count)
 
 
@@ -111,9 +111,9 @@ def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
 @given(now=situations())
 def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanContext) -> None:
     """Nothing on the record goes untold, and no message is told of twice."""
-    plan = drive(planned(strategy, now))
+    plan = drive(plan_if_due(strategy, now))
     view = _read(_manifest(_asked(now, plan)), now.messages)
-    told = [i for name, named in _named(view).items() if name not in BESIDE for i in named]
+    told = [i for name, named in _named(view).items() if name not in EXTRA_RULES for i in named]
     assert sorted(ids(now.messages)) == sorted(told)
 
 
@@ -121,7 +121,7 @@ def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanCon
 @given(now=situations())
 def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext) -> None:
     """Each omission stands under its rule, what a summary stands for and pins as well."""
-    plan = drive(planned(strategy, now))
+    plan = drive(plan_if_due(strategy, now))
     named = _named(_read(_manifest(_asked(now, plan)), now.messages))
     for rule in {each.why for each in plan.left_out}:
         meant = {i for each in plan.left_out if each.why == rule for i in each.message_ids}
@@ -134,7 +134,7 @@ def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext)
 @given(now=situations())
 def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
     """A manifest of a strategy that wants too much still has every pin among what was sent."""
-    plan = drive(planned(Sparse(), now))
+    plan = drive(plan_if_due(Sparse(), now))
     view = _read(_manifest(_asked(now, plan)), now.messages)
     held = {now.messages[place].id for place in with_partners(now.messages, now.pins)}
     assert held <= {i for rule in (view.sent, *view.rules) for i in rule.message_ids}
@@ -151,13 +151,13 @@ def test_places_are_those_of_the_whole_record(
     now: PlanContext, strategy: str, offloaded: int, said: int
 ) -> None:
     """What is sealed counts, what is said afterwards changes nothing."""
-    plan = drive(planned(STRATEGIES[strategy], now))
+    plan = drive(plan_if_due(STRATEGIES[strategy], now))
     manifest = _manifest(_asked(now, plan, before=offloaded))
     older = [HumanMessage("long ago", id=f"old{place}") for place in range(offloaded)]
     newer = [AIMessage("later", id=f"new{place}") for place in range(said)]
     view = _read(manifest, [*older, *now.messages, *newer])
     assert view.fits
-    assert tuple(ids(older)) == _named(view).get(SEALED, ())
+    assert tuple(ids(older)) == _named(view).get(OFFLOADED, ())
     assert (
         _named(_read(_manifest(_asked(now, plan)), now.messages))["sent"] == view.sent.message_ids
     )
@@ -192,7 +192,7 @@ def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None
         pins=frozenset({f"{3:036}"}),
         segments=segments if isinstance(strategy, TopicScoped) else (),
     )
-    plan = drive(planned(strategy, now))
+    plan = drive(plan_if_due(strategy, now))
     asked = _asked(
         now,
         plan,
@@ -203,7 +203,7 @@ def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None
         call=12,
         model="gpt-4.1-mini-2025-04-14",
     )
-    room = Room(prompt=90_000, tools=12_000, reply=16_000, window=200_000)
+    room = WindowUse(prompt=90_000, tools=12_000, reply=16_000, window=200_000)
     manifest = manifest_of(asked, room, count)
     assert len(plan.messages) >= shown
     assert len(json.dumps(manifest, separators=(",", ":"))) < 400
@@ -214,11 +214,11 @@ def test_the_parts_are_told_apart() -> None:
     quote = annotate(HumanMessage("r" * 20, id="quote"), kind=RECALLED)
     view = [
         SystemMessage("s" * 40),
-        *in_place([summary_message(["told"], TEXTS)]),
+        *summaries_as_user([summary_message(["told"], TEXTS)]),
         quote,
         HumanMessage("Now?", id="q"),
     ]
-    parts = parts_of(view, Room(prompt=1_000, tools=100, summary=30, reply=64), count)
+    parts = parts_of(view, WindowUse(prompt=1_000, tools=100, summary=30, reply=64), count)
     assert {"system": 20, "tools": 100, "recalled": 30, "reply": 64} == {
         part: tokens for part, tokens in parts.items() if part not in ("summary", "recents")
     }
@@ -228,7 +228,7 @@ def test_the_parts_are_told_apart() -> None:
 
 def test_parts_without_tokens_are_left_out() -> None:
     """A part that uses nothing takes no room in the manifest either."""
-    assert {"recents": 12} == parts_of([HumanMessage("hi")], Room(prompt=12), count)
+    assert {"recents": 12} == parts_of([HumanMessage("hi")], WindowUse(prompt=12), count)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_large_and_shortened_results_are_not_whole() -> None:
     transcript = talk("ucacu", words="row " * 400)
     now = plan_context(transcript)
     plan = now.shorten(truncate=transcript[2])
-    view = in_place(plan.messages)
+    view = summaries_as_user(plan.messages)
     asked = replace(_asked(now, plan), view=view, sent=_sent(view, limit=1_000))
     named = _named(_read(_manifest(asked), transcript))
     assert ("m1-result",) == named["truncated"]
@@ -322,23 +322,23 @@ def test_what_was_recalled_stays_under_its_rule() -> None:
         left_out=left_out,
         recalled={"m1", "old1", "nobody"},
         before=2,
-        sealed_places={"old1": 2},
+        offloaded_places={"old1": 2},
     )
     older = [HumanMessage("then", id="old0"), AIMessage("so", id="old1")]
     view = _read(_manifest(asked), [*older, *transcript])
     named = _named(view)
     assert ("m1", "m2") == named["middle"]
     assert ("old1", "m1") == named[RECALLED]
-    assert ("old0", "old1") == named[SEALED]
+    assert ("old0", "old1") == named[OFFLOADED]
     assert 1 == view.unplaced
 
 
 def test_sealed_words_that_are_shown_were_sent() -> None:
     """What was fetched for a topic that is shown counts as sent, in its own place."""
     transcript, earlier = talk("u"), AIMessage("so", id="old1")
-    asked = _shown(transcript, [earlier, *transcript], before=3, sealed_places={"old1": 2})
+    asked = _shown(transcript, [earlier, *transcript], before=3, offloaded_places={"old1": 2})
     manifest = _manifest(asked)
-    assert ("2,4", "1,3") == (manifest["sent"], manifest["by_rule"][SEALED])
+    assert ("2,4", "1,3") == (manifest["sent"], manifest["by_rule"][OFFLOADED])
 
 
 @pytest.mark.parametrize(

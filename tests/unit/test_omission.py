@@ -12,10 +12,10 @@ from unsay.errors import InputError
 from unsay.messages.truncation import (
     PREVIEW_CHARS,
     SMALLEST,
-    branch,
+    clip,
     is_omission,
     omission,
-    present,
+    shortened_result,
     size_of,
 )
 
@@ -45,20 +45,20 @@ def test_a_large_result_becomes_a_record_of_what_was_left_out() -> None:
         "bytes": MAX_TOOL_RESULT_BYTES + 1,
         "preview": "k" * PREVIEW_CHARS,
         "bounds": {"limit_bytes": MAX_TOOL_RESULT_BYTES},
-    } == told(present(large, MAX_TOOL_RESULT_BYTES))
+    } == told(shortened_result(large, MAX_TOOL_RESULT_BYTES))
 
 
 def test_a_result_at_the_limit_stays() -> None:
     """The limit itself is no excess, in bytes and not in characters."""
-    assert (whole := result("あ" * 10)) is present(whole, 30)
-    assert whole is not present(whole, 29)
+    assert (whole := result("あ" * 10)) is shortened_result(whole, 30)
+    assert whole is not shortened_result(whole, 29)
 
 
 def test_only_the_content_changes() -> None:
     """Id, call, status and artifact stay, and so does the message that was given."""
     large = result("k" * 600)
     before = large.model_copy(deep=True)
-    shown = present(large, 300)
+    shown = shortened_result(large, 300)
 
     assert before == large
     assert large.model_copy(update={"content": shown.content}) == shown
@@ -78,9 +78,9 @@ def test_a_record_fits_and_is_the_same_every_time(text: str, limit: int) -> None
 @given(text=TEXTS, limit=st.integers(1, 700))
 def test_presenting_twice_changes_nothing(text: str, limit: int) -> None:
     """A record of an omission is not omitted in turn."""
-    once = present(result(text), limit)
+    once = shortened_result(result(text), limit)
 
-    assert once == present(once, limit)
+    assert once == shortened_result(once, limit)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_presenting_twice_changes_nothing(text: str, limit: int) -> None:
 def test_no_visible_character_is_cut_in_half(text: str) -> None:
     """A cut within one goes before it."""
     for end in range(1, len(text)):
-        assert "a" == branch(f"a{text}b", 1 + end)
+        assert "a" == clip(f"a{text}b", 1 + end)
 
 
 def test_a_given_preview_stands_in_place_of_the_beginning() -> None:
     """The tool knows best what shows its result, under any limit."""
-    shown = told(present(result("k" * 600), 5, preview="first rows", bounds={"total": 9}))
+    shown = told(shortened_result(result("k" * 600), 5, preview="first rows", bounds={"total": 9}))
 
     assert ("first rows", {"total": 9}) == (shown["preview"], shown["bounds"])
 
@@ -104,20 +104,22 @@ def test_a_given_preview_stands_in_place_of_the_beginning() -> None:
 def test_media_stay_and_are_not_measured() -> None:
     """Images beside the words are kept, and large images alone leave the result as it is."""
     mixed = result([{"type": "text", "text": "k" * 600}, IMAGE])
-    shown = present(mixed, 300)
+    shown = shortened_result(mixed, 300)
 
     assert IMAGE == shown.content[1]
     assert is_omission(shown.content[0]["text"])  # type: ignore[index]
-    assert (picture := result([IMAGE])) is present(picture, 300)
+    assert (picture := result([IMAGE])) is shortened_result(picture, 300)
 
 
 def test_data_blocks_are_measured() -> None:
     """What is neither words nor media counts as its JSON."""
-    assert is_omission(str(present(result([{"type": "json", "json": "k" * 600}]), 300).content))
+    assert is_omission(
+        str(shortened_result(result([{"type": "json", "json": "k" * 600}]), 300).content)
+    )
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_is_positive(limit: int) -> None:
     """No limit is clamped in silence."""
     with pytest.raises(InputError, match=str(limit)):
-        present(result("x"), limit)
+        shortened_result(result("x"), limit)

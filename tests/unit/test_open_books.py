@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from unsay.budget.accounts import Place, hold, new_usage_account
+from unsay.budget.accounts import AccountKey, hold, new_usage_account
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.llm.usage_account import (
     HOLDS,
@@ -19,7 +19,7 @@ from unsay.llm.usage_account import (
 from unsay.settings import load_settings
 from unsay.tokens.pricing import Amount
 
-PLACE = Place(task_id="t")
+PLACE = AccountKey(task_id="t")
 both = pytest.mark.parametrize(
     "driver", [drive, lambda steps: asyncio.run(adrive(steps))], ids=["blocking", "event loop"]
 )

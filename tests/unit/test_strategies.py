@@ -15,11 +15,11 @@ from unsay.context.strategy import (
     Composed,
     Null,
     Strategy,
+    call_strategy,
     check_strategy,
     is_due,
-    planned,
-    reduced,
-    tried,
+    plan_if_due,
+    reduce_context,
 )
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import Proactive
@@ -51,22 +51,22 @@ def test_a_strategy_that_is_not_due_changes_nothing() -> None:
     """It is not even asked."""
     now = plan_context(talk("uauau"), call=1)
 
-    assert now is drive(planned(SlidingWindow(window_size=1), now)).after
-    end = drive(planned(SlidingWindow(window_size=1), replace(now, call=None)))
+    assert now is drive(plan_if_due(SlidingWindow(window_size=1), now)).after
+    end = drive(plan_if_due(SlidingWindow(window_size=1), replace(now, call=None)))
     assert ["m4"] == ids(end.messages)
 
 
 def test_a_strategy_that_fails_changes_nothing_and_is_told() -> None:
     """It is anyone's code."""
     now = plan_context(talk("ua"))
-    plan = drive(planned(Broken(), now))
+    plan = drive(plan_if_due(Broken(), now))
 
     assert now is plan.after
     assert ["no plan for 2 messages"] == [str(each) for each in plan.problems]
     with pytest.raises(
         ContextOverflowError, match="'Broken' cannot make it smaller: ValueError: no plan"
     ):
-        drive(reduced(Broken(), now))
+        drive(reduce_context(Broken(), now))
 
 
 class Forgetful(Strategy):
@@ -86,7 +86,7 @@ class Forgetful(Strategy):
 def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
     """And is told of it."""
     now = plan_context(talk("ua"))
-    plan = drive(planned(Forgetful(made), now))
+    plan = drive(plan_if_due(Forgetful(made), now))
 
     assert now is plan.after
     assert 1 == len(plan.problems)
@@ -104,7 +104,7 @@ class ByHand(Strategy):
 
 
 def _span(**more: Any) -> dict[str, Any]:
-    span = {"first": "m0", "through": "m4", "size": 5, "kept": [], "summary": None, "why": "mine"}
+    span = {"first": "m0", "through": "m4", "kept": [], "summary": None, "why": "mine"}
     return {"spans": [{**span, **more}]}
 
 
@@ -122,7 +122,7 @@ def _span(**more: Any) -> dict[str, Any]:
 def test_a_plan_made_by_hand_keeps_what_must_stay(changes: dict[str, Any], problem: str) -> None:
     """Where it leaves out pins or the running question, or cannot be rendered, nothing changes."""
     now = plan_context(talk("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
-    plan = drive(planned(ByHand(**changes), now))
+    plan = drive(plan_if_due(ByHand(**changes), now))
 
     assert now is plan.after
     (told,) = plan.problems
@@ -139,7 +139,7 @@ class Greedy(Strategy):
 
 def test_what_a_tool_has_just_found_is_shown() -> None:
     """With the words of its call, for else the model would ask for it again and again."""
-    plan = drive(planned(Greedy(), plan_context(talk("uaucc"), pending=frozenset({"m2"}))))
+    plan = drive(plan_if_due(Greedy(), plan_context(talk("uaucc"), pending=frozenset({"m2"}))))
 
     assert ["m2", "m4", "m4-result"] == ids(plan.messages)
 
@@ -159,7 +159,7 @@ class Rhythmless:
 def test_a_strategy_without_a_rhythm_is_asked_before_every_call() -> None:
     """It need not extend the protocol."""
     check_strategy(Rhythmless())
-    plan = drive(planned(Rhythmless(), plan_context(talk("u"), call=3)))  # type: ignore[arg-type]
+    plan = drive(plan_if_due(Rhythmless(), plan_context(talk("u"), call=3)))  # type: ignore[arg-type]
 
     assert ["asked"] == [str(each) for each in plan.problems]
 
@@ -193,21 +193,21 @@ def test_null_shows_everything() -> None:
     """And an overflow is an error."""
     now = plan_context(talk("uaua"), window_tokens=1)
 
-    assert now is drive(planned(Null(), now)).after
+    assert now is drive(plan_if_due(Null(), now)).after
     with pytest.raises(ContextOverflowError, match="all that is left must stay"):
-        drive(reduced(Null(), now))
+        drive(reduce_context(Null(), now))
 
 
 def test_a_users_own_strategy() -> None:
     """A class with a plan: what it leaves out is told by its own name."""
     full = plan_context(talk("ua" * 4), window_tokens=300)
-    plan = drive(planned(QuestionsOnly(), full))
+    plan = drive(plan_if_due(QuestionsOnly(), full))
 
     assert ["m0", "m2", "m4", "m5", "m6", "m7"] == ids(plan.messages)
     assert (Omission(why="answers", message_ids=("m1", "m3")),) == plan.left_out
-    assert plan.messages == drive(reduced(QuestionsOnly(), full)).messages
+    assert plan.messages == drive(reduce_context(QuestionsOnly(), full)).messages
     empty = plan_context(talk("ua" * 4))
-    assert empty is drive(planned(QuestionsOnly(), empty)).after
+    assert empty is drive(plan_if_due(QuestionsOnly(), empty)).after
 
 
 class WithAModel(Strategy):
@@ -224,10 +224,10 @@ async def test_a_users_own_strategy_may_ask_a_model() -> None:
     """It yields the call, and runs blocking and on an event loop."""
     model = Summarizer(replies=[AIMessage("All of it.")])
     now = plan_context(talk("uau"), ask=model.ask)
-    plan = drive(planned(WithAModel(), now))
+    plan = drive(plan_if_due(WithAModel(), now))
 
     assert (SUMMARY_ID, "All of it.") == (plan.messages[0].id, plan.after.summaries[0])
-    assert plan == await adrive(planned(WithAModel(), now))
+    assert plan == await adrive(plan_if_due(WithAModel(), now))
     assert ["my-model", "my-model"] == model.models
 
 
@@ -256,7 +256,7 @@ def test_composed_strategies_work_in_order() -> None:
             looking,
         )
     )
-    plan = drive(planned(strategy, plan_context(talk("ua" * 5))))
+    plan = drive(plan_if_due(strategy, plan_context(talk("ua" * 5))))
 
     assert [10, 6, 2] == looking.saw
     assert ["m8", "m9"] == ids(plan.messages)
@@ -267,7 +267,7 @@ def test_composed_strategies_keep_their_own_rhythms() -> None:
     """A window at the turn's end does not slide before a call."""
     looking = Looking()
     strategy = Composed(strategies=(SlidingWindow(window_size=2), looking))
-    drive(planned(strategy, plan_context(talk("ua" * 5), call=1)))
+    drive(plan_if_due(strategy, plan_context(talk("ua" * 5), call=1)))
 
     assert [10] == looking.saw
 
@@ -275,14 +275,14 @@ def test_composed_strategies_keep_their_own_rhythms() -> None:
 def test_the_first_composed_strategy_that_helps_ends_an_overflow() -> None:
     """The others are spared; where none helps all reasons are told."""
     now = plan_context(talk("ua" * 5), overflows=1)
-    plan = drive(reduced(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
+    plan = drive(reduce_context(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
 
     assert [f"m{i}" for i in range(2, 10)] == ids(plan.messages)
     assert 1 == len(plan.problems)
     with pytest.raises(
         ContextOverflowError, match=r"no plan for 10 .*; ValueError: no plan for 10"
     ):
-        drive(reduced(Composed(strategies=(Broken(), Null(), Broken())), now))
+        drive(reduce_context(Composed(strategies=(Broken(), Null(), Broken())), now))
 
 
 SEGMENTS = [
@@ -320,7 +320,7 @@ def scoped(until: int, segments: Sequence[Segment], **more: Any) -> PlanContext:
         pytest.param(
             7,
             SEGMENTS[:2],
-            {"earlier": frozenset({"m1"})},
+            {"loaded": frozenset({"m1"})},
             ["m0", "m1", "m4", "m5", "m6"],
             id="fetched",
         ),
@@ -331,7 +331,7 @@ def test_each_topic_has_its_own_context(
 ) -> None:
     """The others' messages are left out, and the plan says so."""
     strategy = TopicScoped(within=Null())
-    plan = drive(planned(strategy, scoped(until, segments, **more)))
+    plan = drive(plan_if_due(strategy, scoped(until, segments, **more)))
     out = [name for name in ids(TOPICAL[:until]) if name not in shown]
 
     assert set(shown) == {name for name in ids(plan.messages) if name and name.startswith("m")}
@@ -346,9 +346,9 @@ def test_a_topic_finds_its_own_fold_again() -> None:
     )
     strategy = TopicScoped(within=within)
     more: dict[str, Any] = {"window_tokens": 300, "ask": Summarizer(replies=["- of trains"]).ask}
-    first = drive(planned(strategy, scoped(4, SEGMENTS[:1], **more)))
-    second = drive(planned(strategy, scoped(7, SEGMENTS[:2], compaction=first.compaction)))
-    third = drive(planned(strategy, scoped(11, SEGMENTS, compaction=second.compaction)))
+    first = drive(plan_if_due(strategy, scoped(4, SEGMENTS[:1], **more)))
+    second = drive(plan_if_due(strategy, scoped(7, SEGMENTS[:2], compaction=first.compaction)))
+    third = drive(plan_if_due(strategy, scoped(11, SEGMENTS, compaction=second.compaction)))
 
     assert ("- of trains",) == first.after.summaries
     assert () == second.after.summaries
@@ -361,7 +361,7 @@ def test_the_fold_of_a_topic_that_is_gone_is_dropped() -> None:
     """The state names only topics that the thread still tells apart."""
     compaction: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
     strategy = TopicScoped(within=SlidingWindow(window_size=1))
-    plan = drive(planned(strategy, scoped(4, SEGMENTS[:1], compaction=compaction)))
+    plan = drive(plan_if_due(strategy, scoped(4, SEGMENTS[:1], compaction=compaction)))
 
     assert {"trains"} == set(plan.compaction["topics"])
 
@@ -369,11 +369,11 @@ def test_the_fold_of_a_topic_that_is_gone_is_dropped() -> None:
 def test_an_overflow_reduces_the_topic_under_way() -> None:
     """What is left out already does not count as a gain."""
     now = scoped(11, SEGMENTS, overflows=1)
-    plan = drive(reduced(TopicScoped(within=SlidingWindow()), now))
+    plan = drive(reduce_context(TopicScoped(within=SlidingWindow()), now))
 
     assert ["m0", "m3", "m8", "m9", "m10"][-3:] == ids(plan.messages)[-3:]
     with pytest.raises(ContextOverflowError):
-        drive(reduced(TopicScoped(within=Null()), plan.after))
+        drive(reduce_context(TopicScoped(within=Null()), plan.after))
 
 
 def test_trying_hands_on_a_plan_that_is_no_step() -> None:
@@ -381,5 +381,5 @@ def test_trying_hands_on_a_plan_that_is_no_step() -> None:
     now = plan_context(talk("ua"))
     stepwise = Summarizing(proactive=None)
 
-    assert now is drive(tried(Null().plan, now)).after
-    assert now is drive(tried(stepwise.plan, now)).after
+    assert now is drive(call_strategy(Null().plan, now)).after
+    assert now is drive(call_strategy(stepwise.plan, now)).after

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.strategy import planned, reduced
+from unsay.context.strategy import plan_if_due, reduce_context
 from unsay.context.summarizing import ByTurns
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
@@ -40,7 +40,7 @@ def test_whole_turns_are_kept(settings: dict[str, int], shown: list[str]) -> Non
     """The newest ones, and a summary stands for the others."""
     now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
 
-    assert shown == ids(drive(planned(ByTurns(**settings), now)).messages)
+    assert shown == ids(drive(plan_if_due(ByTurns(**settings), now)).messages)
 
 
 def test_the_token_ceiling_is_exclusive() -> None:
@@ -49,15 +49,15 @@ def test_the_token_ceiling_is_exclusive() -> None:
     at = ByTurns(compress_at_tokens=now.tokens, keep_turns=1)
     over = ByTurns(compress_at_tokens=now.tokens - 1, keep_turns=1)
 
-    assert now is drive(planned(at, now)).after
-    assert now is not drive(planned(over, now)).after
+    assert now is drive(plan_if_due(at, now)).after
+    assert now is not drive(plan_if_due(over, now)).after
 
 
 def test_a_ceiling_that_the_newest_turn_cannot_meet_is_told() -> None:
     """With the real cause; no summary is paid for."""
     model = Summarizer()
     now = plan_context(talk("suaua"), overhead_tokens=1_000, ask=model.ask)
-    plan = drive(planned(ByTurns(compress_at_tokens=1_010, keep_turns=1), now))
+    plan = drive(plan_if_due(ByTurns(compress_at_tokens=1_010, keep_turns=1), now))
 
     assert now == plan.after
     assert "The newest turn" in str(plan.problems[0])
@@ -67,12 +67,12 @@ def test_a_ceiling_that_the_newest_turn_cannot_meet_is_told() -> None:
 def test_an_overflow_leaves_only_the_kept_turns() -> None:
     """Whether or not there is another reason to compress."""
     now = plan_context(talk("ua" * 4), overflows=1, ask=Summarizer().ask)
-    plan = drive(reduced(ByTurns(compress_at_turns=99, keep_turns=1), now))
+    plan = drive(reduce_context(ByTurns(compress_at_turns=99, keep_turns=1), now))
 
     assert [SUMMARY_ID, "m6", "m7"] == ids(plan.messages)
     nothing = plan_context([], overflows=1)
     with pytest.raises(ContextOverflowError):
-        drive(reduced(ByTurns(compress_at_tokens=1, keep_turns=1), nothing))
+        drive(reduce_context(ByTurns(compress_at_tokens=1, keep_turns=1), nothing))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with
+from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with_strategy
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topics import TopicScoped
 from unsay.effects import Call, Steps, adrive, drive
@@ -58,7 +58,7 @@ class Dropping(Strategy):
 def asked(model: Model, **more: Any) -> Answered:
     """What the model says in a talk of five turns and a question."""
     now = plan_context(talk("ua" * 5 + "u"), call=1)
-    return drive(ask_with(Dropping(), now, model.send, **more))
+    return drive(ask_with_strategy(Dropping(), now, model.send, **more))
 
 
 @pytest.mark.parametrize("times", range(MAX_RETRIES + 1))
@@ -89,7 +89,7 @@ def test_nothing_is_asked_again_that_did_not_shrink() -> None:
     model = Model(TOO_LONG)
     now = plan_context(talk("ua"))
     with pytest.raises(ContextOverflowError, match="cannot make it smaller") as caught:
-        drive(ask_with(Null(), now, model.send))
+        drive(ask_with_strategy(Null(), now, model.send))
 
     assert TOO_LONG is caught.value.__context__
     assert 1 == len(model.sent)
@@ -101,7 +101,7 @@ def test_what_other_topics_leave_out_is_no_gain() -> None:
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
     now = plan_context(talk("uau"), segments=segments)
     with pytest.raises(ContextOverflowError, match="cannot make it smaller"):
-        drive(ask_with(TopicScoped(within=Null()), now, model.send))
+        drive(ask_with_strategy(TopicScoped(within=Null()), now, model.send))
 
     assert [["m2"]] == model.sent
 
@@ -111,7 +111,7 @@ def test_each_overflow_of_a_topic_counts() -> None:
     model = Model(TOO_LONG, TOO_LONG, "hello")
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
     now = plan_context(talk("ua" * 5 + "u"), segments=segments)
-    answered = drive(ask_with(TopicScoped(within=Dropping()), now, model.send))
+    answered = drive(ask_with_strategy(TopicScoped(within=Dropping()), now, model.send))
 
     assert [9, 7, 5] == [len(each) for each in model.sent]
     assert ["y"] == list(answered.plan.compaction["topics"])
@@ -130,7 +130,7 @@ async def test_overflows_are_dealt_with_on_an_event_loop() -> None:
     """The same step runs both ways, a summary included."""
     now = plan_context(talk("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
     model = Model(TOO_LONG, "hello")
-    answered = await adrive(ask_with(ThreeStage(), now, model.send))
+    answered = await adrive(ask_with_strategy(ThreeStage(), now, model.send))
 
     assert "hello" == answered.reply
     assert ["m0", "m1", "m2", SUMMARY_ID] == model.sent[1][:4]

@@ -19,10 +19,23 @@ from tests.unit.strategy_kit import (
     ids,
     plan_context,
 )
-from unsay.context.compaction import SUMMARY_ID, Compaction, in_place, render, with_partners
+from unsay.context.compaction import (
+    SUMMARY_ID,
+    Compaction,
+    render,
+    summaries_as_user,
+    with_partners,
+)
 from unsay.context.plan import Plan, PlanContext, running_question
 from unsay.context.sliding import SlidingWindow
-from unsay.context.strategy import Composed, Null, Strategy, planned, reduced, tried
+from unsay.context.strategy import (
+    Composed,
+    Null,
+    Strategy,
+    call_strategy,
+    plan_if_due,
+    reduce_context,
+)
 from unsay.context.summarizing import ByTurns, Summarizing
 from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topics import TopicScoped
@@ -95,12 +108,14 @@ def _longer(message: AnyMessage) -> AnyMessage:
 
 def _plans(strategy: Strategy, now: PlanContext) -> list[Plan]:
     """A routine plan, and one after an overflow."""
-    routine = drive(planned(strategy, now))
-    return [routine, drive(tried(strategy.reduce, routine.after))]
+    routine = drive(plan_if_due(strategy, now))
+    return [routine, drive(call_strategy(strategy.reduce, routine.after))]
 
 
 def _sent(view: Any, provider: Provider) -> list[AnyMessage]:
-    return sendable(in_place(view), texts=TEXTS, provider=provider, max_tool_result_bytes=65_536)
+    return sendable(
+        summaries_as_user(view), texts=TEXTS, provider=provider, max_tool_result_bytes=65_536
+    )
 
 
 ANSWERED = frozenset({"no_thinking_at_end"})
@@ -200,14 +215,14 @@ def test_between_folds_a_view_only_grows(
 @given(strategy=ANY_STRATEGY, now=situations())
 def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanContext) -> None:
     """A call is never made again with the view that was too long."""
-    tried_to = drive(tried(strategy.reduce, now)).after
+    tried_to = drive(call_strategy(strategy.reduce, now)).after
     less = len(tried_to.shown) < len(now.shown) or tried_to.tokens < now.tokens
 
     if less:
-        assert tried_to == drive(reduced(strategy, now)).after
+        assert tried_to == drive(reduce_context(strategy, now)).after
     else:
         with pytest.raises(ModelError):
-            drive(reduced(strategy, now))
+            drive(reduce_context(strategy, now))
 
 
 @given(strategy=ANY_STRATEGY, now=situations(), branch=st.integers(0, 20))

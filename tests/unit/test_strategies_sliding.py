@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from tests.unit.strategy_kit import ids, plan_context, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
 from unsay.context.sliding import SlidingWindow
-from unsay.context.strategy import planned, reduced
+from unsay.context.strategy import plan_if_due, reduce_context
 from unsay.context.tool_results import shortened
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
@@ -37,7 +37,7 @@ from unsay.messages.conformance import OPENING_ID
 )
 def test_a_window_shows_the_newest(shape: str, window: int, shown: list[str]) -> None:
     """In whole steps, begun by the user; the running question is always there."""
-    plan = drive(planned(SlidingWindow(window_size=window), plan_context(talk(shape))))
+    plan = drive(plan_if_due(SlidingWindow(window_size=window), plan_context(talk(shape))))
 
     assert shown == ids(plan.messages)
     assert () == plan.problems
@@ -46,7 +46,7 @@ def test_a_window_shows_the_newest(shape: str, window: int, shown: list[str]) ->
 def test_pins_come_on_top() -> None:
     """The first messages by number, others by name; none of them counts."""
     now = plan_context(talk("uauauaua"), pins=frozenset({"m4"}))
-    plan = drive(planned(SlidingWindow(window_size=2, pin_first=1), now))
+    plan = drive(plan_if_due(SlidingWindow(window_size=2, pin_first=1), now))
 
     assert ["m0", "m4", "m6", "m7"] == ids(plan.messages)
 
@@ -54,7 +54,7 @@ def test_pins_come_on_top() -> None:
 def test_a_routine_window_leaves_results_alone() -> None:
     """What still stands in the window is shown whole."""
     now = plan_context(steps(LONG), window_tokens=10)
-    plan = drive(planned(SlidingWindow(), now))
+    plan = drive(plan_if_due(SlidingWindow(), now))
 
     assert now is plan.after
 
@@ -71,13 +71,13 @@ def test_each_overflow_takes_more(shape: str, overflows: int, shown: list[str]) 
     """Without a known window the steps grow, so that three are enough."""
     now = plan_context(talk(shape), overflows=overflows)
 
-    assert shown == ids(drive(reduced(SlidingWindow(), now)).messages)
+    assert shown == ids(drive(reduce_context(SlidingWindow(), now)).messages)
 
 
 def test_an_overflow_of_a_known_window_takes_what_it_needs() -> None:
     """As much goes as makes it fit."""
     now = plan_context(talk("ua" * 20 + "u", words="x" * 50), overflows=1, window_tokens=600)
-    plan = drive(reduced(SlidingWindow(), now))
+    plan = drive(reduce_context(SlidingWindow(), now))
 
     assert plan.after.tokens < 600
     assert 5 <= len(plan.messages)
@@ -98,7 +98,11 @@ def test_an_overflow_that_cannot_be_helped_is_an_error(
 ) -> None:
     """And says what to do."""
     with pytest.raises(ContextOverflowError, match="Unable to trim"):
-        drive(reduced(SlidingWindow(window_size=2), plan_context(messages, overflows=1, **more)))
+        drive(
+            reduce_context(
+                SlidingWindow(window_size=2), plan_context(messages, overflows=1, **more)
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_results_are_shortened_before_messages_go(
 ) -> None:
     """Unless the window is told not to."""
     now = plan_context([*steps(LONG), *talk("aua")], overflows=1)
-    plan = drive(reduced(SlidingWindow(truncate_results=truncate_results), now))
+    plan = drive(reduce_context(SlidingWindow(truncate_results=truncate_results), now))
 
     assert short == [m.id for m in plan.messages if shortened(m)]
     assert (gone > 0) == (len(plan.messages) < len(now.messages))

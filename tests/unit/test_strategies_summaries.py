@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.unit.strategy_kit import TEXTS, Summarizer, count, ids, plan_context, talk
 from unsay.context import summaries
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.strategy import planned, reduced
+from unsay.context.strategy import plan_if_due, reduce_context
 from unsay.context.summaries import (
     LOCAL_CHARS,
     MAX_SUMMARIES,
@@ -240,7 +240,7 @@ def test_a_share_of_the_oldest_is_summarized(
     """Once the window fills up, and never one of those that are preserved."""
     chosen = {"preserve_recent_messages": 2, "proactive": FULL, **settings}
     now = plan_context(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
-    plan = drive(planned(Summarizing(**chosen), now))
+    plan = drive(plan_if_due(Summarizing(**chosen), now))
 
     assert shown == ids(plan.messages)
 
@@ -249,7 +249,7 @@ def test_a_step_across_the_line_is_not_taken_from_the_preserved() -> None:
     """The cut moves back rather than into what stays."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=3, proactive=FULL)
     now = plan_context(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)
-    plan = drive(planned(strategy, now))
+    plan = drive(plan_if_due(strategy, now))
 
     assert [SUMMARY_ID, "m3", "m3-result", "m4"] == ids(plan.messages)
 
@@ -265,7 +265,7 @@ def test_the_threshold_is_inclusive(*, tokens_per: int, due: bool) -> None:
     now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
     object.__setattr__(now, "count", lambda view: tokens_per * len(view))
 
-    assert due == (drive(planned(strategy, now)).after is not now)
+    assert due == (drive(plan_if_due(strategy, now)).after is not now)
 
 
 def test_a_share_may_be_of_tokens() -> None:
@@ -276,7 +276,9 @@ def test_a_share_may_be_of_tokens() -> None:
     )
     now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
 
-    assert [SUMMARY_ID, "a", "m0", "m1", "m2", "m3"] == ids(drive(planned(strategy, now)).messages)
+    assert [SUMMARY_ID, "a", "m0", "m1", "m2", "m3"] == ids(
+        drive(plan_if_due(strategy, now)).messages
+    )
 
 
 def test_without_a_threshold_only_an_overflow_summarizes() -> None:
@@ -284,8 +286,8 @@ def test_without_a_threshold_only_an_overflow_summarizes() -> None:
     strategy = Summarizing(proactive=None, preserve_recent_messages=1)
     now = plan_context(talk("ua" * 5), window_tokens=10, ask=Summarizer().ask)
 
-    assert now is drive(planned(strategy, now)).after
-    assert [SUMMARY_ID, "m3"] == ids(drive(reduced(strategy, now)).messages)[:2]
+    assert now is drive(plan_if_due(strategy, now)).after
+    assert [SUMMARY_ID, "m3"] == ids(drive(reduce_context(strategy, now)).messages)[:2]
 
 
 def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
@@ -294,7 +296,7 @@ def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
     with pytest.raises(
         ContextOverflowError, match="insufficient messages for summarization, as the newest 3"
     ):
-        drive(reduced(Summarizing(preserve_recent_messages=3), now))
+        drive(reduce_context(Summarizing(preserve_recent_messages=3), now))
 
 
 def test_an_overflow_whose_summary_fails_is_an_error() -> None:
@@ -303,15 +305,15 @@ def test_an_overflow_whose_summary_fails_is_an_error() -> None:
         talk("ua" * 5), overflows=1, ask=Summarizer(replies=[ValueError("down")]).ask
     )
     with pytest.raises(SummarizationError, match="ValueError: down"):
-        drive(reduced(Summarizing(preserve_recent_messages=1), now))
+        drive(reduce_context(Summarizing(preserve_recent_messages=1), now))
 
 
 def test_a_strategys_own_summarizer_is_asked() -> None:
     """Or its own words, and not both."""
     model = Summarizer()
     now = plan_context(talk("ua" * 5), overflows=1, ask=model.ask)
-    drive(reduced(Summarizing(preserve_recent_messages=1, summarizer="small"), now))
-    drive(reduced(Summarizing(preserve_recent_messages=1, system_prompt="Briefly."), now))
+    drive(reduce_context(Summarizing(preserve_recent_messages=1, summarizer="small"), now))
+    drive(reduce_context(Summarizing(preserve_recent_messages=1, system_prompt="Briefly."), now))
 
     assert ["small", None] == model.models
     assert ["Briefly."] == [each[0].content for each in model.requests[1:]]
@@ -333,7 +335,7 @@ def test_an_overflow_of_pins_is_an_error(pins: frozenset[str], problem: str) -> 
     )
     now = plan_context(talk("ua" * 5), overflows=1, pins=pins, ask=Summarizer().ask)
     with pytest.raises(ContextOverflowError, match=problem):
-        drive(reduced(strategy, now))
+        drive(reduce_context(strategy, now))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from tests.unit.strategy_kit import Summarizer, count, ids, plan_context, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
 from unsay.context.compaction import SUMMARY_ID, Compaction
-from unsay.context.strategy import planned, reduced
+from unsay.context.strategy import plan_if_due, reduce_context
 from unsay.context.three_stage import Proactive, Rate, Ratios, ThreeStage, clamped
 from unsay.context.tool_results import shortened
 from unsay.effects import drive
@@ -27,7 +27,7 @@ def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
     """A plan where the talk fills this share of the window."""
     model = more.pop("model", Summarizer())
     now = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **more)
-    return now, drive(planned(strategy, now))
+    return now, drive(plan_if_due(strategy, now))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_fold_lasts() -> None:
     for turn in range(120):
         messages.append(HumanMessage(f"question {turn} " + "x" * 40, id=f"q{turn}"))
         now = plan_context(messages, compaction=compaction, window_tokens=4_000, ask=model.ask)
-        plan = drive(planned(strategy, now))
+        plan = drive(plan_if_due(strategy, now))
         if plan.compaction != compaction:
             folded_at.append(turn)
         compaction = json.loads(json.dumps(plan.compaction))
@@ -118,7 +118,7 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
     model = Summarizer()
     messages = steps(*[LONG] * 20)
     now = plan_context(messages, window_tokens=int(count(messages) / 0.8), ask=model.ask)
-    plan = drive(planned(ThreeStage(), now))
+    plan = drive(plan_if_due(ThreeStage(), now))
 
     assert [f"r{i}" for i in range(15)] == [m.id for m in plan.messages if shortened(m)]
     assert [] == model.requests
@@ -129,7 +129,7 @@ def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
     """A result that fills the window alone does not stop the talk."""
     messages = [*talk("uaua"), *steps("x" * 8_000)]
     now = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
-    plan = drive(planned(ThreeStage(primers=0, recents=2), now))
+    plan = drive(plan_if_due(ThreeStage(primers=0, recents=2), now))
 
     assert ["r0"] == [m.id for m in plan.messages if shortened(m) == "truncated"]
     assert plan.after.utilization < 0.75
@@ -147,7 +147,7 @@ def test_each_overflow_leaves_fewer_recents(overflows: int, shown: list[str]) ->
     """The middle is folded even where nobody knows the window."""
     now = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
 
-    assert shown == ids(drive(reduced(ThreeStage(), now)).messages)
+    assert shown == ids(drive(reduce_context(ThreeStage(), now)).messages)
 
 
 def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
@@ -155,7 +155,7 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
     goals = []
     for overflows in (1, 2):
         now = plan_context(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
-        plan = drive(reduced(ThreeStage(summary_tokens=50), now))
+        plan = drive(reduce_context(ThreeStage(summary_tokens=50), now))
         goals.append(plan.after.tokens / now.tokens)
 
     assert goals[0] <= 0.375
@@ -165,8 +165,10 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
 def test_a_short_talk_of_long_messages_is_reduced_too() -> None:
     """Recents give way, then primers; the question stays."""
     now = plan_context(talk("uauau", words="x" * 9_000), overflows=1, ask=Summarizer().ask)
-    first = drive(reduced(ThreeStage(), now))
-    second = drive(reduced(ThreeStage(), replace(now, compaction=first.compaction, overflows=3)))
+    first = drive(reduce_context(ThreeStage(), now))
+    second = drive(
+        reduce_context(ThreeStage(), replace(now, compaction=first.compaction, overflows=3))
+    )
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m4"] == ids(first.messages)
     assert [SUMMARY_ID, "m4"] == ids(second.messages)
@@ -177,7 +179,7 @@ def test_an_overflow_that_shorter_results_undo_folds_nothing() -> None:
     model = Summarizer()
     messages = [*TALK, *steps("x" * 3_000)[1:]]
     now = plan_context(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
-    plan = drive(reduced(ThreeStage(), now))
+    plan = drive(reduce_context(ThreeStage(), now))
 
     assert ids(messages) == ids(plan.messages)
     assert ["r0"] == [m.id for m in plan.messages if shortened(m)]
@@ -189,14 +191,14 @@ def test_a_talk_that_cannot_be_parted_is_let_be(shape: str) -> None:
     """However full the window is."""
     now = plan_context(talk(shape, words="x" * 900), window_tokens=100, ask=Summarizer().ask)
 
-    assert now is drive(planned(ThreeStage(), now)).after
+    assert now is drive(plan_if_due(ThreeStage(), now)).after
 
 
 def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
     """The user's own questions stand for what is left out, and the failure is told."""
     down = Summarizer(replies=[ValueError("down")])
     now = plan_context(TALK, overflows=1, ask=down.ask)
-    plan = drive(reduced(ThreeStage(), now))
+    plan = drive(reduce_context(ThreeStage(), now))
 
     assert "The user asked: question 4" in text_of(plan.messages[3])
     assert [SummarizationError] == [type(each) for each in plan.problems]
@@ -206,7 +208,11 @@ def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     """There is nothing between the primers and the question, and the user is told what to do."""
     told = r"smaller: Nothing lies between .* shown\. Unpin .*, or start a new topic\.$"
     with pytest.raises(ContextOverflowError, match=told):
-        drive(reduced(ThreeStage(), plan_context(talk("su"), overflows=3, ask=Summarizer().ask)))
+        drive(
+            reduce_context(
+                ThreeStage(), plan_context(talk("su"), overflows=3, ask=Summarizer().ask)
+            )
+        )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.context.topics import SummaryPlacement, told
+from unsay.context.topics import SummaryPlacement, place_summaries
 from unsay.types import Segment, Topic
 
 
@@ -47,7 +47,7 @@ def test_each_summary_stands_where_its_topic_was_left(
 ) -> None:
     """What was left before the topic began is at the head, the rest where the talk returned."""
     messages, segments, made = talk(*topics)
-    assert SummaryPlacement(head=head, before=before) == told(
+    assert SummaryPlacement(head=head, before=before) == place_summaries(
         messages, segments, made, {topics[-1]}
     )
 
@@ -57,19 +57,19 @@ def test_what_the_state_let_go_of_stands_first() -> None:
     messages, segments, made = talk("a", "b")
     made[1]["offloaded"] = "older words of b"
     expected = SummaryPlacement(head=("older words of b", "a0"), before={})
-    assert expected == told(messages, segments, made, {"b"})
+    assert expected == place_summaries(messages, segments, made, {"b"})
 
 
 def test_without_topics_nothing_is_told() -> None:
     """Before the first question, and where topics are off, there is nothing to tell."""
-    assert SummaryPlacement(head=(), before={}) == told(transcript(2), [], [], set())
+    assert SummaryPlacement(head=(), before={}) == place_summaries(transcript(2), [], [], set())
 
 
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))
 def test_every_other_topic_is_told_once(topics: list[str]) -> None:
     """However often the talk turns, each topic that is not shown is told in one place."""
     messages, segments, made = talk(*topics)
-    found = told(messages, segments, made, {topics[-1]})
+    found = place_summaries(messages, segments, made, {topics[-1]})
     words = [*found.head, *(each for placed in found.before.values() for each in placed)]
     assert sorted(t["summary"] or "" for t in made if t["id"] != topics[-1]) == sorted(words)
 
@@ -81,8 +81,8 @@ def test_a_return_adds_only_at_the_end(topics: list[str]) -> None:
     assume(now in earlier)
     last = len(earlier) - earlier[::-1].index(now)
     messages, segments, made = talk(*topics)
-    before = told(*talk(*topics[:last]), {now})
-    after = told(messages, segments, made, {now})
+    before = place_summaries(*talk(*topics[:last]), {now})
+    after = place_summaries(messages, segments, made, {now})
     gone_on = set(topics[last:])
     kept = tuple(words for words in before.head if words[0] not in gone_on)
     assert kept == after.head

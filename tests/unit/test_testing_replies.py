@@ -12,7 +12,7 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
-from unsay.context.compaction import in_place, summary_message
+from unsay.context.compaction import summaries_as_user, summary_message
 from unsay.context.view import Hints, lay_out, sendable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT
@@ -137,7 +137,7 @@ def test_only_the_users_own_words_are_the_question(language: Any, question: Any)
         shown,
         Hints(attempt=2, rejections=("too short",)),
         words,
-        told={"o": ["It was about Kyoto."], "q": ["About A.", "About B."]},
+        summaries={"o": ["It was about Kyoto."], "q": ["About A.", "About B."]},
         recalled=quoting(quoted, words),
     )
 
@@ -150,7 +150,7 @@ def test_only_the_users_own_words_are_the_question(language: Any, question: Any)
 
 def test_a_message_without_words_of_the_user_is_no_question() -> None:
     """Summaries that stand alone after the question change neither the reply nor its step."""
-    told = in_place([summary_message(["About Kyoto."], Texts("en"))])
+    told = summaries_as_user([summary_message(["About Kyoto."], Texts("en"))])
     view = [
         HumanMessage("Kyoto?"),
         AIMessage("", tool_calls=[{**LOOK, "id": "1"}]),

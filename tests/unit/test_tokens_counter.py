@@ -53,23 +53,24 @@ def test_a_prompt_is_its_words_and_its_framing() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    """No messages and no text are no tokens; a text of any kind is at least one."""
-    counter = TokenCounter()
-
-    assert (0, 0, 1) == (counter.count([]), counter.text(""), counter.text(" "))
+    """No messages are no tokens."""
+    assert TokenCounter().count([]) == 0
 
 
 def test_a_counter_without_an_encoder_estimates() -> None:
     """A text is near what the real vocabulary has (o200k: 15 tokens), Japanese too (20)."""
     counter = TokenCounter()
 
-    assert counter.text(WORDS) == pytest.approx(16, abs=2)
-    assert counter.text(JAPANESE) == pytest.approx(23, abs=4)
+    framing = MESSAGE_TOKENS + REPLY_TOKENS
+    assert counter.count([HumanMessage(WORDS)]) == pytest.approx(framing + 16, abs=2)
+    assert counter.count([HumanMessage(JAPANESE)]) == pytest.approx(framing + 23, abs=4)
 
 
 def test_a_vocabulary_can_be_named() -> None:
     """Japanese costs more in an older vocabulary."""
-    assert TokenCounter(vocabulary="cl100k").text(JAPANESE) > 1.2 * TokenCounter().text(JAPANESE)
+    messages = [HumanMessage(JAPANESE * 20)]
+
+    assert TokenCounter(vocabulary="cl100k").count(messages) > 1.2 * TokenCounter().count(messages)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,9 @@ def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
     for turns in range(1, 30):
         counter = counter.observe(talk(turns), {"input_tokens": 300 + exact.count(talk(turns))})
 
-    assert counter.text(WORDS * 20) == pytest.approx(exact.text(WORDS * 20), rel=0.1)
+    messages = [HumanMessage(WORDS * 20)]
+
+    assert counter.count(messages) == pytest.approx(exact.count(messages), rel=0.1)
 
 
 def test_a_correction_follows_the_talk() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.exclusions import anchored
+from unsay.context.exclusions import topic_starts
 from unsay.context.plan import PlanContext
 from unsay.context.strategy import Null
-from unsay.context.topics import TopicScoped, by_topic, opened_topics, told
+from unsay.context.topics import TopicScoped, by_topic, opened_topics, place_summaries
 from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken
@@ -46,7 +46,7 @@ def view(
     words = Texts("en")
     said = [message for message in spoken(transcript) if message.type != "system"]
     unseen = {message.id or "" for message in transcript} - {message.id for message in said}
-    here = anchored(transcript, segments, expanded, unseen)
+    here = topic_starts(transcript, segments, expanded, unseen)
     now = PlanContext(
         messages=said,
         count=len,
@@ -56,12 +56,12 @@ def view(
         pending=frozenset({transcript[-1].id or ""} if transcript else ()),
     )
     plan = drive(TopicScoped(within=Null()).plan(now))
-    tale = told(transcript, segments, topics, opened_topics(segments, expanded))
+    tale = place_summaries(transcript, segments, topics, opened_topics(segments, expanded))
     head = head_of(transcript, tale.head, system_prompt=system_prompt, texts=words)
     shown = [each for each in plan.messages if each.id != OPENING_ID]
     rest = [each for each in transcript if each.type != "system" or not each.text.strip()]
     return View(
-        messages=(*head, *lay_out(shown, hints, words, told=tale.before)),
+        messages=(*head, *lay_out(shown, hints, words, summaries=tale.before)),
         left_out=len(rest) - len(shown),
     )
 

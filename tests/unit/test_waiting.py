@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.queue import Line
+from unsay.budget.queue import WaitQueue
 from unsay.errors import ConfigurationError
 
 
-def line(*tickets: int, places: int = 2, most_waiting: int = 2) -> Line:
+def line(*tickets: int, places: int = 2, most_waiting: int = 2) -> WaitQueue:
     """A line that these joined, in order."""
-    made = Line(places=places, most_waiting=most_waiting)
+    made = WaitQueue(places=places, most_waiting=most_waiting)
     for ticket in tickets:
         made = made.joined(ticket)
     return made
@@ -66,7 +66,7 @@ def test_who_is_not_there_cannot_leave() -> None:
 def test_a_line_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
     """The message shows the value."""
     with pytest.raises(ConfigurationError, match=re.escape(said)):
-        Line(**values)
+        WaitQueue(**values)
 
 
 @given(
@@ -79,7 +79,7 @@ def test_nobody_is_lost_and_nobody_overtakes(
 ) -> None:
     """Whoever comes and goes: the bounds hold, places do not stay empty, first come is first in."""
     made, present, entered = (
-        Line(places=places, most_waiting=most_waiting),
+        WaitQueue(places=places, most_waiting=most_waiting),
         list[int](),
         list[int](),
     )

@@ -53,7 +53,7 @@ class UsageAccount(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AccountKey:
     """The accounts of a call, within the session: each agent of each task has its own."""
 
     task_id: str
@@ -76,7 +76,7 @@ def unpaid_key(book: UsageAccount, key: str) -> str:
     return key if key not in book["keys"] else next(o for o in others if o not in book["keys"])
 
 
-def account_of(book: UsageAccount, layer: Layer, place: Place) -> Account:
+def account_of(book: UsageAccount, layer: Layer, place: AccountKey) -> Account:
     """Return what a layer has spent, without holds."""
     if layer == "session":
         return book["session"]
@@ -84,7 +84,7 @@ def account_of(book: UsageAccount, layer: Layer, place: Place) -> Account:
     return task if layer == "task" else _agent(task, place)
 
 
-def used_of(book: UsageAccount, layer: Layer, place: Place) -> Amount:
+def used_of(book: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
     """Return what a layer has spent, with the holds of running calls."""
     account, holds = account_of(book, layer, place), book["holds"]
     if layer != "session":
@@ -97,7 +97,7 @@ def used_of(book: UsageAccount, layer: Layer, place: Place) -> Amount:
     )
 
 
-def hold(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> UsageAccount:
+def hold(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
     """Return the book with the hold of a call, whether it has room or not."""
     held = Hold(
         key=key,
@@ -120,7 +120,7 @@ def release(book: UsageAccount, key: str) -> UsageAccount:
     return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}
 
 
-def settle(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> UsageAccount:
+def settle(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
     """Return the book with what a call used instead of its hold.
 
     Spent money is booked beyond the limits too: they bind the next call. A held call is booked
@@ -130,7 +130,7 @@ def settle(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> Usa
         return book
     held = next((each for each in book["holds"] if each["key"] == key), None)
     if held is not None:
-        place = Place(task_id=held["task_id"], agent_id=held["agent_id"])
+        place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
     rest = release(book, key)
     return {
         **rest,
@@ -140,7 +140,7 @@ def settle(book: UsageAccount, amount: Amount, *, key: str, place: Place) -> Usa
     }
 
 
-def with_times(book: UsageAccount, times: dict[Layer, int], place: Place) -> UsageAccount:
+def with_times(book: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
     """Return the book with the limits of some layers multiplied by `times`."""
     session, tasks = book["session"].copy(), _tasks_with(book, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
@@ -158,12 +158,12 @@ def _account(account_id: str) -> Account:
     return Account(account_id=account_id, tokens=0, micros=0, times=1)
 
 
-def _task(book: UsageAccount, place: Place) -> TaskAccount:
+def _task(book: UsageAccount, place: AccountKey) -> TaskAccount:
     found = next((each for each in book["tasks"] if each["account_id"] == place.task_id), None)
     return found or TaskAccount(**_account(place.task_id), agents=[])
 
 
-def _agent(task: TaskAccount, place: Place) -> Account:
+def _agent(task: TaskAccount, place: AccountKey) -> Account:
     found = next((each for each in task["agents"] if each["account_id"] == place.agent_id), None)
     return found or _account(place.agent_id)
 
@@ -175,7 +175,7 @@ def _grown(account: _A, amount: Amount) -> _A:
     return grown
 
 
-def _tasks_with(book: UsageAccount, amount: Amount, place: Place) -> list[TaskAccount]:
+def _tasks_with(book: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
     """The tasks with the call's task and agent last; the oldest without holds are dropped."""
     task = _grown(_task(book, place), amount)
     agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]

@@ -13,8 +13,8 @@ from typing import Literal
 
 from unsay.budget.accounts import (
     LAYERS,
+    AccountKey,
     Layer,
-    Place,
     UsageAccount,
     account_of,
     held,
@@ -128,7 +128,6 @@ class Reservation:
 
     book: UsageAccount
     check: Check
-    known: bool = False  # the key was in the book already, which is unchanged
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -143,7 +142,7 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**layers, mode=settings.budget_mode, warning=settings.budget_warning)
 
 
-def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: Place) -> Check:
+def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
     """Return whether a call has room; `amount` is its prompt and the longest reply."""
     gauges = tuple(
         Gauge(
@@ -167,7 +166,7 @@ def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: Place) -
 
 
 def reserve(
-    book: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: Place
+    book: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
 ) -> Reservation:
     """Check a call and, if it is granted, hold its amount.
 
@@ -175,14 +174,16 @@ def reserve(
     """
     if knows(book, key):
         found = check(release(book, key), limits, held(book, key), place=place)
-        return Reservation(book=book, check=replace(found, outcome="granted"), known=True)
+        return Reservation(book=book, check=replace(found, outcome="granted"))
     found = check(book, limits, amount, place=place)
     if found.outcome != "granted":
         return Reservation(book=book, check=found)
     return Reservation(book=hold(book, amount, key=key, place=place), check=found)
 
 
-def extend(book: UsageAccount, limits: Limits, amount: Amount, *, place: Place) -> UsageAccount:
+def extend(
+    book: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
+) -> UsageAccount:
     """Return the book after a person's approval: exceeded limits are multiplied until the call fits.
 
     The call itself is not held: it is reserved again. A task's and an agent's extension end with

@@ -9,7 +9,7 @@ Reception = Literal["inside", "waiting", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class WaitQueue:
     """Calls that run or wait, by their tickets."""
 
     places: int
@@ -28,7 +28,7 @@ class Line:
                     f"A waiting line cannot have {name} {value!r}: write a whole number from {least}"
                 )
 
-    def joined(self, ticket: int) -> "Line":
+    def joined(self, ticket: int) -> "WaitQueue":
         """Return the line with one more call; the same line if it is refused."""
         if len(self.inside) < self.places:
             return replace(self, inside=self.inside | {ticket})
@@ -36,7 +36,7 @@ class Line:
             return replace(self, waiting=(*self.waiting, ticket))
         return self
 
-    def left(self, ticket: int) -> "Line":
+    def left(self, ticket: int) -> "WaitQueue":
         """Return the line without a call that ended or gave up; those that wait longest move up."""
         inside = self.inside - {ticket}
         waiting = tuple(each for each in self.waiting if each != ticket)

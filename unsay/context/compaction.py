@@ -14,7 +14,7 @@ from unsay.errors import InputError
 from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
-from unsay.messages.truncation import branch
+from unsay.messages.truncation import clip
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
@@ -25,14 +25,10 @@ MAX_KEPT = 256  # messages inside one span that stay
 
 
 class Span(TypedDict):
-    """The messages from `first` through `through` that rule `why` left out, except `kept`.
-
-    `size` counts the messages that are left out.
-    """
+    """The messages from `first` through `through` that rule `why` left out, except `kept`."""
 
     first: str
     through: str
-    size: int
     kept: list[str]
     summary: str | None
     why: str
@@ -54,7 +50,7 @@ class Compaction(TypedDict, total=False):
     topics: dict[str, "Compaction"]
 
 
-def standing(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:
+def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:
     """Return the spans whose end is still in the transcript.
 
     A rollback into a span drops it, because its summary tells what was taken back. Only offloading
@@ -80,12 +76,6 @@ def without_spans(compaction: Compaction, gone: Collection[str | None]) -> Compa
     return kept
 
 
-def removed(compaction: Compaction) -> int:
-    """Return how many messages a fold and its topics leave out."""
-    topics = compaction.get("topics", {}).values()
-    return sum(each["size"] for each in compaction.get("spans", [])) + sum(map(removed, topics))
-
-
 def hidden(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> set[int]:
@@ -97,7 +87,7 @@ def hidden_by_span(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> Iterator[tuple[Span, list[int]]]:
     """Yield each span with the indices that it leaves out and no earlier span does."""
-    spans = standing(messages, compaction)
+    spans = live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     done = with_partners(messages, pins) if spans else set()
     for span in spans:
@@ -150,7 +140,7 @@ def with_span(
     Raises:
         InputError: Too many messages between the chosen ones would stay.
     """
-    old = standing(messages, compaction)
+    old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.
     grows = bool(old) and summary is None is old[-1]["summary"] and why == old[-1]["why"]
     joined = old if rolling else old[-1:] if grows else []
@@ -187,9 +177,8 @@ def _span(
     return Span(
         first=messages[first].id or "",
         through=messages[last].id or "",
-        size=len(chosen) + sum(each["size"] for each in joined),
         kept=kept,
-        summary=None if summary is None else branch(summary, SUMMARY_CHARS),
+        summary=None if summary is None else clip(summary, SUMMARY_CHARS),
         why=why,
     )
 
@@ -202,7 +191,7 @@ def render(
     The summaries replace the first message that was left out. If an assistant's message would then
     come first, an opening by the user is put before it.
     """
-    out, spans = hidden(messages, compaction, pins), standing(messages, compaction)
+    out, spans = hidden(messages, compaction, pins), live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     cleared = places.get(compaction.get("cleared", ""), -1)
     last = max(cleared, places.get(compaction.get("truncated", ""), -1))
@@ -241,7 +230,7 @@ def is_summary(message: AnyMessage) -> bool:
     return annotation_of(message).get("kind") == "summary"
 
 
-def in_place(view: Sequence[AnyMessage]) -> list[AnyMessage]:
+def summaries_as_user(view: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the messages ready to be sent, with summaries as messages of the user.
 
     Summaries inside the context keep the provider's cache of what comes before them, and words of

@@ -18,7 +18,7 @@ from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretches:
+class TopicStarts:
     """Where topics begin in some messages, and which are shown beside the current one."""
 
     segments: Sequence[Segment]
@@ -64,13 +64,13 @@ def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     return frozenset(each["topic_id"] for each in forgotten if "topic_id" in each)
 
 
-def summarized_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
+def remaining_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
     """Return the topics that are not forgotten."""
     gone = forgotten_topics(forgotten)
     return [each for each in topics if each["id"] not in gone]
 
 
-def remembered(
+def without_forgotten(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
     forgotten: Sequence[Forgotten],
@@ -92,16 +92,16 @@ def remembered(
     return left
 
 
-def anchored(
+def topic_starts(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
-) -> Stretches:
+) -> TopicStarts:
     """Return where topics begin without the forgotten messages: at the first message that is left."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
-        return Stretches(segments=segments, expanded=expanded)
+        return TopicStarts(segments=segments, expanded=expanded)
     moved: dict[str, str] = {}
     here = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
@@ -110,7 +110,7 @@ def anchored(
         if here not in moved and name not in forgotten:
             moved[here] = name
     left = [each for each in segments if each["start"] in moved]
-    return Stretches(
+    return TopicStarts(
         segments=[Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
         expanded=[{**each, "at": moved.get(each["at"], each["at"])} for each in expanded],
     )
@@ -121,7 +121,7 @@ def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     return frozenset(name for each in forgotten for name in each["message_ids"])
 
 
-def untold(
+def compaction_without(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
     compaction: Compaction,
@@ -139,7 +139,7 @@ def untold(
     ids = [message.id or "" for message in messages]
     made: Compaction = compaction.copy()
     if "spans" in compaction:
-        found = (_untold_span(ids, each, forgotten, cleared) for each in compaction["spans"])
+        found = (_span_without(ids, each, forgotten, cleared) for each in compaction["spans"])
         made["spans"] = [each for each in found if each is not None]
 
     def last_left(name: str) -> str:
@@ -153,13 +153,15 @@ def untold(
     if "topics" in compaction:
         grouped = by_topic(messages, segments)
         made["topics"] = {
-            name: untold(grouped.get(name, []), (), each, forgotten=forgotten, cleared=cleared)
+            name: compaction_without(
+                grouped.get(name, []), (), each, forgotten=forgotten, cleared=cleared
+            )
             for name, each in compaction["topics"].items()
         }
     return made
 
 
-def _untold_span(
+def _span_without(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
     if span["through"] not in ids:

@@ -21,11 +21,11 @@ from unsay.context.tool_results import shortened
 from unsay.errors import InputError
 from unsay.messages.annotations import annotate, annotation_of, spoken
 from unsay.messages.content import has_other_content, text_of
-from unsay.messages.truncation import REASON, branch, is_omission
+from unsay.messages.truncation import REASON, clip, is_omission
 from unsay.tokens.pricing import Usage, usage_of
 
 READABLE_CHARS = 64  # longest list of ranges that is never replaced by bits
-MOST = 10_000_000  # more places than any transcript has
+MAX_PLACES = 10_000_000  # more places than any transcript has
 
 _RANGES = re.compile(r"(\d+(-\d+)?)(,\d+(-\d+)?)*", re.ASCII)
 _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
@@ -75,7 +75,7 @@ def read_places(text: str) -> tuple[int, ...]:
         first, data = int(bits[1]), bits[2]
         try:
             packed = urlsafe_b64decode(data + "=" * (-len(data) % 4))
-            unpacked = zlib.decompressobj(-15).decompress(packed, MOST // 8)
+            unpacked = zlib.decompressobj(-15).decompress(packed, MAX_PLACES // 8)
         except (ValueError, zlib.error) as error:
             raise InputError(f"{data!r} holds no places: it was not packed here") from error
         return tuple(
@@ -85,8 +85,8 @@ def read_places(text: str) -> tuple[int, ...]:
         raise InputError(f"{text!r} names no places: write them as '1-3,190'")
     ends = [each.partition("-") for each in text.split(",") if each]
     rows = [range(int(first), int(last or first) + 1) for first, _, last in ends]
-    if sum(map(len, rows)) > MOST:
-        raise InputError(f"{text!r} names more places than {MOST}, which no record has")
+    if sum(map(len, rows)) > MAX_PLACES:
+        raise InputError(f"{text!r} names more places than {MAX_PLACES}, which no record has")
     return tuple(place for row in rows for place in row)
 
 
@@ -94,8 +94,12 @@ M = TypeVar("M", bound=BaseMessage)
 
 NOTE = "manifest"  # key of a manifest in a message's annotations
 RECALLED = "recalled"  # kind of a message that quotes recalled ones, and their rule
-BESIDE = ("summarized", RECALLED, "pinned")  # rules of messages that are sent or have another rule
-SEALED = "offloaded"  # rule of offloaded messages that the call did not need
+EXTRA_RULES = (
+    "summarized",
+    RECALLED,
+    "pinned",
+)  # rules of messages that are sent or have another rule
+OFFLOADED = "offloaded"  # rule of offloaded messages that the call did not need
 MODEL_CHARS = 64  # longest name of a model that is kept
 
 
@@ -103,7 +107,7 @@ class Manifest(TypedDict):
     """Which messages of the transcript a call was sent, and what became of the others.
 
     Each place, from 1 and with offloaded messages, is in `sent`, which means word for word, or
-    under one rule; the rules of `BESIDE` come on top. `unplaced` counts quoted messages whose
+    under one rule; the rules of `EXTRA_RULES` come on top. `unplaced` counts quoted messages whose
     places are unknown. `parts` are tokens as counted before the call, with `reply` as the most that
     the answer might take; `window` is 0 if unknown. `question` and `digest` are checksums of ids.
     """
@@ -121,12 +125,12 @@ class Manifest(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ModelCall:
     """One request to a model, and what it was made of.
 
     `transcript` is the transcript without its `before` offloaded messages. `view` is what was planned,
     with summaries and quotes in messages of their own, and `sent` what the provider got of it. If
-    two omissions of `left_out` name a message, the first counts. `sealed_places` has the places,
+    two omissions of `left_out` name a message, the first counts. `offloaded_places` has the places,
     from 1, of offloaded messages that are shown or quoted, by id.
     """
 
@@ -141,11 +145,11 @@ class Asked:
     pins: Collection[str] = frozenset()
     recalled: Collection[str] = frozenset()
     before: int = 0
-    sealed_places: Mapping[str, int] = field(default_factory=dict)
+    offloaded_places: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class WindowUse:
     """Expected use of the window in tokens; `window` is 0 if unknown.
 
     `prompt` includes `tools`, the schemas, and `summary`, the summaries in the system message.
@@ -158,13 +162,13 @@ class Room:
     window: int = 0
 
 
-def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
+def manifest_of(asked: ModelCall, room: WindowUse, count: TokenCounter) -> Manifest:
     """Return the manifest of a call."""
     own = {m.id or "": place for place, m in enumerate(asked.transcript, start=asked.before + 1)}
-    places = {**asked.sealed_places, **own}
+    places = {**asked.offloaded_places, **own}
     rules = _rules(asked, places)
     by_place = {place: message_id for message_id, place in places.items()}
-    told = {place for rule in rules if rule != SEALED for place in rules[rule]}
+    told = {place for rule in rules if rule != OFFLOADED for place in rules[rule]}
     unplaced = len(set(asked.recalled).difference(by_place.values()))
     manifest = Manifest(
         sent=write_places(rules.pop("sent", [])),
@@ -175,7 +179,7 @@ def manifest_of(asked: Asked, room: Room, count: TokenCounter) -> Manifest:
         digest=digest_of(by_place[place] for place in sorted(told)),
         attempt=asked.attempt,
         call=asked.call,
-        model=branch(asked.model, MODEL_CHARS),
+        model=clip(asked.model, MODEL_CHARS),
     )
     return {**manifest, "unplaced": unplaced} if unplaced else manifest
 
@@ -192,7 +196,7 @@ def manifest_in(message: AnyMessage) -> Manifest | None:
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
 
-def parts_of(view: Sequence[AnyMessage], room: Room, count: TokenCounter) -> dict[str, int]:
+def parts_of(view: Sequence[AnyMessage], room: WindowUse, count: TokenCounter) -> dict[str, int]:
     """Return the tokens of each part of the window that has any, in the order of a prompt."""
 
     def counted(messages: list[AnyMessage]) -> int:
@@ -217,27 +221,27 @@ def digest_of(ids: Iterable[str]) -> str:
     return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
 
-def _rules(asked: Asked, places: Mapping[str, int]) -> dict[str, list[int]]:
+def _rules(asked: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
     fates = _fates(asked)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():
         rules.setdefault(rule, []).append(places[message_id])
     told = {places[message_id] for message_id in fates}
-    rules[SEALED] = [each for each in range(1, asked.before + 1) if each not in told]
+    rules[OFFLOADED] = [each for each in range(1, asked.before + 1) if each not in told]
     with_summary = (each for each in asked.left_out if each.summary)
     summarized = {i for each in with_summary for i in each.message_ids if fates.get(i) == each.why}
-    beside = zip(BESIDE, (summarized, asked.recalled, asked.pins), strict=True)
+    beside = zip(EXTRA_RULES, (summarized, asked.recalled, asked.pins), strict=True)
     return {**rules, **{rule: [places[i] for i in ids if i in places] for rule, ids in beside}}
 
 
-def _fates(asked: Asked) -> dict[str, str]:
+def _fates(asked: ModelCall) -> dict[str, str]:
     """For each message by id `sent`, or the rule that left it out or changed it."""
     why = {name: each.why for each in reversed(asked.left_out) for name in each.message_ids}
     shown = {m.id or "": m for m in asked.view}
     went = {m.id or "": m for m in asked.sent}
     thread = {m.id for m in spoken(asked.transcript)}
     head = "\n".join(text_of(m) for m in asked.sent if m.type == "system")
-    fates = {i: _shown_as(shown[i], went.get(i)) for i in asked.sealed_places if i in shown}
+    fates = {i: _shown_as(shown[i], went.get(i)) for i in asked.offloaded_places if i in shown}
     for message in asked.transcript:
         name = message.id or ""
         if name in shown:
@@ -275,7 +279,7 @@ class CallContext:
     """What one model call was sent, and at what cost; see `Manifest`.
 
     `fits` is true if the transcript still has the messages that were meant. In `rules` those of
-    `BESIDE` come last.
+    `EXTRA_RULES` come last.
     """
 
     message_id: str | None
@@ -308,13 +312,13 @@ def read_manifest(
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])
-    told = {place for name in named if name != SEALED for place in named[name]}
+    told = {place for name in named if name != OFFLOADED for place in named[name]}
     fits = not told or max(told) <= len(transcript)
     ids = [transcript[place - 1].id or "" for place in sorted(told)] if fits else []
     fits = fits and digest_of(ids) == manifest["digest"]
     rules: list[Rule] = []
     # In the order of the first message of each rule; those that come on top are last.
-    for name, places in sorted(named.items(), key=lambda each: (each[0] in BESIDE, each[1])):
+    for name, places in sorted(named.items(), key=lambda each: (each[0] in EXTRA_RULES, each[1])):
         ids = [transcript[place - 1].id or "" for place in places] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
     used = message.usage_metadata if isinstance(message, AIMessage) else None

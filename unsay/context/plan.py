@@ -11,8 +11,8 @@ from unsay.context.compaction import (
     Compaction,
     hidden,
     hidden_by_span,
+    live_spans,
     render,
-    standing,
     with_partners,
     with_span,
 )
@@ -58,7 +58,7 @@ class Plan:
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
         """The planned messages; `compaction.in_place` makes their summaries ready to be sent."""
-        return self.after.view
+        return self.after.context
 
     @property
     def compaction(self) -> Compaction:
@@ -91,8 +91,8 @@ class PlanContext:
     minutes: float | None = None  # time by the caller's clock; `None` without one
     segments: Sequence[Segment] = ()
     expanded: Sequence[ExpandedTopic] = ()  # topics that are shown beside the current one
-    earlier: frozenset[str] = frozenset()  # offloaded messages, loaded for the topics shown
-    elsewhere: tuple[str, ...] = ()  # messages that are left out because of their topic
+    loaded: frozenset[str] = frozenset()  # offloaded messages, loaded for the topics shown
+    other_topics: tuple[str, ...] = ()  # messages that are left out because of their topic
 
     def __post_init__(self) -> None:
         nameless = next((i for i, m in enumerate(self.messages) if not m.id), None)
@@ -111,7 +111,7 @@ class PlanContext:
         return self.compaction.get("topics", {}).get(self.topic_id, Compaction())
 
     @property
-    def view(self) -> tuple[AnyMessage, ...]:
+    def context(self) -> tuple[AnyMessage, ...]:
         """The messages to send if nothing more is left out."""
         return render(self.messages, self.own_compaction, pins=self.pins, texts=self.texts)
 
@@ -122,30 +122,30 @@ class PlanContext:
         return [message for index, message in enumerate(self.messages) if index not in out]
 
     @property
-    def said(self) -> list[AnyMessage]:
+    def conversation(self) -> list[AnyMessage]:
         """All messages except instructions, left out or not."""
         return [each for each in self.messages if each.type != "system"]
 
     @property
     def unpinned(self) -> list[AnyMessage]:
         """The shown messages that are neither instructions nor pinned."""
-        return self.loose(0)
+        return self.unprotected(0)
 
-    def loose(self, first: int) -> list[AnyMessage]:
+    def unprotected(self, first: int) -> list[AnyMessage]:
         """Return the shown messages that are neither instructions nor `held`."""
-        held = self.held(first)
+        held = self.protected_ids(first)
         return [each for each in self.shown if each.type != "system" and each.id not in held]
 
     @property
     def summaries(self) -> tuple[str, ...]:
         """The summaries of what was left out, oldest first."""
-        spans = standing(self.messages, self.own_compaction)
+        spans = live_spans(self.messages, self.own_compaction)
         return tuple(words for each in spans if (words := each["summary"]))
 
     @property
     def shortened_ids(self) -> frozenset[str | None]:
         """Ids of the tool results that are cleared or truncated."""
-        return frozenset(each.id for each in self.view if shortened(each))
+        return frozenset(each.id for each in self.context if shortened(each))
 
     @property
     def window(self) -> int:
@@ -155,14 +155,14 @@ class PlanContext:
     @property
     def tokens(self) -> int:
         """The tokens of the request if nothing more is left out."""
-        return self.overhead_tokens + self.count(self.view)
+        return self.overhead_tokens + self.count(self.context)
 
     @property
     def utilization(self) -> float:
         """Tokens as a share of the window; 1.0 is full."""
         return self.tokens / self.window
 
-    def leavable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+    def removable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
         """Return the messages that `leave_out` would leave out: whole steps of loose messages."""
         ids = {each.id for each in messages}
         running = self.pending or running_question(self.messages)
@@ -187,14 +187,14 @@ class PlanContext:
             ids = tuple(self.messages[index].id or "" for index in out)
             found.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
         for how in ("cleared", "truncated"):
-            ids = tuple(each.id or "" for each in self.view if shortened(each) == how)
+            ids = tuple(each.id or "" for each in self.context if shortened(each) == how)
             found.append(Omission(why=how, message_ids=ids))
-        found.append(Omission(why="topic", message_ids=self.elsewhere))
+        found.append(Omission(why="topic", message_ids=self.other_topics))
         return tuple(each for each in found if each.message_ids)
 
-    def held(self, first: int = 0) -> set[str | None]:
+    def protected_ids(self, first: int = 0) -> set[str | None]:
         """Return the ids of pins and of the first messages, with all that must stay with them."""
-        pins = self.pins | {each.id or "" for each in self.said[:first]}
+        pins = self.pins | {each.id or "" for each in self.conversation[:first]}
         return {self.messages[index].id for index in with_partners(self.messages, pins)}
 
     def keep(self, *problems: Exception) -> Plan:
@@ -217,7 +217,7 @@ class PlanContext:
             summary: Replaces the messages.
             rolling: Whether the summary also replaces all earlier ones.
         """
-        ids = {each.id for each in self.leavable(messages)}
+        ids = {each.id for each in self.removable(messages)}
         chosen = [index for index, each in enumerate(self.messages) if each.id in ids]
         if not chosen:
             return self.keep()

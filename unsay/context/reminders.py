@@ -71,7 +71,7 @@ class Reminder:
         return f"A reminder ({self.reminder_id!r}) cannot have {name} {getattr(self, name)!r}"
 
 
-class Showing(TypedDict):
+class ReminderCount(TypedDict):
     """How often a reminder was shown in its latest run, and its latest turn."""
 
     run_id: str
@@ -79,7 +79,7 @@ class Showing(TypedDict):
     turn: int
 
 
-ReminderCounts = dict[str, Showing]  # the latest showing by `reminder_id`
+ReminderCounts = dict[str, ReminderCount]  # the latest showing by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
@@ -98,7 +98,7 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 
 
 def due(
-    reminders: Sequence[Reminder], counts: Mapping[str, Showing], *, turn: int, run_id: str
+    reminders: Sequence[Reminder], counts: Mapping[str, ReminderCount], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
     """Return the reminders that the next context shows, in their order.
 
@@ -113,7 +113,7 @@ def due(
 
 def counted(
     reminders: Sequence[Reminder],
-    counts: Mapping[str, Showing],
+    counts: Mapping[str, ReminderCount],
     shown: Sequence[Reminder],
     *,
     turn: int,
@@ -128,7 +128,7 @@ def counted(
             last = turn if each in shown else before["turn"]
             after[each.reminder_id] = {**before, "times": before["times"] + more, "turn": last}
         elif each in shown:
-            after[each.reminder_id] = Showing(run_id=run_id, times=1, turn=turn)
+            after[each.reminder_id] = ReminderCount(run_id=run_id, times=1, turn=turn)
     return after
 
 
@@ -146,13 +146,13 @@ def inject(
     at_start = [each for each in shown if each not in asked]
     if asked and question is not None:
         fenced = _fenced(asked, text_of(question))
-        view = at_question(view, texts.turn_reminders.format(reminders=fenced))
+        view = append_to_question(view, texts.turn_reminders.format(reminders=fenced))
     if at_start:
         view = _in_head(view, texts.run_reminders.format(reminders=_fenced(at_start)))
     return view
 
 
-def at_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
+def append_to_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
     """Return a context with words added to the newest question, else to the system message."""
     place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), None)
     if place is None:
@@ -170,7 +170,7 @@ def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _is_due(reminder: Reminder, before: Showing, turn: int, run_id: str) -> bool:
+def _is_due(reminder: Reminder, before: ReminderCount, turn: int, run_id: str) -> bool:
     if 0 < turn - before["turn"] < reminder.min_turns_between:
         return False
     cap = None if reminder.tier == "safety" else reminder.max_per_run
@@ -179,7 +179,7 @@ def _is_due(reminder: Reminder, before: Showing, turn: int, run_id: str) -> bool
     return _stays(reminder, before, turn) or before["times"] < cap
 
 
-def _stays(reminder: Reminder, before: Showing, turn: int) -> bool:
+def _stays(reminder: Reminder, before: ReminderCount, turn: int) -> bool:
     return reminder.attach == "run_start" and before["turn"] == turn
 
 

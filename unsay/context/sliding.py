@@ -13,36 +13,36 @@ from unsay.messages.annotations import is_question
 from unsay.messages.boundaries import safe_split, tail_start
 
 
-def clear_stale(now: PlanContext) -> Plan:
+def clear_stale(ctx: PlanContext) -> Plan:
     """Clear the tool results that are not among the newest few."""
-    gone = now.shortened_ids
-    found = [each for each in stale(now.unpinned, now.texts) if each.id not in gone]
-    return now.shorten(clear=found[-1]) if found else now.keep()
+    gone = ctx.shortened_ids
+    found = [each for each in stale(ctx.unpinned, ctx.texts) if each.id not in gone]
+    return ctx.shorten(clear=found[-1]) if found else ctx.keep()
 
 
-def truncate_large(now: PlanContext, goal_tokens: int | None) -> Plan:
+def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
     """Truncate tool results, the oldest first, until the goal is reached; `None` truncates one."""
-    plan, gone = now.keep(), now.shortened_ids
-    for each in large(now.unpinned, now.texts):
+    plan, gone = ctx.keep(), ctx.shortened_ids
+    for each in large(ctx.unpinned, ctx.texts):
         if each.id in gone:
             continue
-        plan = now.shorten(truncate=each)
+        plan = ctx.shorten(truncate=each)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:
             break
     return plan
 
 
-def shorten_results(now: PlanContext) -> Plan:
+def shorten_results(ctx: PlanContext) -> Plan:
     """Clear stale tool results, else truncate large ones, because a context was too long.
 
     If the window is known, truncate as many as it takes to fit. Otherwise the first overflow of a
     call truncates one result, a further one all of them.
     """
-    cleared = clear_stale(now)
-    if cleared.after is not now:
+    cleared = clear_stale(ctx)
+    if cleared.after is not ctx:
         return cleared
-    goal = 0 if now.overflows > 1 else now.window_tokens and now.window_tokens - 1
-    return truncate_large(now, goal)
+    goal = 0 if ctx.overflows > 1 else ctx.window_tokens and ctx.window_tokens - 1
+    return truncate_large(ctx, goal)
 
 
 WHY = "window"  # the rule's name in omissions and manifests
@@ -73,44 +73,44 @@ class SlidingWindow(Strategy):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """Leave out the messages before the window."""
-        body = now.loose(self.pin_first)
-        return self._trimmed(now, body, len(body) - self.window_size)
+        body = ctx.unprotected(self.pin_first)
+        return self._trimmed(ctx, body, len(body) - self.window_size)
 
-    def reduce(self, now: PlanContext) -> Plan:
+    def reduce(self, ctx: PlanContext) -> Plan:
         """Shorten tool results; if none can be shortened, leave out older messages.
 
         If the window is unknown, the first overflow removes the fewest messages, the second half of
         them, and the third all that may be left out.
         """
         if self.truncate_results:
-            shorter = shorten_results(now)
-            if shorter.after.tokens < now.tokens:
+            shorter = shorten_results(ctx)
+            if shorter.after.tokens < ctx.tokens:
                 return shorter
-        body = now.loose(self.pin_first)
+        body = ctx.unprotected(self.pin_first)
         least = max(SMALLEST_TRIM, len(body) - self.window_size)
-        surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(now.overflows, 1), len(body))
-        plan = self._trimmed(now, body, surplus)
-        while now.window_tokens and surplus < len(body) and plan.after.tokens >= now.window:
+        surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(ctx.overflows, 1), len(body))
+        plan = self._trimmed(ctx, body, surplus)
+        while ctx.window_tokens and surplus < len(body) and plan.after.tokens >= ctx.window:
             surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
-            plan = self._trimmed(now, body, surplus)
-        if plan.after is now:
+            plan = self._trimmed(ctx, body, surplus)
+        if plan.after is ctx:
             stuck = "Unable to trim conversation context: all that is shown must stay"
-            return now.keep(ContextOverflowError(stuck))
+            return ctx.keep(ContextOverflowError(stuck))
         return plan
 
-    def _trimmed(self, now: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
+    def _trimmed(self, ctx: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
         if surplus <= 0:
-            return now.keep()
+            return ctx.keep()
         if self.window_size == 0:
-            return now.leave_out(body, why=WHY)
+            return ctx.leave_out(body, why=WHY)
         surplus = min(surplus, len(body))
         start = tail_start(body, surplus, towards="newer")
         if start is not None:
-            return now.leave_out(body[:start], why=WHY)
+            return ctx.leave_out(body[:start], why=WHY)
         asked = next((m for m in reversed(body) if is_question(m)), None)
         start = safe_split(body, min(surplus + 1, len(body)), towards="newer")
         if start == len(body):
             start = tail_start(body, surplus, towards="older") or 0
-        return now.leave_out([m for m in body[:start] if m is not asked], why=WHY)
+        return ctx.leave_out([m for m in body[:start] if m is not asked], why=WHY)

@@ -25,11 +25,11 @@ class Strategy(Protocol):
     """Decide what a context leaves out.
 
     >>> class QuestionsOnly(Strategy):
-    ...     def plan(self, now):
-    ...         if now.utilization < 0.5:
-    ...             return now.keep()
-    ...         old = [each for each in now.shown[:-4] if each.type == "ai"]
-    ...         return now.leave_out(old, why="answers")
+    ...     def plan(self, ctx):
+    ...         if ctx.utilization < 0.5:
+    ...             return ctx.keep()
+    ...         old = [each for each in ctx.shown[:-4] if each.type == "ai"]
+    ...         return ctx.leave_out(old, why="answers")
     >>> QuestionsOnly().per_turn
     True
     """
@@ -39,20 +39,20 @@ class Strategy(Protocol):
         """When the strategy plans."""
         return True
 
-    def plan(self, now: PlanContext) -> Plan | Steps[Plan]:
-        """Plan the next context; return `now.keep()` if nothing has to change.
+    def plan(self, ctx: PlanContext) -> Plan | Steps[Plan]:
+        """Plan the next context; return `ctx.keep()` if nothing has to change.
 
         Leave out much at once and rarely: each change invalidates the provider's cache.
         """
         ...
 
-    def reduce(self, now: PlanContext) -> Plan | Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Plan | Steps[Plan]:
         """Make the context smaller because the model said that it is too long.
 
         Returns:
-            `now.keep(problem)` if nothing more can be left out.
+            `ctx.keep(problem)` if nothing more can be left out.
         """
-        return self.plan(now)
+        return self.plan(ctx)
 
 
 def check_per_turn(per_turn: PerTurn) -> None:
@@ -81,10 +81,10 @@ def check_strategy(strategy: Any) -> None:
                 f"{strategy!r} is no strategy, as it has no {name!r} to call: hand in an object of "
                 "a class that extends unsay.context.strategy.Strategy"
             )
-    check_per_turn(rhythm_of(strategy))
+    check_per_turn(planning_interval(strategy))
 
 
-def rhythm_of(strategy: Strategy) -> PerTurn:
+def planning_interval(strategy: Strategy) -> PerTurn:
     """Return when a strategy plans: before every call if it has no `per_turn`."""
     return getattr(strategy, "per_turn", True)
 
@@ -96,22 +96,22 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
     return call % per_turn == 0
 
 
-def planned(strategy: Strategy, now: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan if one is due, as `tried` does."""
-    if not is_due(rhythm_of(strategy), now.call):
-        return now.keep()
-    return (yield from tried(strategy.plan, now))
+def plan_if_due(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
+    """Return the strategy's plan if one is due, as `call_strategy` does."""
+    if not is_due(planning_interval(strategy), ctx.call):
+        return ctx.keep()
+    return (yield from call_strategy(strategy.plan, ctx))
 
 
-def reduced(strategy: Strategy, now: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan of a smaller context, after `now` was too long for the model.
+def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
+    """Return the strategy's plan of a smaller context, after `ctx` was too long for the model.
 
     Raises:
         ContextOverflowError: The context did not become smaller.
         SummarizationError: It did not, because there was no summary.
     """
-    plan = yield from tried(strategy.reduce, now)
-    if is_smaller(plan.after, now):
+    plan = yield from call_strategy(strategy.reduce, ctx)
+    if is_smaller(plan.after, ctx):
         return plan
     # A summarizer's own failure says more than that the context is too long.
     models = (p for p in plan.problems if isinstance(p, ModelError))
@@ -121,7 +121,7 @@ def reduced(strategy: Strategy, now: PlanContext) -> Steps[Plan]:
         for each in plan.problems
     )
     raise stuck or ContextOverflowError(
-        f"A view of {len(now.view)} messages, about {now.tokens} tokens, is too long for the model "
+        f"A view of {len(ctx.context)} messages, about {ctx.tokens} tokens, is too long for the model "
         f"and {type(strategy).__name__!r} cannot make it smaller: "
         f"{reasons or 'all that is left must stay'}. Unpin something, ask for less at once, use a "
         "model with a larger window, or start a new topic."
@@ -133,23 +133,25 @@ def is_smaller(after: PlanContext, before: PlanContext) -> bool:
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
-def tried(make: Callable[[PlanContext], Plan | Steps[Plan]], now: PlanContext) -> Steps[Plan]:
+def call_strategy(
+    make: Callable[[PlanContext], Plan | Steps[Plan]], ctx: PlanContext
+) -> Steps[Plan]:
     """Return a strategy's plan; if it fails, the plan changes nothing and has the problem."""
     try:
-        made = make(now)
+        made = make(ctx)
         plan = made if isinstance(made, Plan) else (yield from made)
         if not isinstance(plan, Plan):
             raise ConfigurationError(
-                f"{make!r} made {plan!r}, which is no plan: return now.keep() or now.leave_out(…)"
+                f"{make!r} made {plan!r}, which is no plan: return ctx.keep() or ctx.leave_out(…)"
             )
-        must = (now.pins | now.pending) & {each.id for each in now.messages}
-        if plan.after is not now and (lost := must - {each.id for each in plan.after.view}):
+        must = (ctx.pins | ctx.pending) & {each.id for each in ctx.messages}
+        if plan.after is not ctx and (lost := must - {each.id for each in plan.after.context}):
             raise ConfigurationError(
                 f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
-                "plans by now.leave_out(…), which keeps what must stay"
+                "plans by ctx.leave_out(…), which keeps what must stay"
             )
     except Exception as problem:  # noqa: BLE001 - a strategy is anyone's code; the talk goes on
-        return now.keep(problem)
+        return ctx.keep(problem)
     return plan
 
 
@@ -161,9 +163,9 @@ class Answered:
     plan: Plan
 
 
-def ask_with(
+def ask_with_strategy(
     strategy: Strategy,
-    now: PlanContext,
+    ctx: PlanContext,
     send: Callable[[Plan], Steps[Any]],
     *,
     has_extras: Callable[[], bool] = lambda: False,
@@ -178,7 +180,7 @@ def ask_with(
         ContextOverflowError: The context was too long every time, or could not be made smaller.
         SummarizationError: It could not be made smaller, because there was no summary.
     """
-    plan = yield from planned(strategy, now)
+    plan = yield from plan_if_due(strategy, ctx)
     for overflows in range(1, retries + 2):
         try:
             reply = yield from send(plan)
@@ -195,7 +197,7 @@ def ask_with(
             if has_extras():
                 plan = replace(plan, after=after)
             else:
-                plan = yield from reduced(strategy, after)
+                plan = yield from reduce_context(strategy, after)
         else:
             return Answered(reply=reply, plan=plan)
     raise AssertionError("the last failure was raised")
@@ -210,9 +212,9 @@ class Null(Strategy):
 
     per_turn: PerTurn = False
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """Leave out nothing."""
-        return now.keep()
+        return ctx.keep()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,20 +233,20 @@ class Composed(Strategy):
         for each in self.strategies:
             check_strategy(each)
 
-    def plan(self, now: PlanContext) -> Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Apply all of them; each plans when its own `per_turn` says."""
-        plan = now.keep()
+        plan = ctx.keep()
         for each in self.strategies:
-            later = yield from planned(each, plan.after)
+            later = yield from plan_if_due(each, plan.after)
             plan = replace(later, problems=(*plan.problems, *later.problems))
         return plan
 
-    def reduce(self, now: PlanContext) -> Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Apply them until one makes the context smaller; keep it, with all problems, if none can."""
-        plan = now.keep()
+        plan = ctx.keep()
         for each in self.strategies:
-            later = yield from tried(each.reduce, plan.after)
+            later = yield from call_strategy(each.reduce, plan.after)
             plan = replace(later, problems=(*plan.problems, *later.problems))
-            if is_smaller(plan.after, now):
+            if is_smaller(plan.after, ctx):
                 break
         return plan

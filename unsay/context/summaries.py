@@ -22,7 +22,7 @@ from unsay.messages.content import (
     preview,
     text_of,
 )
-from unsay.messages.truncation import branch
+from unsay.messages.truncation import clip
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
@@ -53,63 +53,63 @@ class Summarizer:
 
 
 def compact_with_model(
-    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
+    ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
 ) -> Steps[Plan]:
     """Return the plan that replaces messages with a summary.
 
     Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
     no summary is acceptable, nothing is left out.
     """
-    replaced = now.leavable(messages)
+    replaced = ctx.removable(messages)
     if not replaced:
-        return now.keep()
-    if how.model is None and not (now.ask and now.has_summarizer):
-        return compact_locally(now, replaced, why=why)
-    rolling = len(now.summaries) >= MAX_SUMMARIES
+        return ctx.keep()
+    if how.model is None and not (ctx.ask and ctx.has_summarizer):
+        return compact_locally(ctx, replaced, why=why)
+    rolling = len(ctx.summaries) >= MAX_SUMMARIES
     try:
-        summary = yield from summarized(now, replaced, how, rolling=rolling)
+        summary = yield from summarized(ctx, replaced, how, rolling=rolling)
     except SummarizationError as problem:
-        return now.keep(problem)
-    return now.leave_out(replaced, why=why, summary=summary, rolling=rolling)
+        return ctx.keep(problem)
+    return ctx.leave_out(replaced, why=why, summary=summary, rolling=rolling)
 
 
-def compact_locally(now: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
+def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with the user's questions, shortened.
 
     If that is not shorter than the messages, they are left out without a summary.
     """
-    replaced = now.leavable(messages)
+    replaced = ctx.removable(messages)
     try:
-        summary = accepted(local_summary(replaced, now.texts), replaced, now.count)
+        summary = accepted(local_summary(replaced, ctx.texts), replaced, ctx.count)
     except SummarizationError:
-        return now.leave_out(replaced, why=why)
-    if len(now.summaries) < MAX_SUMMARIES:
-        return now.leave_out(replaced, why=why, summary=summary)
-    told = _clipped("\n".join([*now.summaries, summary]), LOCAL_CHARS)
-    return now.leave_out(replaced, why=why, summary=told, rolling=True)
+        return ctx.leave_out(replaced, why=why)
+    if len(ctx.summaries) < MAX_SUMMARIES:
+        return ctx.leave_out(replaced, why=why, summary=summary)
+    told = _clipped("\n".join([*ctx.summaries, summary]), LOCAL_CHARS)
+    return ctx.leave_out(replaced, why=why, summary=told, rolling=True)
 
 
 def summarized(
-    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
+    ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
     Raises:
         SummarizationError: The model failed, or its summary cannot be accepted.
     """
-    if now.ask is None:
+    if ctx.ask is None:
         raise SummarizationError("There is no way to ask a summarizer: hand in `ask`")
-    earlier = [HumanMessage(each) for each in now.summaries] if rolling else []
+    earlier = [HumanMessage(each) for each in ctx.summaries] if rolling else []
     try:
-        reply = yield from now.ask(fitting_request(now, messages, how, rolling=rolling), how.model)
+        reply = yield from ctx.ask(fitting_request(ctx, messages, how, rolling=rolling), how.model)
     except Exception as error:  # a summarizer is anyone's code
         reason = f"The summarizer failed ({type(error).__name__}: {error})"
         raise SummarizationError(reason[:500]) from error
     words = text_of(reply) if isinstance(reply, BaseMessage) else reply
     words = words if isinstance(words, str) else ""
-    summary = accepted(words, [*earlier, *messages], now.count)
-    tokens, most = now.count([HumanMessage(summary)]), SLACK * how.tokens
-    return summary if tokens <= most else branch(summary, len(summary) * most // tokens)
+    summary = accepted(words, [*earlier, *messages], ctx.count)
+    tokens, most = ctx.count([HumanMessage(summary)]), SLACK * how.tokens
+    return summary if tokens <= most else clip(summary, len(summary) * most // tokens)
 
 
 def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> str:
@@ -131,14 +131,14 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
 
 
 def fitting_request(
-    now: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
+    ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
     """Return the request for a summary; long messages lose their middles until it fits."""
-    ask = partial(request, messages, earlier=now.summaries, texts=now.texts, how=how)
+    ask = partial(request, messages, earlier=ctx.summaries, texts=ctx.texts, how=how)
     chars = max((len(line) for each in messages for line in lines_of(each)), default=0)
     while True:
         asked = ask(rolling=rolling, chars=max(chars, SHORTEST))
-        if chars <= SHORTEST or now.count(asked) <= MATERIAL_SHARE * now.window:
+        if chars <= SHORTEST or ctx.count(asked) <= MATERIAL_SHARE * ctx.window:
             return asked
         chars //= 2
 
@@ -182,9 +182,9 @@ def local_summary(
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
-    newer = branch(newer, chars)
+    newer = clip(newer, chars)
     room = max(chars // 2, chars - len(newer) - 1)
-    return branch("\n".join(filter(None, (branch(earlier or "", room), newer))), chars)
+    return clip("\n".join(filter(None, (clip(earlier or "", room), newer))), chars)
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
@@ -210,4 +210,4 @@ def _clipped(line: str, chars: int | None) -> str:
     if chars is None or len(line) <= chars:
         return line
     half = chars // 2
-    return f"{branch(line, half)} … {line[-half:]}"
+    return f"{clip(line, half)} … {line[-half:]}"

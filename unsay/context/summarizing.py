@@ -47,19 +47,19 @@ class Summarizing(Strategy):
         ratio = clamped("summary_ratio", self.summary_ratio, 0.1, 0.8)
         object.__setattr__(self, "summary_ratio", ratio)
 
-    def plan(self, now: PlanContext) -> Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize when the window is filling up and there is enough to summarize."""
-        if self.proactive is None or not self.proactive.reached(now.tokens, now.window_tokens):
-            return now.keep()
-        return (yield from self._summarized(now, self.oldest(now)))
+        if self.proactive is None or not self.proactive.reached(ctx.tokens, ctx.window_tokens):
+            return ctx.keep()
+        return (yield from self._summarized(ctx, self.oldest(ctx)))
 
-    def reduce(self, now: PlanContext) -> Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize because a context was too long."""
-        oldest = self.oldest(now)
-        plan = yield from self._summarized(now, oldest)
-        if plan.after is not now or plan.problems:
+        oldest = self.oldest(ctx)
+        plan = yield from self._summarized(ctx, oldest)
+        if plan.after is not ctx or plan.problems:
             return plan
-        held = now.held(self.pin_first)
+        held = ctx.protected_ids(self.pin_first)
         if oldest and all(each.id in held for each in oldest):
             reason = (
                 "all messages in summarize range are pinned: unpin some, or raise summary_ratio"
@@ -67,38 +67,38 @@ class Summarizing(Strategy):
         else:
             kept = self.preserve_recent_messages
             reason = f"insufficient messages for summarization, as the newest {kept} are preserved"
-        return now.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
+        return ctx.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
-    def oldest(self, now: PlanContext) -> list[AnyMessage]:
+    def oldest(self, ctx: PlanContext) -> list[AnyMessage]:
         """Return the oldest messages; the next summary replaces those that are not pinned.
 
         A step across the end is included whole, or left out if it reaches into the preserved
         newest messages.
         """
-        body = _said(now)
+        body = _said(ctx)
         most = len(body) - self.preserve_recent_messages
-        wanted = min(self._share(now, body), most)
+        wanted = min(self._share(ctx, body), most)
         if wanted <= 0:
             return []
         place = split_point(body, wanted)
         return body[: place if place <= most else safe_split(body, wanted, towards="older")]
 
-    def _summarized(self, now: PlanContext, messages: Sequence[AnyMessage]) -> Steps[Plan]:
-        held = now.held(self.pin_first)
+    def _summarized(self, ctx: PlanContext, messages: Sequence[AnyMessage]) -> Steps[Plan]:
+        held = ctx.protected_ids(self.pin_first)
         loose = [each for each in messages if each.id not in held]
         how = Summarizer(
             model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
         )
-        return (yield from compact_with_model(now, loose, how, why="summary"))
+        return (yield from compact_with_model(ctx, loose, how, why="summary"))
 
-    def _share(self, now: PlanContext, body: Sequence[AnyMessage]) -> int:
+    def _share(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
         """The number of oldest messages in the share; a summary counts as one message."""
         if self.measure == "messages":
-            told = 1 if now.summaries else 0
+            told = 1 if ctx.summaries else 0
             return max(1, int((len(body) + told) * self.summary_ratio) - told)
-        goal = self.summary_ratio * now.count(body)
+        goal = self.summary_ratio * ctx.count(body)
         return 1 + bisect_left(
-            range(1, len(body)), goal, key=lambda oldest: now.count(body[:oldest])
+            range(1, len(body)), goal, key=lambda oldest: ctx.count(body[:oldest])
         )
 
 
@@ -161,44 +161,44 @@ class ByTurns(Strategy):
                 f"{self.compress_at_turns!r}: nothing would be left to summarize"
             )
 
-    def plan(self, now: PlanContext) -> Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize the older turns once there are too many turns or tokens."""
-        said = _said(now)
+        said = _said(ctx)
         many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
-        if not many and not (self.compress_at_tokens and now.tokens > self.compress_at_tokens):
-            return now.keep()
+        if not many and not (self.compress_at_tokens and ctx.tokens > self.compress_at_tokens):
+            return ctx.keep()
         newest = said[turns(said)[-1].start :] if said else []
-        fixed = [each for each in now.messages if each.type == "system"]
-        least = now.overhead_tokens + now.count([*fixed, *newest])
+        fixed = [each for each in ctx.messages if each.type == "system"]
+        least = ctx.overhead_tokens + ctx.count([*fixed, *newest])
         if self.compress_at_tokens and least > self.compress_at_tokens:
             problem = ContextOverflowError(
                 f"The newest turn with what every request costs has {least} tokens, and "
                 f"compression begins over {self.compress_at_tokens}: raise compress_at_tokens"
             )
-            return now.keep(problem)
-        return (yield from self.reduce(now))
+            return ctx.keep(problem)
+        return (yield from self.reduce(ctx))
 
-    def reduce(self, now: PlanContext) -> Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize the older turns because a context was too long."""
-        said = _said(now)
-        older = said[: self._kept_from(now, said)]
+        said = _said(ctx)
+        older = said[: self._kept_from(ctx, said)]
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
-        return (yield from compact_with_model(now, older, how, why="turns"))
+        return (yield from compact_with_model(ctx, older, how, why="turns"))
 
-    def _kept_from(self, now: PlanContext, said: Sequence[AnyMessage]) -> int:
+    def _kept_from(self, ctx: PlanContext, said: Sequence[AnyMessage]) -> int:
         """The index where the turns begin that stay; the newest one always does."""
         starts = [turn.start for turn in turns(said)]
         if not starts:
             return 0
         place = starts[-1]
-        newest = now.count(said[place:])
+        newest = ctx.count(said[place:])
         for kept, start in enumerate(reversed(starts), start=1):
             over = self.keep_turns and kept > self.keep_turns
-            if over or (self.keep_tokens and now.count(said[start:]) - newest > self.keep_tokens):
+            if over or (self.keep_tokens and ctx.count(said[start:]) - newest > self.keep_tokens):
                 break
             place = start
         return place
 
 
-def _said(now: PlanContext) -> list[AnyMessage]:
-    return [each for each in now.shown if each.type != "system"]
+def _said(ctx: PlanContext) -> list[AnyMessage]:
+    return [each for each in ctx.shown if each.type != "system"]

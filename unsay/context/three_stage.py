@@ -162,38 +162,38 @@ class ThreeStage(Strategy):
         for name in ("primers", "recents"):
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
 
-    def plan(self, now: PlanContext) -> Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Clear stale tool results and summarize the middle once the trigger is reached.
 
         Change nothing if the gain would be small, because the next call would do it again.
         """
-        if not self.ratios.reached(now.tokens, now.window):
-            return now.keep()
-        length = len(now.messages)
+        if not self.ratios.reached(ctx.tokens, ctx.window):
+            return ctx.keep()
+        length = len(ctx.messages)
         if self.rate and not self.rate.allows(
-            now.own_compaction, length=length, minutes=now.minutes
+            ctx.own_compaction, length=length, minutes=ctx.minutes
         ):
-            return now.keep()
-        goal = self.ratios.goal(now.window)
-        cleared = clear_stale(now).after
-        room = (goal + self.ratios.trigger * now.window) / 2
+            return ctx.keep()
+        goal = self.ratios.goal(ctx.window)
+        cleared = clear_stale(ctx).after
+        room = (goal + self.ratios.trigger * ctx.window) / 2
         middle = self._until(cleared, goal, room) if cleared.tokens > goal else []
         shorter = self._tight(cleared.leave_out(middle, why=WHY).after, goal).after
-        if now.tokens - shorter.tokens < GAIN * (self.ratios.trigger * now.window - goal):
-            return now.keep()
+        if ctx.tokens - shorter.tokens < GAIN * (self.ratios.trigger * ctx.window - goal):
+            return ctx.keep()
         summarized = yield from compact_with_model(cleared, middle, self._how(), why=WHY)
         if summarized.problems:
-            return now.keep(*summarized.problems)
+            return ctx.keep(*summarized.problems)
         return self._tight(summarized.after, goal)
 
-    def reduce(self, now: PlanContext) -> Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Shorten tool results, then summarize the middle, because a context was too long.
 
         Each further overflow leaves less, and the last ones no primers. If the summarizer fails,
         the summary is made of the user's questions.
         """
-        after = shorten_results(now).after
-        if after is not now and now.window_tokens and after.tokens < now.window_tokens:
+        after = shorten_results(ctx).after
+        if after is not ctx and ctx.window_tokens and after.tokens < ctx.window_tokens:
             return Plan(after=after)
         middle = self._less(after)
         summarized = yield from compact_with_model(after, middle, self._how(), why=WHY)
@@ -201,39 +201,39 @@ class ThreeStage(Strategy):
             summarized = replace(
                 compact_locally(after, middle, why=WHY), problems=summarized.problems
             )
-        if summarized.after is now:
+        if summarized.after is ctx:
             stuck = ContextOverflowError("Nothing lies between what must be shown")
-            return now.keep(*summarized.problems, stuck)
+            return ctx.keep(*summarized.problems, stuck)
         return summarized
 
-    def middle(self, now: PlanContext, *, primers: int, recents: int) -> list[AnyMessage]:
+    def middle(self, ctx: PlanContext, *, primers: int, recents: int) -> list[AnyMessage]:
         """Return the messages between primers and recents, without steps that reach into either."""
-        said = now.said
+        said = ctx.conversation
         first = safe_split(said, min(primers, len(said)), towards="newer")
         last = safe_split(said, max(0, len(said) - recents), towards="older")
         return list(said[first:last])
 
-    def _tight(self, now: PlanContext, goal: int) -> Plan:
-        reached = self.ratios.reached(now.tokens, now.window)
-        return truncate_large(now, goal) if reached else now.keep()
+    def _tight(self, ctx: PlanContext, goal: int) -> Plan:
+        reached = self.ratios.reached(ctx.tokens, ctx.window)
+        return truncate_large(ctx, goal) if reached else ctx.keep()
 
-    def _until(self, now: PlanContext, goal: int, room: float) -> list[AnyMessage]:
+    def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
         """The oldest messages of the middle, as many as reach the goal with a summary included.
 
         The recents stay whole if that leaves at most `room` tokens.
         """
-        said = now.said
+        said = ctx.conversation
         first = safe_split(said, min(self.primers, len(said)), towards="newer")
         ends = [index for index in safe_indices(said)[:-1] if index > first]
         if not ends:
             return []
-        view, loose = now.view, {m.id for m in now.leavable(said[first:])}
-        told = self.summary_tokens + now.count([summary_message([""], now.texts)])
+        view, loose = ctx.context, {m.id for m in ctx.removable(said[first:])}
+        told = self.summary_tokens + ctx.count([summary_message([""], ctx.texts)])
 
         def left(end: int) -> int:
             gone = loose & {each.id for each in said[first:end]}
             shown = [each for each in view if each.id not in gone]
-            return now.overhead_tokens + now.count(shown) + told
+            return ctx.overhead_tokens + ctx.count(shown) + told
 
         floor = safe_split(said, max(0, len(said) - self.recents), towards="older")
         end = ends[min(bisect_left(ends, -goal, key=lambda each: -left(each)), len(ends) - 1)]
@@ -241,17 +241,19 @@ class ThreeStage(Strategy):
             end = floor
         return list(said[first:end])
 
-    def _less(self, now: PlanContext) -> list[AnyMessage]:
-        times = max(now.overflows, 1) - 1
-        if now.window_tokens is not None:
-            goal = self.ratios.goal(min(now.window_tokens, now.tokens)) >> times
-            if found := now.leavable(self._until(now, goal, room=0)):
+    def _less(self, ctx: PlanContext) -> list[AnyMessage]:
+        times = max(ctx.overflows, 1) - 1
+        if ctx.window_tokens is not None:
+            goal = self.ratios.goal(min(ctx.window_tokens, ctx.tokens)) >> times
+            if found := ctx.removable(self._until(ctx, goal, room=0)):
                 return found
         halved = [self.recents >> each for each in range(self.recents.bit_length() + 1)]
-        newest = {now.said[index].id for step in steps(now.said)[-1:] for index in step}
+        newest = {
+            ctx.conversation[index].id for step in steps(ctx.conversation)[-1:] for index in step
+        }
         for primers, recents in [*((self.primers, each) for each in halved), (0, 0)][times:]:
-            middle = self.middle(now, primers=primers, recents=recents)
-            if found := now.leavable(each for each in middle if each.id not in newest):
+            middle = self.middle(ctx, primers=primers, recents=recents)
+            if found := ctx.removable(each for each in middle if each.id not in newest):
                 return found
         return []
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.content import Media, Other, Text, ToolResult, parts_of
-from unsay.messages.truncation import READ_TOOL, branch
+from unsay.messages.truncation import READ_TOOL, clip
 from unsay.prompts.fields import Texts
 
 Shortened = Literal["truncated", "cleared"]
@@ -34,7 +34,7 @@ def truncate(
     if _is_short(message, 2 * keep):
         return message
     words, media = _content(message, texts)
-    head, tail = branch(words, keep), words[len(branch(words, max(len(words) - keep, 0))) :]
+    head, tail = clip(words, keep), words[len(clip(words, max(len(words) - keep, 0))) :]
     left = len(words) - len(head) - len(tail) + lacking
     named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
     shorter = f"{head}\n{texts.result_truncated.format(removed=left, **named)}\n{tail}"

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.compaction import with_partners
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import Strategy, check_strategy, planned, tried
+from unsay.context.strategy import Strategy, call_strategy, check_strategy, plan_if_due
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import Steps
 from unsay.messages.annotations import spoken
@@ -37,7 +37,7 @@ def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]
     return {here["topic_id"]} | {u["topic_id"] for u in expanded if u["at"] == here["start"]}
 
 
-def standing(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
+def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments whose start is still in the transcript, in its order."""
     places = {message.id: index for index, message in enumerate(messages)}
     there = [each for each in segments if each["start"] in places]
@@ -109,7 +109,7 @@ class SummaryPlacement:
     before: Mapping[str, tuple[str, ...]]
 
 
-def told(
+def place_summaries(
     messages: Sequence[AnyMessage],
     segments: Sequence[Segment],
     topics: Sequence[Topic],
@@ -122,7 +122,7 @@ def told(
         summary = None if topic["id"] in opened else topic["summary"]
         if words := summary or topic.get("offloaded"):
             left.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
-    there = standing(messages, segments)
+    there = live_segments(messages, segments)
     starts = [each["start"] for each in there if each["topic_id"] in opened]
     head: list[str] = []
     before: dict[str, list[str]] = {}
@@ -147,37 +147,40 @@ class TopicScoped(Strategy):
     def __post_init__(self) -> None:
         check_strategy(self.within)
 
-    def plan(self, now: PlanContext) -> Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Plan the topic's context when the other strategy's `per_turn` says."""
-        return (yield from planned(self.within, self.scoped(now)))
+        return (yield from plan_if_due(self.within, self.scoped(ctx)))
 
-    def reduce(self, now: PlanContext) -> Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Make the topic's context smaller."""
-        return (yield from tried(self.within.reduce, self.scoped(now)))
+        return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
-    def scoped(self, now: PlanContext) -> PlanContext:
+    def scoped(self, ctx: PlanContext) -> PlanContext:
         """Return the situation of the current topic; all of it if there are no topics."""
-        segments = standing(now.messages, now.segments)
+        segments = live_segments(ctx.messages, ctx.segments)
         topic = current_topic_id(segments)
         if topic is None:
-            return now
-        grouped = by_topic(now.messages, segments)
-        opened = opened_topics(segments, now.expanded)
-        shown = now.earlier | {m.id for name in opened for m in grouped.get(name, [])}
-        firm = with_partners(now.messages, now.pins | now.pending)
+            return ctx
+        grouped = by_topic(ctx.messages, segments)
+        opened = opened_topics(segments, ctx.expanded)
+        shown = ctx.loaded | {m.id for name in opened for m in grouped.get(name, [])}
+        firm = with_partners(ctx.messages, ctx.pins | ctx.pending)
         kept = {
             message.id
-            for index, message in enumerate(now.messages)
+            for index, message in enumerate(ctx.messages)
             if message.id in shown or index in firm or message.type == "system"
         }
         known = {each["topic_id"] for each in segments}
-        folds = {k: v for k, v in now.compaction.get("topics", {}).items() if k in known}
+        folds = {k: v for k, v in ctx.compaction.get("topics", {}).items() if k in known}
         return replace(
-            now,
-            messages=[each for each in now.messages if each.id in kept],
-            elsewhere=(*now.elsewhere, *(m.id or "" for m in now.messages if m.id not in kept)),
-            compaction={**now.compaction, "topics": folds}
-            if now.compaction.get("topics")
-            else now.compaction,
+            ctx,
+            messages=[each for each in ctx.messages if each.id in kept],
+            other_topics=(
+                *ctx.other_topics,
+                *(m.id or "" for m in ctx.messages if m.id not in kept),
+            ),
+            compaction={**ctx.compaction, "topics": folds}
+            if ctx.compaction.get("topics")
+            else ctx.compaction,
             topic_id=topic,
         )

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
-from unsay.context.compaction import fenced, in_place, summary_message
-from unsay.context.reminders import at_question
+from unsay.context.compaction import fenced, summaries_as_user, summary_message
+from unsay.context.reminders import append_to_question
 from unsay.messages.annotations import is_document, is_question
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
-from unsay.messages.truncation import present
+from unsay.messages.truncation import shortened_result
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Offloaded, Provider
@@ -58,33 +58,37 @@ def lay_out(
     hints: Hints,
     texts: Texts,
     *,
-    told: Mapping[str, Sequence[str]] | None = None,
+    summaries: Mapping[str, Sequence[str]] | None = None,
     recalled: AnyMessage | None = None,
 ) -> list[AnyMessage]:
     """Return the planned messages in the order and form in which they are sent.
 
     The hints follow the words of the newest question, so that all before it stays in a provider's
-    cache; the `recalled` message comes before that question and its documents. `told` has summaries
+    cache; the `recalled` message comes before that question and its documents. `summaries` has summaries
     of topics by the id of the message that they precede; if it is not shown, they come first.
     """
-    view = in_place(_presented(_with_summaries(shown, told or {}, texts), texts))
+    view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
     if recalled is not None:
         place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
         while 0 < place < len(view) and is_document(view[place - 1]):
             place -= 1
         view.insert(place, recalled)
     parts = _hints(hints, texts)
-    return at_question(view, texts.turn_hints.format(hints="\n\n".join(parts))) if parts else view
+    return (
+        append_to_question(view, texts.turn_hints.format(hints="\n\n".join(parts)))
+        if parts
+        else view
+    )
 
 
 def _with_summaries(
-    shown: Sequence[AnyMessage], told: Mapping[str, Sequence[str]], texts: Texts
+    shown: Sequence[AnyMessage], summaries: Mapping[str, Sequence[str]], texts: Texts
 ) -> list[AnyMessage]:
     ids = {message.id for message in shown}
-    lost = [words for name, each in told.items() if name not in ids for words in each]
+    lost = [words for name, each in summaries.items() if name not in ids for words in each]
     view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
     for message in shown:
-        if words := told.get(message.id or ""):
+        if words := summaries.get(message.id or ""):
             view.append(summary_message(words, texts))
         view.append(message)
     return view
@@ -103,7 +107,7 @@ def sendable(
     `readable` says whether the model has the tool that reads the rest of a result.
     """
     shown = [
-        present(each, max_tool_result_bytes, readable=readable)
+        shortened_result(each, max_tool_result_bytes, readable=readable)
         if isinstance(each, ToolMessage)
         else each
         for each in view

@@ -9,10 +9,10 @@ from langchain_core.messages import AnyMessage
 from unsay.context.compaction import Compaction, hidden_by_span
 from unsay.context.exclusions import (
     cleared_ids,
+    compaction_without,
     forgotten_ids,
-    remembered,
-    summarized_topics,
-    untold,
+    remaining_topics,
+    without_forgotten,
 )
 from unsay.context.topics import by_topic
 from unsay.conversation.thread import ThreadHandle
@@ -96,15 +96,15 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
     transcript, segments = state["messages"], state.get("segments", [])
     gone = state.get("forgotten", [])
     out, cleared = forgotten_ids(transcript, segments, gone), cleared_ids(transcript, gone)
-    compaction = untold(
+    compaction = compaction_without(
         transcript, segments, state.get("compaction", Compaction()), forgotten=out, cleared=cleared
     )
-    said = remembered(transcript, segments, gone, texts)
+    said = without_forgotten(transcript, segments, gone, texts)
     grouped = by_topic(said, segments)
     found = list(_of_fold(said, compaction, None))
     for name, its_fold in compaction.get("topics", {}).items():
         found += _of_fold(grouped.get(name, []), its_fold, name)
-    for topic in summarized_topics(state.get("topics", []), gone):
+    for topic in remaining_topics(state.get("topics", []), gone):
         messages = grouped.get(topic["id"], [])
         ids = [message.id for message in messages]
         if topic["summary"] and topic["summarized_through"] in ids:

@@ -19,7 +19,7 @@ from unsay.events.assembly import Assembly, Step
 from unsay.events.envelopes import join_message, put
 from unsay.events.event_types import ENVELOPES, body_of
 from unsay.messages.annotations import KEY
-from unsay.messages.truncation import present
+from unsay.messages.truncation import shortened_result
 from unsay.types import Checkpoint, Event, EventType
 
 _ASIDE = frozenset(
@@ -88,7 +88,7 @@ def replay(
         if max_tool_result_bytes is not None and isinstance(message, ToolMessage):
             told = transcript.previews.get(message.tool_call_id, {})
             preview, bounds = told.get("preview"), told.get("bounds")
-            messages[index] = present(
+            messages[index] = shortened_result(
                 message, max_tool_result_bytes, preview=preview, bounds=bounds
             )
     return Replayed(

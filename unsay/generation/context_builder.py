@@ -9,21 +9,21 @@ from langchain_core.runnables import Runnable
 
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.exclusions import (
-    anchored,
     cleared_ids,
+    compaction_without,
     forgotten_ids,
-    remembered,
-    summarized_topics,
-    untold,
+    remaining_topics,
+    topic_starts,
+    without_forgotten,
 )
 from unsay.context.manifest import Manifest
 from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.reminders import Reminder, inject
 from unsay.context.sliding import SlidingWindow
-from unsay.context.strategy import Composed, Null, Strategy, planned, rhythm_of
+from unsay.context.strategy import Composed, Null, Strategy, plan_if_due, planning_interval
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
-from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, told
+from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, place_summaries
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import RequestRecorder
@@ -61,7 +61,7 @@ def plans_at_end(strategy: Strategy) -> bool:
         return any(plans_at_end(each) for each in strategy.strategies)
     if isinstance(strategy, TopicScoped):
         return plans_at_end(strategy.within)
-    return rhythm_of(strategy) is not True
+    return planning_interval(strategy) is not True
 
 
 def _window_of(model: Runnable[Any, Any] | None) -> int | None:
@@ -123,7 +123,7 @@ class AttemptContext:
     head: Sequence[AnyMessage]
     """The first messages of a context: none, or the system message."""
 
-    told: SummaryPlacement
+    topic_summaries: SummaryPlacement
     earlier: Mapping[str, int]
     """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
 
@@ -177,7 +177,11 @@ class AttemptContext:
         """
         provider = None if self.model is None else self.scope.services.provider
         shown = lay_out(
-            plan.messages, self.hints, self.texts, told=self.told.before, recalled=quoted
+            plan.messages,
+            self.hints,
+            self.texts,
+            summaries=self.topic_summaries.before,
+            recalled=quoted,
         )
         view = inject([*self.head, *shown], self.reminders, self.texts)
         sent = sendable(
@@ -234,13 +238,15 @@ def attempt_context(
     texts, can_read = scope.texts(transcript), offers(scope.services.tools, READ_TOOL)
     texts = texts.with_read_tool() if can_read else texts
     out = forgotten_ids(transcript, segments, gone, pending=pending)
-    left = remembered(transcript, segments, gone, texts, pending=pending)
-    topics = summarized_topics(state.get("topics", []), gone)
-    tale = told(transcript, segments, topics, opened_topics(segments, expanded))
+    left = without_forgotten(transcript, segments, gone, texts, pending=pending)
+    topics = remaining_topics(state.get("topics", []), gone)
+    topic_summaries = place_summaries(
+        transcript, segments, topics, opened_topics(segments, expanded)
+    )
     offloaded, settings = offloaded_of(state), scope.settings
     head = head_of(
         transcript,
-        tale.head,
+        topic_summaries.head,
         system_prompt=settings.system_prompt,
         texts=texts,
         offloaded=offloaded,
@@ -248,20 +254,22 @@ def attempt_context(
     messages = [m for m in (*earlier.words, *spoken(left)) if m.type != "system"]
     seen = {message.id for message in messages}
     unseen = {message.id or "" for message in transcript if message.id not in seen}
-    here = anchored(transcript, segments, expanded, unseen)
+    here = topic_starts(transcript, segments, expanded, unseen)
     compaction, cleared = state.get("compaction", Compaction()), cleared_ids(transcript, gone)
     start = PlanContext(
         messages=messages,
         count=counter.count,
         texts=texts,
-        compaction=untold(transcript, segments, compaction, forgotten=out, cleared=cleared),
+        compaction=compaction_without(
+            transcript, segments, compaction, forgotten=out, cleared=cleared
+        ),
         window_tokens=settings.context_window_tokens or _window_of(model),
         pins=pinned_ids(state),
         pending=frozenset(pending),
         has_summarizer=scope.services.summarizer is not None,
         segments=here.segments if settings.topics == "compaction" else (),
         expanded=here.expanded,
-        earlier=frozenset(earlier.places),
+        loaded=frozenset(earlier.places),
     )
     # A state that is only read, such as one that a host put in, may have no turn.
     asked = state["turn"]["question_id"] if state.get("turn") else None
@@ -272,7 +280,7 @@ def attempt_context(
         model=model,
         start=start,
         head=head,
-        told=tale,
+        topic_summaries=topic_summaries,
         earlier=earlier.places,
         left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
         question=next(map(text_of, question), ""),
@@ -281,7 +289,10 @@ def attempt_context(
         reminders=reminders,
         witness=RequestRecorder(),
         counter=counter,
-        fixed=[*head, *(summary_message(words, texts) for words in tale.before.values())],
+        fixed=[
+            *head,
+            *(summary_message(words, texts) for words in topic_summaries.before.values()),
+        ],
         texts=texts,
         can_read_results=can_read,
     )
@@ -289,5 +300,7 @@ def attempt_context(
 
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
     """What the first call of an attempt would be sent, without asking."""
-    plan = yield from planned(strategy_of(attempt.scope), attempt.plan_context([], CallCarryover()))
+    plan = yield from plan_if_due(
+        strategy_of(attempt.scope), attempt.plan_context([], CallCarryover())
+    )
     return attempt.lay_out_plan(plan).sent

@@ -15,9 +15,9 @@ from langchain_core.messages import (
 )
 
 from unsay.context.compaction import Compaction, summary_message
-from unsay.context.manifest import Asked, Manifest, Room, manifest_of
+from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import ask_with, planned
+from unsay.context.strategy import ask_with_strategy, plan_if_due
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.context_builder import (
@@ -94,7 +94,7 @@ def ask(
 
     answered = yield from with_room(
         request,
-        lambda: ask_with(
+        lambda: ask_with_strategy(
             strategy_of(scope), now, send, has_extras=lambda: sendings[-1].quoted is not None
         ),
     )
@@ -123,7 +123,7 @@ def _manifest(
 ) -> Manifest:
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
-    asked = Asked(
+    asked = ModelCall(
         transcript=attempt.state["messages"],
         view=sending.view,
         sent=sending.sent,
@@ -131,14 +131,18 @@ def _manifest(
         pins=plan.after.pins,
         recalled=sending.quoted_ids,
         before=offloaded["messages"] if offloaded else 0,
-        sealed_places=attempt.earlier,
+        offloaded_places=attempt.earlier,
         question_id=attempt.state["turn"]["question_id"],
         attempt=attempt.hints.attempt,
         call=plan.after.call or 1,
         model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
     )
-    summaries = [summary_message(attempt.told.head, attempt.texts)] if attempt.told.head else []
-    room = Room(
+    summaries = (
+        [summary_message(attempt.topic_summaries.head, attempt.texts)]
+        if attempt.topic_summaries.head
+        else []
+    )
+    room = WindowUse(
         prompt=plan.after.tokens + counter.count([sending.quoted] if sending.quoted else []),
         tools=counter.count([], services.tools),
         summary=counter.count(summaries),
@@ -156,7 +160,7 @@ def at_end(
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
     now = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
-    return (yield from planned(strategy, now)).compaction
+    return (yield from plan_if_due(strategy, now)).compaction
 
 
 UNIQUE_CHARS = 16

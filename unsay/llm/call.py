@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import Runnable
 
-from unsay.budget.accounts import LAYERS, Place
+from unsay.budget.accounts import LAYERS, AccountKey
 from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
@@ -191,8 +191,8 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     return reply
 
 
-def _place(scope: Scope) -> Place:
-    return Place(task_id=scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
+def _place(scope: Scope) -> AccountKey:
+    return AccountKey(task_id=scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Literal, TypeVar
 
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
-from unsay.budget.queue import Line
+from unsay.budget.queue import WaitQueue
 from unsay.effects import Call, Steps
 from unsay.errors import CircuitOpenError, ModelError, ModelUnavailableError, QueueFullError
 from unsay.llm.provider_errors import explain
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class FairSemaphore:
     """Admits a number of callers at once, and the others in the order of their arrival."""
 
-    def __init__(self, line: Line, *, wait_seconds: float) -> None:
+    def __init__(self, line: WaitQueue, *, wait_seconds: float) -> None:
         self.line = line
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
@@ -101,7 +101,7 @@ class Gate:
 
     def __init__(
         self,
-        line: Line,
+        line: WaitQueue,
         policy: CircuitPolicy,
         *,
         wait_seconds: float = 60.0,
@@ -118,7 +118,7 @@ class Gate:
     def of(cls, settings: Settings) -> "Gate":
         """Make the gateway from the settings."""
         return cls(
-            Line(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
+            WaitQueue(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
             CircuitPolicy(
                 failures=settings.circuit_failures,
                 reset_seconds=settings.circuit_reset_seconds,
@@ -128,7 +128,7 @@ class Gate:
         )
 
     @property
-    def line(self) -> Line:
+    def line(self) -> WaitQueue:
         """The running and the waiting calls."""
         return self._semaphore.line
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from langgraph.store.base import BaseStore
 
 from unsay.budget.accounts import (
-    Place,
+    AccountKey,
     UsageAccount,
     new_usage_account,
     release,
@@ -21,7 +21,7 @@ from unsay.budget.accounts import (
     unpaid_key,
 )
 from unsay.budget.limits import Check, Limits, demand, extend, reserve
-from unsay.budget.queue import Line
+from unsay.budget.queue import WaitQueue
 from unsay.effects import Call, Steps
 from unsay.llm.gateway import FairSemaphore
 from unsay.runtime import Scope
@@ -73,10 +73,18 @@ class ThreadAccount:
         self._store = store
         self._thread_id = thread_id
         self._unstored = new_usage_account()
-        self._lock = FairSemaphore(Line(places=1, most_waiting=None), wait_seconds=wait_seconds)
+        self._lock = FairSemaphore(
+            WaitQueue(places=1, most_waiting=None), wait_seconds=wait_seconds
+        )
 
     def reserve(
-        self, limits: Limits, amount: Amount, *, key: str, place: Place, may_exceed: bool = False
+        self,
+        limits: Limits,
+        amount: Amount,
+        *,
+        key: str,
+        place: AccountKey,
+        may_exceed: bool = False,
     ) -> Steps[Grant]:
         """Check a call and, if it is granted, reserve its cost.
 
@@ -96,7 +104,7 @@ class ThreadAccount:
 
         return (yield from self._change(make))
 
-    def settle(self, amount: Amount, *, key: str, place: Place) -> Steps[None]:
+    def settle(self, amount: Amount, *, key: str, place: AccountKey) -> Steps[None]:
         """UsageAccount the cost of a call; a second booking with its key changes nothing."""
         yield from self._change(lambda book: (settle(book, amount, key=key, place=place), None))
 
@@ -118,7 +126,7 @@ class ThreadAccount:
         before = yield from load_usage_account(self._store, self._thread_id)
         for held in before["holds"][:-HOLDS]:
             amount = Amount(tokens=held["tokens"], micros=held["micros"])
-            place = Place(task_id=held["task_id"], agent_id=held["agent_id"])
+            place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
             before = settle(before, amount, key=held["key"], place=place)
         after, result = make(before)
         if after != before:

@@ -35,7 +35,7 @@ def omission(
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
     """
-    shown = branch(text if preview is None else preview, PREVIEW_CHARS)
+    shown = clip(text if preview is None else preview, PREVIEW_CHARS)
     transcript = {
         "omitted": True,
         "reason": REASON,
@@ -50,10 +50,10 @@ def omission(
         fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
         if fits or not shown or preview is not None:
             return written
-        shown = branch(shown, len(shown) // 2)
+        shown = clip(shown, len(shown) // 2)
 
 
-def present(
+def shortened_result(
     message: ToolMessage,
     limit_bytes: int,
     *,
@@ -94,10 +94,10 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def branch(text: str, chars: int) -> str:
+def clip(text: str, chars: int) -> str:
     r"""Return the first code points of a text, without half a visible character at the end.
 
-    >>> branch("ab\u0301c", 2), branch("👩\u200d👧", 2)
+    >>> clip("ab\u0301c", 2), clip("👩\u200d👧", 2)
     ('a', '')
     """
     end = min(chars, len(text))

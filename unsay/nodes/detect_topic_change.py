@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from unsay.context.exclusions import anchored, forgotten_ids, forgotten_topics, summarized_topics
-from unsay.context.topics import limited, memories, standing
+from unsay.context.exclusions import forgotten_ids, forgotten_topics, remaining_topics, topic_starts
+from unsay.context.topics import limited, live_segments, memories
 from unsay.effects import Steps
 from unsay.history.branch import LiveBranch, replace_tail
 from unsay.judging.topic_detector import label_of
@@ -53,8 +53,8 @@ def _shift(
     out = forgotten_ids(before, live.segments, forgotten)
     known = memories(
         [m for m in before if m.id not in out],
-        anchored(before, live.segments, (), out).segments,
-        summarized_topics(state.get("topics", []), forgotten),
+        topic_starts(before, live.segments, (), out).segments,
+        remaining_topics(state.get("topics", []), forgotten),
     )
     current = next((each for each in known if each.topic_id == here), None)
     others = [each for each in known if each.topic_id != here and each.texts]
@@ -77,7 +77,7 @@ def _change(
         )
     start = Segment(topic_id=topic_id, start=turn["pending"][0])
     before = [*state["messages"][: live_branch(state).index_of(turn["pending"][0])]]
-    segments = [*standing(before, state.get("segments", [])), start][-SEGMENTS:]
+    segments = [*live_segments(before, state.get("segments", [])), start][-SEGMENTS:]
     shown = LiveBranch(messages=live.messages, segments=(*live.segments, start))
     topics = yield from compact(shown, topics, scope, state.get("forgotten", []))
     labels = {each["id"]: each["label"] for each in topics}

@@ -7,7 +7,7 @@ from typing import cast
 from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids
-from unsay.context.topics import standing
+from unsay.context.topics import live_segments
 from unsay.effects import Steps
 from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
@@ -72,7 +72,7 @@ def _without_removed(state: State) -> Update:
         else {**each, "summary": None, "summarized_through": None}
         for each in state.get("topics", [])
     ]
-    segments = standing(state["messages"], state.get("segments", []))
+    segments = live_segments(state["messages"], state.get("segments", []))
     found = Update(segments=segments, checkpoints=checkpoints, topics=topics)
     return cast("Update", {k: v for k, v in found.items() if v != state.get(k, [])})
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
-from unsay.context.exclusions import forgotten_ids, remembered
+from unsay.context.exclusions import forgotten_ids, without_forgotten
 from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
@@ -64,7 +64,9 @@ def summary_of(
     """
     if forgotten:
         ids = {message.id for message in messages}
-        left = remembered(live.messages, live.segments, forgotten, scope.texts(list(live.messages)))
+        left = without_forgotten(
+            live.messages, live.segments, forgotten, scope.texts(list(live.messages))
+        )
         messages = [message for message in left if message.id in ids]
     if not messages:
         return None

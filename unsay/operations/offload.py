@@ -16,19 +16,19 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from unsay.context.compaction import Compaction, hidden, summaries_of, with_partners, without_spans
 from unsay.context.exclusions import (
     cleared_ids,
+    compaction_without,
     forgotten_ids,
-    remembered,
-    summarized_topics,
-    untold,
+    remaining_topics,
+    without_forgotten,
 )
-from unsay.context.topics import by_topic, current_topic_id, opened_topics, standing
+from unsay.context.topics import by_topic, current_topic_id, live_segments, opened_topics
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, EventLogGapError
 from unsay.history.run import run_named_after
 from unsay.messages.annotations import is_document, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
-from unsay.messages.truncation import branch
+from unsay.messages.truncation import clip
 from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.pending import find_pending, unjudged
 from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
@@ -73,7 +73,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     if not bounds:
         return Update()
     forgotten = state.get("forgotten", [])
-    compaction = untold(
+    compaction = compaction_without(
         messages,
         segments,
         state.get("compaction", Compaction()),
@@ -110,7 +110,7 @@ def _segment_ends(
         return []
     most = min(len(messages) - limit // 2, waiting)
     if len(messages) <= LONGEST * limit:
-        said = by_topic(messages, standing(messages, segments)).get(segments[-1]["topic_id"])
+        said = by_topic(messages, live_segments(messages, segments)).get(segments[-1]["topic_id"])
         if said:
             most = min(most, [message.id for message in messages].index(said[0].id))
     if most < limit // 4:
@@ -128,7 +128,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     """Write the messages before an index as a segment; the state without them."""
     assert scope.address is not None  # noqa: S101 - checked by the caller
     head, messages, topics = offloaded_of(state), state["messages"], state.get("topics", [])
-    part, segments = messages[:end], standing(messages, state.get("segments", []))
+    part, segments = messages[:end], live_segments(messages, state.get("segments", []))
     ids = {message.id for message in part}
     grouped = by_topic(messages, segments)
     leaving = {name for name, said in grouped.items() if any(m.id in ids for m in said)}
@@ -179,7 +179,7 @@ def _offload_topic(
     text = yield from summary_of(
         shown, live_branch(state), forgotten, scope, earlier=earlier or None
     )
-    return {**topic, "offloaded": branch(earlier, SUMMARY_CHARS) if text is None else text}
+    return {**topic, "offloaded": clip(earlier, SUMMARY_CHARS) if text is None else text}
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
@@ -346,9 +346,9 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
 
     A segment that is missing or was changed is left out: the topic's summary covers it.
     """
-    segments = standing(state["messages"], state.get("segments", []))
+    segments = live_segments(state["messages"], state.get("segments", []))
     opened = opened_topics(segments, state.get("expanded", []))
-    known = summarized_topics(state.get("topics", []), state.get("forgotten", []))
+    known = remaining_topics(state.get("topics", []), state.get("forgotten", []))
     topics = [each for each in known if each["id"] in opened]
     of_topics = (name for each in topics for name in each.get("pages", []))
     pages: list[OffloadedSegment] = []
@@ -384,5 +384,5 @@ def _shown_of(
     shown = {m.id for each in topics for m in grouped.get(each, no_topic)}
     pinned = with_partners(page.messages, pinned_ids(state))
     shown |= {page.messages[i].id for i in pinned} & {m.id for m in spoken(page.messages)}
-    left = remembered(page.messages, page.segments, state.get("forgotten", []), texts)
+    left = without_forgotten(page.messages, page.segments, state.get("forgotten", []), texts)
     return [message for message in left if message.id in shown]

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from unsay.context.exclusions import anchored, forgotten_ids, named_ids
+from unsay.context.exclusions import forgotten_ids, named_ids, topic_starts
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, Leaf, Memory
@@ -216,7 +216,7 @@ def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
         return Leaf(before=before, messages=())
     said = [each for each in _told(page.messages) if each.type != "system"]
     dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
-    segments = anchored(page.messages, page.segments, (), dropped).segments
+    segments = topic_starts(page.messages, page.segments, (), dropped).segments
     return Leaf(before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments))
 
 

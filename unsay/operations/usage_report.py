@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from langchain_core.messages import AnyMessage
 
-from unsay.budget.accounts import Place
+from unsay.budget.accounts import AccountKey
 from unsay.budget.limits import Gauge, check, limits_of
 from unsay.context.manifest import CallContext, manifest_in, read_manifest
 from unsay.context.topics import current_topic_id
@@ -88,7 +88,7 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
         return ()
     kept = yield from account_of_thread(scope).read()
     topic = current_topic_id(state.get("segments", []))
-    place = Place(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
+    place = AccountKey(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
     return check(kept, limits, Amount(), place=place).gauges
 
 

@@ -173,10 +173,6 @@ class TokenCounter:
         known = self.calibration
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 
-    def text(self, text: str) -> int:
-        """Return the tokens of a text; 0 for none, else at least 1."""
-        return max(1, round(self._words(text) * self.ratio)) if text else 0
-
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
         """Return the tokens of a prompt; costs of its parts do not add up."""
         anchor = self._anchor(messages, tools)
