@@ -218,7 +218,8 @@ def load_segments(
     or nothing of it is offloaded.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
-    missing_turns = turns - turns_left(state["messages"])
+    # Counting reads the whole transcript, and most callers want messages only.
+    missing_turns = turns - turns_left(state["messages"]) if turns else 0
     return (yield from _put_back(state, scope, missing, turns=missing_turns))
 
 

@@ -44,17 +44,12 @@ MEMORY = ":memory:"
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", "leases"})
 
 
-@contextmanager
-def _taking_back(connection: sqlite3.Connection) -> Iterator[None]:
-    """Roll back the transaction of a failed statement, and note in its error how long it waited."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
-        if connection.in_transaction:
-            with suppress(sqlite3.Error):
-                connection.rollback()
-        raise
+def _roll_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
+    """Roll back the transaction of a failed statement; its error notes how long it waited."""
+    vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.rollback()
 
 
 class Cursor(sqlite3.Cursor):
@@ -64,13 +59,19 @@ class Cursor(sqlite3.Cursor):
         """See `sqlite3.Cursor.execute`; to commit what was taken back changes nothing."""
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self
-        with _taking_back(self.connection):
+        try:
             return super().execute(sql, parameters)
+        except sqlite3.Error as error:
+            _roll_back(self.connection, error)
+            raise
 
     def executemany(self, sql: str, parameters: Any, /) -> Self:
         """See `sqlite3.Cursor.executemany`."""
-        with _taking_back(self.connection):
+        try:
             return super().executemany(sql, parameters)
+        except sqlite3.Error as error:
+            _roll_back(self.connection, error)
+            raise
 
 
 class Connection(sqlite3.Connection):
@@ -100,8 +101,11 @@ class Connection(sqlite3.Connection):
 
     def commit(self) -> None:
         """See `sqlite3.Connection.commit`."""
-        with _taking_back(self):
+        try:
             super().commit()
+        except sqlite3.Error as error:
+            _roll_back(self, error)
+            raise
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
