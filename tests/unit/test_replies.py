@@ -68,12 +68,12 @@ def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> 
         pytest.param({"output": "4"}, "returned dict, not a message", id="another state"),
         pytest.param({"messages": None}, "returned NoneType, not a message", id="no messages"),
         pytest.param(iter([WORDS]), "iterator, not a message", id="an iterator"),
-        pytest.param(b"4", "something else than messages", id="bytes"),
-        pytest.param([4], "something else than messages", id="a list of numbers"),
-        pytest.param([None], "something else than messages", id="a list of nothing"),
-        pytest.param([{"text": "4"}], "something else than messages", id="dicts of another kind"),
+        pytest.param(b"4", "not one of messages", id="bytes"),
+        pytest.param([4], "not one of messages", id="a list of numbers"),
+        pytest.param([None], "not one of messages", id="a list of nothing"),
+        pytest.param([{"text": "4"}], "not one of messages", id="dicts of another kind"),
         pytest.param(
-            [{"role": "critic", "content": "4"}], "something else than messages", id="another role"
+            [{"role": "critic", "content": "4"}], "not one of messages", id="another role"
         ),
         pytest.param([], "does not end in a message of the assistant", id="an empty list"),
         pytest.param(SENT, "does not end in a message of the assistant", id="nothing new"),
@@ -82,7 +82,7 @@ def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> 
         ),
         pytest.param([STEP, RESULT], "does not end in a message", id="a tool's result last"),
         pytest.param(
-            [WORDS, STEP], "calls 'add' without being given such a tool", id="a call last"
+            [WORDS, STEP], "calls 'add', and has no such tool", id="a call last"
         ),
     ],
 )

@@ -140,51 +140,51 @@ def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
 
 def test_a_witness_that_saw_nothing_has_the_view() -> None:
     """For a function in place of a model the request is the view."""
-    witness = RequestRecorder()
-    witness.sees(SENT)
-    assert (SENT, SENT, {}) == (witness.view, witness.sent, witness.params)
+    recorder = RequestRecorder()
+    recorder.starts_with(SENT)
+    assert (SENT, SENT, {}) == (recorder.context, recorder.sent, recorder.params)
 
 
 def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
     """What an agent puts around the view is noted as it leaves."""
-    witness = RequestRecorder()
-    witness.sees(SENT)
+    recorder = RequestRecorder()
+    recorder.starts_with(SENT)
     chat = ScriptedChat(default="Nine.")
     chain = RunnableLambda(lambda sent: [SystemMessage("Think."), *sent]) | chat
 
-    chain.invoke(SENT[1:], {"callbacks": [witness]})
-    chain.invoke([HumanMessage("Warm?")], {"callbacks": [witness]})
+    chain.invoke(SENT[1:], {"callbacks": [recorder]})
+    chain.invoke([HumanMessage("Warm?")], {"callbacks": [recorder]})
 
-    assert ["Think.", "Warm?"] == [message.text for message in witness.sent]
-    assert chat.calls[-1] == list(witness.sent)
-    assert SENT == witness.view
+    assert ["Think.", "Warm?"] == [message.text for message in recorder.sent]
+    assert chat.calls[-1] == list(recorder.sent)
+    assert SENT == recorder.context
 
 
 async def test_a_witness_hears_on_an_event_loop() -> None:
     """Awaited and streamed calls are noted too, before the call returns."""
-    witness = RequestRecorder()
-    async for _ in ScriptedChat(default="Nine.").astream(SENT, {"callbacks": [witness]}):
-        assert SENT == list(witness.sent)
+    recorder = RequestRecorder()
+    async for _ in ScriptedChat(default="Nine.").astream(SENT, {"callbacks": [recorder]}):
+        assert SENT == list(recorder.sent)
 
 
 def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
     """Judges, summaries and titles below the call are no request of the answer."""
-    witness = RequestRecorder()
-    witness.sees(SENT)
-    aside: Any = {"callbacks": [witness], "tags": [ASIDE]}
+    recorder = RequestRecorder()
+    recorder.starts_with(SENT)
+    aside: Any = {"callbacks": [recorder], "tags": [ASIDE]}
     ScriptedChat(default="0.9").invoke("Grade this.", aside)
-    assert SENT == list(witness.sent)
+    assert SENT == list(recorder.sent)
 
 
 @pytest.mark.parametrize("name", sorted(UNKEPT))
 def test_parameters_that_may_hold_a_secret_are_not_noted(name: str) -> None:
     """Keys, headers and clients never leave the call."""
-    witness = RequestRecorder()
-    witness.on_chat_model_start(
+    recorder = RequestRecorder()
+    recorder.on_chat_model_start(
         {}, [SENT], invocation_params={name: "SECRET", "temperature": 0.5, "client": object()}
     )
-    assert {"temperature": 0.5} == witness.params
-    assert {"temperature": 0.5, "messages": BODY} == payload_of(None, SENT, witness.params)
+    assert {"temperature": 0.5} == recorder.params
+    assert {"temperature": 0.5, "messages": BODY} == payload_of(None, SENT, recorder.params)
 
 
 def openai(**options: Any) -> ChatOpenAI:

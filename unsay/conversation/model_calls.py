@@ -286,7 +286,7 @@ def _of_record(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Re
     reminders = due(scope.services.reminders, {}, turn=found.number, run_id="")
     asked = [found.question_id or ""]
     attempt = yield from attempt_context(
-        then, scope, model, Earlier(words=[], places={}), Hints(), reminders, pending=asked
+        then, scope, model, Earlier(messages=[], positions={}), Hints(), reminders, pending=asked
     )
     sent = yield from request_of(attempt)
     return Replay(

@@ -1,4 +1,4 @@
-"""What one attempt at an answer is shown: the view that the strategy plans, laid out to be sent."""
+"""Context builder: the context that a strategy plans for each call of an attempt, laid out to be sent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ from unsay.tools import offers
 
 
 def strategy_of(scope: Scope) -> Strategy:
-    """What plans the views: within each topic, where topics are folded."""
+    """Return the strategy that plans contexts; with topics on, it plans within each topic."""
     chosen = scope.services.strategy or _named(scope.settings)
     if scope.settings.topics == "off" or isinstance(chosen, TopicScoped):
         return chosen
@@ -56,7 +56,7 @@ def strategy_of(scope: Scope) -> Strategy:
 
 
 def plans_at_end(strategy: Strategy) -> bool:
-    """Whether a turn's end is another moment for it than the beginning of the next."""
+    """Return whether a strategy also plans at the end of a turn, when its draft was accepted."""
     if isinstance(strategy, Composed):
         return any(plans_at_end(each) for each in strategy.strategies)
     if isinstance(strategy, TopicScoped):
@@ -79,10 +79,10 @@ def _named(settings: Settings) -> Strategy:
 
 
 class CallCarryover(TypedDict, total=False):
-    """What one model call of an attempt leaves to the next; plain values and messages.
+    """Values that one model call of an attempt passes to the next.
 
-    `quoted` is what was recalled, `quoted_ids` the messages that it quotes; `manifest` is the
-    last call's.
+    `quoted` is the message that quotes what was recalled, `quoted_ids` are the ids of the quoted
+    messages; `manifest` describes the last call.
     """
 
     compaction: Compaction
@@ -93,63 +93,53 @@ class CallCarryover(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """The context of one call, laid out."""
+class LaidOutContext:
+    """The context of one call, laid out.
 
-    view: Sequence[AnyMessage]
-    """Each message still by itself."""
+    `context` has each message by itself; in `sent` they are merged as the provider needs it.
+    """
 
+    context: Sequence[AnyMessage]
     sent: list[AnyMessage]
-    """As the provider gets it."""
-
     quoted: AnyMessage | None
-    """Quotes the recalled messages; `None` for none."""
-
     quoted_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptContext:
-    """Everything that is the same for all model calls of one attempt; never stored."""
+    """Everything that is the same for all model calls of one attempt; never stored.
+
+    Attributes:
+        model: Has its tools bound; `None` plans without a call.
+        start: The input of the strategy for the attempt's first call.
+        head: The first messages of a context: none, or the system message.
+        earlier: By id, the positions in the transcript, from 1, of the loaded offloaded messages.
+        left_out: What every context of the attempt leaves out, independent of the strategy.
+        recall_source: Where earlier messages are searched; `None` recalls nothing.
+        counter: Counts tokens of the chat model, not yet calibrated by its reports.
+        fixed: The messages of every context that no strategy plans: head and summaries.
+    """
 
     state: State
     scope: Scope
     model: Runnable[Any, Any] | None
-    """Has its tools bound; `None` plans without asking."""
-
     start: PlanContext
-    """What a strategy plans from before the attempt's first call."""
-
     head: Sequence[AnyMessage]
-    """The first messages of a context: none, or the system message."""
-
     topic_summaries: SummaryPlacement
     earlier: Mapping[str, int]
-    """The loaded messages of offloaded segments: their places in the transcript, from 1, by id."""
-
     left_out: Sequence[Omission]
-    """What every context of the attempt leaves out, independent of the strategy."""
-
     question: str
-
     recall_source: RecallSource | None
-    """What may be recalled for the question; `None` recalls nothing."""
-
     hints: Hints
     reminders: Sequence[Reminder]
-    witness: RequestRecorder
+    recorder: RequestRecorder
     counter: TokenCounter
-    """Of the chat model, before its first report."""
-
     fixed: Sequence[AnyMessage]
-    """What every context has beside the planned messages: head and summaries in their places."""
-
     texts: Texts
-
     can_read_results: bool
 
     def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
-        """What a strategy plans the next context from, after the attempt's steps so far."""
+        """Return the input of the strategy for the next call; `done` has the attempt's tool steps so far."""
         counter = self.counting(carried)
         return replace(
             self.start,
@@ -163,36 +153,37 @@ class AttemptContext:
         )
 
     def counting(self, carried: CallCarryover) -> TokenCounter:
-        """The counter, with what the model's reports have taught."""
-        known = carried.get("calibration") or uncalibrated()
-        return replace(self.counter, calibration=known)
+        """Return the counter, calibrated by the model's reports so far."""
+        return replace(self.counter, calibration=carried.get("calibration") or uncalibrated())
 
     def lay_out_plan(
         self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
-    ) -> Sending:
-        """A plan's context as its provider may be sent it.
+    ) -> LaidOutContext:
+        """Lay out a plan's context in the form that its provider accepts.
 
         Raises:
             InvalidTranscriptError: The provider would refuse it.
         """
         provider = None if self.model is None else self.scope.services.provider
-        shown = lay_out(
+        planned_messages = lay_out(
             plan.messages,
             self.hints,
             self.texts,
             summaries=self.topic_summaries.before,
             recalled=quoted,
         )
-        view = inject([*self.head, *shown], self.reminders, self.texts)
+        context = inject([*self.head, *planned_messages], self.reminders, self.texts)
         sent = sendable(
-            view,
+            context,
             texts=self.texts,
             provider=provider,
             max_tool_result_bytes=self.scope.settings.max_tool_result_bytes,
             readable=self.can_read_results,
         )
         validate(sent, provider)
-        return Sending(view=view, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids))
+        return LaidOutContext(
+            context=context, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids)
+        )
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         scope = self.scope
@@ -224,7 +215,7 @@ def attempt_context(
     pending: Collection[str],
     recall_source: RecallSource | None = None,
 ) -> Steps[AttemptContext]:
-    """What the contexts of an attempt are made of; `pending` are the ids of the question."""
+    """Collect the parts of an attempt's contexts; `pending` has the ids of the question's messages."""
     yield scope.resolve("summarizer")
     counter = TokenCounter()
     if model is not None:
@@ -234,42 +225,40 @@ def attempt_context(
             provider=scope.services.provider or "openai",
         )
     transcript, segments = state["messages"], state.get("segments", [])
-    expanded, gone = state.get("expanded", []), state.get("forgotten", [])
+    expanded, forgotten = state.get("expanded", []), state.get("forgotten", [])
     texts, can_read = scope.texts(transcript), offers(scope.services.tools, READ_TOOL)
     texts = texts.with_read_tool() if can_read else texts
-    out = forgotten_ids(transcript, segments, gone, pending=pending)
-    left = without_forgotten(transcript, segments, gone, texts, pending=pending)
-    topics = remaining_topics(state.get("topics", []), gone)
-    topic_summaries = place_summaries(
-        transcript, segments, topics, opened_topics(segments, expanded)
-    )
+    hidden = forgotten_ids(transcript, segments, forgotten, pending=pending)
+    visible = without_forgotten(transcript, segments, forgotten, texts, pending=pending)
+    topics = remaining_topics(state.get("topics", []), forgotten)
+    summaries = place_summaries(transcript, segments, topics, opened_topics(segments, expanded))
     offloaded, settings = offloaded_of(state), scope.settings
     head = head_of(
         transcript,
-        topic_summaries.head,
+        summaries.head,
         system_prompt=settings.system_prompt,
         texts=texts,
         offloaded=offloaded,
     )
-    messages = [m for m in (*earlier.words, *spoken(left)) if m.type != "system"]
-    seen = {message.id for message in messages}
-    unseen = {message.id or "" for message in transcript if message.id not in seen}
-    here = topic_starts(transcript, segments, expanded, unseen)
-    compaction, cleared = state.get("compaction", Compaction()), cleared_ids(transcript, gone)
+    messages = [m for m in (*earlier.messages, *spoken(visible)) if m.type != "system"]
+    included = {message.id for message in messages}
+    excluded = {message.id or "" for message in transcript if message.id not in included}
+    anchors = topic_starts(transcript, segments, expanded, excluded)
+    compaction, cleared = state.get("compaction", Compaction()), cleared_ids(transcript, forgotten)
     start = PlanContext(
         messages=messages,
         count=counter.count,
         texts=texts,
         compaction=compaction_without(
-            transcript, segments, compaction, forgotten=out, cleared=cleared
+            transcript, segments, compaction, forgotten=hidden, cleared=cleared
         ),
         window_tokens=settings.context_window_tokens or _window_of(model),
         pins=pinned_ids(state),
         pending=frozenset(pending),
         has_summarizer=scope.services.summarizer is not None,
-        segments=here.segments if settings.topics == "compaction" else (),
-        expanded=here.expanded,
-        loaded=frozenset(earlier.places),
+        segments=anchors.segments if settings.topics == "compaction" else (),
+        expanded=anchors.expanded,
+        loaded=frozenset(earlier.positions),
     )
     # A state that is only read, such as one that a host put in, may have no turn.
     asked = state["turn"]["question_id"] if state.get("turn") else None
@@ -280,26 +269,23 @@ def attempt_context(
         model=model,
         start=start,
         head=head,
-        topic_summaries=topic_summaries,
-        earlier=earlier.places,
-        left_out=[Omission(why="forgotten", message_ids=tuple(sorted(out)))] if out else [],
+        topic_summaries=summaries,
+        earlier=earlier.positions,
+        left_out=[Omission(why="forgotten", message_ids=tuple(sorted(hidden)))] if hidden else [],
         question=next(map(text_of, question), ""),
         recall_source=recall_source,
         hints=hints,
         reminders=reminders,
-        witness=RequestRecorder(),
+        recorder=RequestRecorder(),
         counter=counter,
-        fixed=[
-            *head,
-            *(summary_message(words, texts) for words in topic_summaries.before.values()),
-        ],
+        fixed=[*head, *(summary_message(text, texts) for text in summaries.before.values())],
         texts=texts,
         can_read_results=can_read,
     )
 
 
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
-    """What the first call of an attempt would be sent, without asking."""
+    """Return the messages that the first call of an attempt would send, without calling."""
     plan = yield from plan_if_due(
         strategy_of(attempt.scope), attempt.plan_context([], CallCarryover())
     )

@@ -1,4 +1,4 @@
-"""Asking the model: a context for each call, and what the call leaves to the next."""
+"""Draft: call the model with a new context each time, and read its reply as messages."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from unsay.errors import ModelReplyError
 from unsay.generation.context_builder import (
     AttemptContext,
     CallCarryover,
-    Sending,
+    LaidOutContext,
     plans_at_end,
     strategy_of,
 )
@@ -37,25 +37,25 @@ from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
 
 ROOM = 0.375
-"""Share of the window that a fold leaves, of which recall may take its share. Source: seed 004."""
+"""Share of the window that a compaction leaves; recall may use its share of this. Source: seed 004."""
 
 FULLEST = 0.9
-"""Share of the window that a view with what was recalled may take."""
+"""Most of the window that a context may fill with recalled messages included."""
 
 
 def ask(
     attempt: AttemptContext, done: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[tuple[Any, CallCarryover]]:
-    """Call the model once with a new context; one that is too long is reduced and sent again.
+    """Call the model once with a new context; if it is too long for the model, reduce and resend it.
 
     Returns:
-        The reply, and what is left to the next call.
+        The reply, and the values for the next call.
 
     Raises:
         ContextOverflowError: The context cannot be made small enough.
-        Exception: The model failed.
+        Exception: Any error that the model's client raises.
     """
-    now, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
+    start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
     counter, tools = attempt.counting(carried), scope.services.tools
     request = ModelRequest(
@@ -63,13 +63,13 @@ def ask(
         model=model,
         value=[],
         purpose="answer",
-        key=f"{attempt.state['turn']['question_id']}-{attempt.hints.attempt}-{now.call}",
-        tokens=lambda: min(now.tokens, now.window),
+        key=f"{attempt.state['turn']['question_id']}-{attempt.hints.attempt}-{start.call}",
+        tokens=lambda: min(start.tokens, start.window),
         quiet=scope.settings.stream == "held",
-        witness=attempt.witness,
+        witness=attempt.recorder,
         fallback=scope.services.with_tools,
     )
-    sendings: list[Sending] = []
+    contexts: list[LaidOutContext] = []
 
     def send(plan: Plan) -> Steps[Any]:
         quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
@@ -85,9 +85,9 @@ def ask(
             )
             quoted = quoting(found.messages, attempt.texts) if found.messages else None
             ids = [message.id or "" for message in found.messages]
-        sendings.append(attempt.lay_out_plan(plan, quoted, ids))
-        sent = sendings[-1].sent
-        attempt.witness.sees(sent)
+        contexts.append(attempt.lay_out_plan(plan, quoted, ids))
+        sent = contexts[-1].sent
+        attempt.recorder.starts_with(sent)
         value = {"messages": sent} if scope.services.is_graph else sent
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
@@ -95,20 +95,20 @@ def ask(
     answered = yield from with_room(
         request,
         lambda: ask_with_strategy(
-            strategy_of(scope), now, send, has_extras=lambda: sendings[-1].quoted is not None
+            strategy_of(scope), start, send, has_extras=lambda: contexts[-1].quoted is not None
         ),
     )
-    plan, reply, sending = answered.plan, answered.reply, sendings[-1]
+    plan, reply, context = answered.plan, answered.reply, contexts[-1]
     for problem in plan.problems:
         scope.tell("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
-    manifest = _manifest(attempt, plan, sending, reply, counter)
+    manifest = _manifest(attempt, plan, context, reply, counter)
     if isinstance(reply, AIMessage):
-        counter = counter.observe(sending.sent, reply.usage_metadata, tools)
+        counter = counter.observe(context.sent, reply.usage_metadata, tools)
     return reply, CallCarryover(
         compaction=plan.compaction,
         calibration=counter.calibration,
-        quoted=sending.quoted,
-        quoted_ids=sending.quoted_ids,
+        quoted=context.quoted,
+        quoted_ids=context.quoted_ids,
         manifest=manifest,
     )
 
@@ -119,31 +119,28 @@ def _room(after: PlanContext, settings: Settings) -> int:
 
 
 def _manifest(
-    attempt: AttemptContext, plan: Plan, sending: Sending, reply: Any, counter: TokenCounter
+    attempt: AttemptContext, plan: Plan, context: LaidOutContext, reply: Any, counter: TokenCounter
 ) -> Manifest:
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = ModelCall(
         transcript=attempt.state["messages"],
-        view=sending.view,
-        sent=sending.sent,
+        view=context.context,
+        sent=context.sent,
         left_out=[*attempt.left_out, *plan.left_out],
         pins=plan.after.pins,
-        recalled=sending.quoted_ids,
+        recalled=context.quoted_ids,
         before=offloaded["messages"] if offloaded else 0,
         offloaded_places=attempt.earlier,
         question_id=attempt.state["turn"]["question_id"],
         attempt=attempt.hints.attempt,
         call=plan.after.call or 1,
-        model=answered_by(replies_in(reply, sending.sent)) or services.model_name or "",
+        model=answered_by(replies_in(reply, context.sent)) or services.model_name or "",
     )
-    summaries = (
-        [summary_message(attempt.topic_summaries.head, attempt.texts)]
-        if attempt.topic_summaries.head
-        else []
-    )
+    head = attempt.topic_summaries.head
+    summaries = [summary_message(head, attempt.texts)] if head else []
     room = WindowUse(
-        prompt=plan.after.tokens + counter.count([sending.quoted] if sending.quoted else []),
+        prompt=plan.after.tokens + counter.count([context.quoted] if context.quoted else []),
         tools=counter.count([], services.tools),
         summary=counter.count(summaries),
         reply=longest_reply(attempt.model, "answer"),
@@ -155,29 +152,28 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """The fold once a turn is over, by a strategy that plans at the end of turns."""
+    """Return the compaction after an accepted draft, if the strategy plans at the end of turns."""
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
-    now = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
-    return (yield from plan_if_due(strategy, now)).compaction
+    start = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
+    return (yield from plan_if_due(strategy, start)).compaction
 
 
 UNIQUE_CHARS = 16
-"""An id that is shorter may stand on the sealed part of a record already."""
+"""A shorter id of a server may already be used in an offloaded segment."""
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
-    """The new messages of a reply: tool steps first, the final words last.
+    """Return the new messages of a reply: tool steps first, the answer last.
 
     Args:
         reply: A message, text, a list of messages, or a mapping with `messages`.
-        sent: Ids of the messages that the model was sent; in a list of messages
-            they are not new, save for the last: some servers give every reply one id.
+        sent: Ids of the messages that the model was sent. In a list of messages they are not new,
+            except the last: some servers give every reply the same id.
 
     Raises:
-        ModelReplyError: The reply is none of these, or ends without the
-            assistant's words.
+        ModelReplyError: The reply is none of these, or does not end in an answer.
     """
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]
@@ -191,24 +187,28 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
             f"The model returned {type(reply).__name__}, not a message: {expected}"
         )
     try:
-        found = [_whole(message) for message in convert_to_messages(list(reply))]
+        messages = [_whole(message) for message in convert_to_messages(list(reply))]
     except (NotImplementedError, ValueError) as error:
         raise ModelReplyError(
-            f"The model returned something else than messages: {expected}"
+            f"The model returned a list that is not one of messages: {expected}"
         ) from error
-    said = [m for m in found if m.type in ("ai", "tool")]
-    longer = len(found) > len(sent)
-    new = [m for m in said if m.id not in sent or m.id is None or (longer and m is found[-1])]
+    longer = len(messages) > len(sent)
+    new = [
+        m
+        for m in messages
+        if m.type in ("ai", "tool")
+        and (m.id not in sent or m.id is None or (longer and m is messages[-1]))
+    ]
     if not new or new[-1].type != "ai":
-        raise ModelReplyError("The reply does not end in a message of the assistant")
+        raise ModelReplyError("The model's reply does not end in a message of the assistant")
     if isinstance(new[-1], AIMessage) and new[-1].tool_calls:
         names = ", ".join(repr(call["name"]) for call in new[-1].tool_calls)
-        raise ModelReplyError(f"The model calls {names} without being given such a tool")
+        raise ModelReplyError(f"The model calls {names}, and has no such tool")
     return new
 
 
 def _whole(message: BaseMessage) -> Any:
-    """The message, joined if it is a chunk, without notes that only unsay may write."""
+    """Return the message, a chunk as a whole one, without annotations that only unsay may write."""
     whole = message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
     if KEY not in whole.response_metadata:
         return whole
@@ -223,11 +223,11 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """The messages with ids that are not yet taken; `stem`, unique to the attempt, begins those made.
+    """Return the messages with unused ids; new ids begin with `stem`, which the attempt alone uses.
 
-    Some servers give every reply the same id; in the transcript it would replace the answer before it.
-    An id with fewer characters than `shortest` is not believed to be unique.
+    An id with fewer characters than `shortest` is replaced as well.
     """
+    # Some servers give every reply the same id, which would replace the answer before it.
     used = set(taken)
     fresh: list[AnyMessage] = []
     for index, message in enumerate(messages):
@@ -241,7 +241,7 @@ def with_fresh_ids(
 def fresh(
     draft: Sequence[AnyMessage], state: State, done: Sequence[AnyMessage] = ()
 ) -> list[AnyMessage]:
-    """Messages of an attempt with ids that are not on the record, nor on what the attempt has."""
+    """Return messages of an attempt with ids that neither transcript nor attempt (`done`) has."""
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
     taken = {message.id for message in (*state["messages"], *done)}

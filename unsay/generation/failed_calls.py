@@ -1,4 +1,4 @@
-"""What a model was sent, noted at its door and kept when the attempt failed."""
+"""Requests to a model: recorded when they are sent, stored when the attempt failed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,32 +23,28 @@ UNKEPT = frozenset(
         *("stream", "stream_options"),
     }
 )
-"""Arguments of a call that may hold a secret or a live object, or that are not in its body."""
+"""Arguments of a call that may hold a secret or a live object, or that its body does not have."""
 
 
 class RequestRecorder(BaseCallbackHandler):
-    """Notes what each chat model of one attempt is about to send.
+    """Records the requests of an attempt's chat models, also inside agents and tool loops."""
 
-    It sees the request inside agents and tool loops too, after everything that
-    they put around the view.
-    """
-
-    # In place: an event loop would otherwise take it to another thread.
+    # LangChain would otherwise call it in another thread, after the model may have failed.
     run_inline = True
 
     def __init__(self) -> None:
-        self.view: Sequence[BaseMessage] = ()
+        self.context: Sequence[BaseMessage] = ()
         self.sent: Sequence[BaseMessage] = ()
         self.params: dict[str, Any] = {}
 
-    def sees(self, view: Sequence[BaseMessage]) -> None:
-        """Note the view with which a model or an agent is asked next."""
-        self.view = self.sent = view
+    def starts_with(self, context: Sequence[BaseMessage]) -> None:
+        """Record the context of the next call of a model or an agent."""
+        self.context = self.sent = context
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any
     ) -> None:
-        """Note the newest request; it holds those before it in the same attempt."""
+        """Record the newest request; it includes the earlier ones of the same attempt."""
         del serialized
         if ASIDE in (more.get("tags") or ()):
             return
@@ -71,13 +67,11 @@ def _is_json(value: Any) -> bool:
 def payload_of(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The request's body as its provider gets it; `params` are the call's other parameters.
-
-    Models of langchain-openai and langchain-anthropic make the body themselves; for others it is
-    written in the form of the OpenAI protocol.
-    """
+    """Return the request's body as its provider gets it; `params` are the call's parameters."""
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model
+    # Models of langchain-openai and langchain-anthropic make the body themselves; for others it is
+    # written in the form of the OpenAI protocol.
     make = getattr(inner, "_get_request_payload", None)
     if make is not None:
         made = dict(make(list(sent), **bound))
@@ -93,22 +87,22 @@ def payload_of(
 def shown_payload(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The body, empty where none can be made of the messages, which are kept in any case."""
+    """Return `payload_of`, or an empty body if the model's client cannot make one."""
     try:
         return payload_of(model, sent, params)
-    except Exception:  # noqa: BLE001 - any client's code; what is kept beside a turn must not end it
+    except Exception:  # noqa: BLE001 - any client's code, and without a body the messages remain
         return {}
 
 
 def keep_failed_request(
     state: State,
     scope: Scope,
-    witness: RequestRecorder,
+    recorder: RequestRecorder,
     why: Verdict | Exception,
     *,
     answer: str = "",
 ) -> Steps[None]:
-    """Keep the request of an attempt that a judge failed, or on which the model failed."""
+    """Store the request of an attempt whose draft was rejected or whose model failed, for `replay`."""
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]
@@ -120,8 +114,8 @@ def keep_failed_request(
         turn=turn["number"],
         attempt=len(turn["rejections"]) + 1,
         at=scope.now(),
-        messages=witness.sent,
-        payload=shown_payload(model, witness.sent, witness.params),
+        messages=recorder.sent,
+        payload=shown_payload(model, recorder.sent, recorder.params),
         question="" if question is None else text_of(question),
         answer=answer,
         score=why.score if isinstance(why, Verdict) else None,

@@ -1,4 +1,4 @@
-"""create_checkpoint: save the checkpoints of a turn, and undo tool calls of its rejected drafts."""
+"""create_checkpoint: save the checkpoints of a turn that is over."""
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
@@ -9,24 +9,20 @@ from unsay.state import State, Update
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
-    """Add the checkpoints that are due.
-
-    Tool calls of drafts that were not delivered are undone here: no rollback needs them any more.
-    """
+    """Undo the tool calls of rejected drafts, then add the checkpoints that the turn earned."""
+    # Compensations come first: from here on no rollback needs the rejected drafts any more.
     yield from run_compensations(state, scope)
-    settled, turn = (
-        Update(pending_compensations=[]) if state.get("pending_compensations") else Update(),
-        state["turn"],
-    )
+    update = Update(pending_compensations=[]) if state.get("pending_compensations") else Update()
+    turn = state["turn"]
     if not turn["checkpoints_due"]:
-        return settled
+        return update
     checkpoints = list(state.get("checkpoints", []))
-    for annotation in turn["checkpoints_due"]:
-        checkpoints = add_checkpoint(checkpoints, annotation, limit=scope.settings.checkpoint_limit)
-        scope.tell("checkpoint", **annotation)
+    for checkpoint in turn["checkpoints_due"]:
+        checkpoints = add_checkpoint(checkpoints, checkpoint, limit=scope.settings.checkpoint_limit)
+        scope.tell("checkpoint", **checkpoint)
     newest = turn["checkpoints_due"][-1]
     return Update(
-        **settled,
+        **update,
         checkpoints=checkpoints,
         checkpoint_metadata={
             "checkpoint_id": newest["id"],

@@ -20,69 +20,64 @@ SEGMENTS = 48
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Find the topic of the pending question, and compact the topics that were left."""
-    turn, move = state["turn"], state.get("rollback_request")
-    if turn["done"] or state.get("notice") or (move and move["kind"] != "context"):
-        return Update()
-    if scope.settings.topics == "off":
+    """Find the topic of the pending question; on a change, start a segment and compact the others."""
+    turn, request = state["turn"], state.get("rollback_request")
+    is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")
+    if is_command or scope.settings.topics == "off":
         return Update()
     live = live_branch(state)
-    kept = live
-    if move:  # as the transcript will be after the rollback that is due
-        kept = replace_tail(live, move["to"], label=COMPARED, keep=turn["pending"]).live
-    question = next(m for m in live.messages if m.id == turn["question_id"])
-    shift = _shift(kept, turn["pending"], text_of(question), state, scope)
-    if shift is None or shift.kind != "same":
-        return (yield from _change(state, scope, kept, shift, text_of(question)))
-    return Update()
+    question = text_of(next(m for m in live.messages if m.id == turn["question_id"]))
+    if request:  # The topic is found in the transcript that the requested rollback will leave.
+        live = replace_tail(live, request["to"], label=COMPARED, keep=turn["pending"]).live
+    shift = _shift(live, turn["pending"], question, state, scope)
+    if shift is not None and shift.kind == "same":
+        return Update()
+    return (yield from _start_segment(state, scope, live, shift, question))
 
 
 def _shift(
     live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> TopicShift | None:
-    """The detector's finding; `None` for a conversation's first question.
-
-    It does not see what is forgotten: what follows a forgotten topic is a new one.
-    """
+    """Ask the detector; `None` for a conversation's first question."""
     if not live.segments:
         return None
-    forgotten, here = state.get("forgotten", []), live.segments[-1]["topic_id"]
-    if here in forgotten_topics(forgotten):
+    forgotten, current_id = state.get("forgotten", []), live.segments[-1]["topic_id"]
+    # The detector must not see forgotten text, so that a question after it begins a new topic.
+    if current_id in forgotten_topics(forgotten):
         return TopicShift(kind="new", similarity=0.0)
     before = [m for m in live.messages if m.id not in pending]
-    out = forgotten_ids(before, live.segments, forgotten)
+    hidden = forgotten_ids(before, live.segments, forgotten)
     known = memories(
-        [m for m in before if m.id not in out],
-        topic_starts(before, live.segments, (), out).segments,
+        [m for m in before if m.id not in hidden],
+        topic_starts(before, live.segments, (), hidden).segments,
         remaining_topics(state.get("topics", []), forgotten),
     )
-    current = next((each for each in known if each.topic_id == here), None)
-    others = [each for each in known if each.topic_id != here and each.texts]
+    current = next((topic for topic in known if topic.topic_id == current_id), None)
+    others = [topic for topic in known if topic.topic_id != current_id and topic.texts]
     if current is None or not current.texts:
-        current = TopicMemory(topic_id=here, texts=(question,))
+        current = TopicMemory(topic_id=current_id, texts=(question,))
     return scope.services.detector.detect(question, current, others)
 
 
-def _change(
+def _start_segment(
     state: State, scope: Scope, live: LiveBranch, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
     """Start a segment of a new topic, or of the one that the conversation returns to."""
     turn = state["turn"]
-    topics = list(state.get("topics", []))
-    topic_id = shift.topic_id if shift and shift.kind == "back" else None
-    if topic_id is None:
-        topic_id = f"topic-{1 + max((int(t['id'].split('-')[1]) for t in topics), default=0)}"
-        topics.append(
-            Topic(id=topic_id, label=label_of(question), summary=None, summarized_through=None)
-        )
-    start = Segment(topic_id=topic_id, start=turn["pending"][0])
-    before = [*state["messages"][: live_branch(state).index_of(turn["pending"][0])]]
-    segments = [*live_segments(before, state.get("segments", [])), start][-SEGMENTS:]
-    shown = LiveBranch(messages=live.messages, segments=(*live.segments, start))
-    topics = yield from compact(shown, topics, scope, state.get("forgotten", []))
-    labels = {each["id"]: each["label"] for each in topics}
-    label = labels.get(topic_id, label_of(question))
     kind = shift.kind if shift else "new"
+    topics = list(state.get("topics", []))
+    topic_id = shift.topic_id if shift and kind == "back" else None
+    if topic_id is None:
+        number = 1 + max((int(topic["id"].split("-")[1]) for topic in topics), default=0)
+        topic_id, label = f"topic-{number}", label_of(question)
+        topics.append(Topic(id=topic_id, label=label, summary=None, summarized_through=None))
+    first_pending = turn["pending"][0]
+    start = Segment(topic_id=topic_id, start=first_pending)
+    before = state["messages"][: live_branch(state).index_of(first_pending)]
+    segments = [*live_segments(before, state.get("segments", [])), start][-SEGMENTS:]
+    extended = LiveBranch(messages=live.messages, segments=(*live.segments, start))
+    topics = yield from compact(extended, topics, scope, state.get("forgotten", []))
+    label = next((t["label"] for t in topics if t["id"] == topic_id), label_of(question))
     scope.tell("topic", kind=kind, label=label, similarity=shift.similarity if shift else None)
     history = note({**state, "current_topic": label}, scope, "detect_topic_change", kind, None)
     return Update(

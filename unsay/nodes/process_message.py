@@ -1,4 +1,4 @@
-"""process_message: plan the view, ask the model, judge what it drafted."""
+"""process_message: build the context, ask the model, judge its draft, deliver or reject it."""
 
 from dataclasses import asdict
 
@@ -36,17 +36,17 @@ from unsay.types import Rejection, Turn, Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
-    """Answer the pending question; nothing is generated when a rollback is due.
+    """Answer the pending question, or answer a command with its notice.
 
-    What tools did that was taken off the record is taken back first.
+    Nothing is generated while a rollback is requested, or when the turn is over.
     """
-    turn = state["turn"]
-    answers = not (state.get("should_rollback") or state.get("notice") or turn["done"])
-    if answers:
+    generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
+    # Tool calls of removed messages are undone before the model is asked: it may repeat them.
+    if generates:
         yield from schedule_draft_compensations(state, scope)
     report = yield from run_compensations(state, scope)
     update = Update()
-    if answers:
+    if generates:
         update = yield from _answer(state, scope)
     elif state.get("notice") and not state.get("should_rollback"):
         update = _give_notice(state, scope, report)
@@ -54,105 +54,110 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
+    """Draft an answer and judge it; a failed draft requests a rollback."""
+    attempt = yield from _begin_attempt(state, scope)
+    try:
+        draft, carried = yield from _draft(attempt)
+    except BudgetDeclinedError as declined:
+        request = RollbackRequest(kind="decline", to=None, reason=str(declined))
+        return Update(rollback_request=request, should_rollback=True)
+    verdict = yield from _judge(attempt, draft)
+    if verdict.outcome == "failed":
+        yield from keep_failed_request(
+            state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
+        )
+        update = yield from _reject(state, scope, draft, verdict)
+    else:
+        update = yield from deliver(state, scope, draft, verdict, flag=None)
+        carried["compaction"] = yield from at_end(attempt, draft, carried)
+    learned = Update(compaction=carried["compaction"], calibration=carried["calibration"])
+    reminders, before = scope.services.reminders, state.get("reminders", {})
+    number, run_id = state["turn"]["number"], state["turn"]["run_id"]
+    if counts := counted(reminders, before, attempt.reminders, turn=number, run_id=run_id):
+        learned["reminders"] = counts
+    return {**update, **learned}
+
+
+def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
+    """Collect what the contexts of this attempt include."""
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from not_undone(rejected, scope)
     model = yield scope.resolve("answerer")
     earlier = yield from load_opened(state, scope)
-    reminders, shown_before = scope.services.reminders, state.get("reminders", {})
-    number, run_id = turn["number"], turn["run_id"]
-    shown = due(reminders, shown_before, turn=number, run_id=run_id)
+    counts = state.get("reminders", {})
+    reminders = due(scope.services.reminders, counts, turn=turn["number"], run_id=turn["run_id"])
     hints, pending = _hints(state, scope, left), turn["pending"]
-    found = yield from recall_for_turn(state, scope)
-    attempt = yield from attempt_context(
-        state, scope, model, earlier, hints, shown, pending=pending, recall_source=found
-    )
-    try:
-        draft, carried = yield from _draft(attempt)
-    except BudgetDeclinedError as declined:
-        move = RollbackRequest(kind="decline", to=None, reason=str(declined))
-        return Update(rollback_request=move, should_rollback=True)
-    question = next(m for m in state["messages"] if m.id == turn["question_id"])
-    before = [m for m in attempt.start.messages if m.id not in pending]
-    exchange = exchange_of(question, draft[-1], before)
-    key = f"{turn['question_id']}-{hints.attempt}"
-    verdict = yield from judge_exchange(exchange, draft[-1], scope, key=key)
-    scope.tell("verdict", of="draft", message_id=draft[-1].id, **asdict(verdict))
-    if verdict.outcome == "failed":
-        yield from keep_failed_request(
-            state, scope, attempt.witness, verdict, answer=text_of(draft[-1])
+    source = yield from recall_for_turn(state, scope)
+    return (
+        yield from attempt_context(
+            state, scope, model, earlier, hints, reminders, pending=pending, recall_source=source
         )
-        update = yield from _take_back(state, scope, draft, verdict)
-    else:
-        update = yield from deliver(state, scope, draft, verdict, flag=None)
-        carried["compaction"] = yield from at_end(attempt, draft, carried)
-    learned = Update(compaction=carried["compaction"], calibration=carried["calibration"])
-    if counts := counted(reminders, shown_before, shown, turn=number, run_id=run_id):
-        learned["reminders"] = counts
-    return {**update, **learned}
-
-
-def _give_notice(state: State, scope: Scope, report: Report) -> Update:
-    turn, due = state["turn"], state["notice"]
-    assert due is not None  # noqa: S101 - the caller has just seen it
-    last = state["messages"][-1].id if state["messages"] else ""
-    text = f"{due['text']} {report_text(report, scope.texts(state['messages']))}".strip()
-    said = notice(text, f"notice-{turn['question_id'] or last}-{turn['number']}", due["answers"])
-    scope.tell("notice", text=text, message_id=said.id)
-    log_checkpoints(state, scope, turn["checkpoints_due"])
-    return Update(messages=[said], notice=None, turn={**turn, "done": True})
+    )
 
 
 def _hints(state: State, scope: Scope, left: Report) -> Hints:
-    turn, stays = state["turn"], report_text(left, scope.texts(state["messages"]))
-    reasons = [each["reason"] for each in turn["rejections"]]
+    turn, effects = state["turn"], report_text(left, scope.texts(state["messages"]))
+    reasons = [rejection["reason"] for rejection in turn["rejections"]]
     return Hints(
         attempt=len(turn["rejections"]) + 1,
-        rejections=(*reasons, *([stays] if stays else [])),
+        rejections=(*reasons, *([effects] if effects else [])),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
     )
 
 
 def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
-    """One draft: the messages of its tool steps, then the final words; and what they leave."""
-    state, scope, witness = attempt.state, attempt.scope, attempt.witness
-    loop, notes = scope.services.tool_loop, {}
+    """Return the messages of one draft, tool steps first, and what its last call left."""
+    state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
+    loop, manifests = scope.services.tool_loop, {}
     before = CallCarryover(compaction=attempt.start.compaction)
     if "calibration" in state:
         before["calibration"] = state["calibration"]
     try:
         if loop is None:
             reply, carried = yield from ask(attempt, [], before)
-            draft = messages_of(reply, {message.id for message in witness.view})
+            draft = messages_of(reply, {message.id for message in recorder.context})
         else:
-            begun = {"messages": [], **before}
-            more = {ATTEMPT_KEY: attempt}
+            start = {"messages": [], **before}
             quiet = scope.settings.stream == "held"
-            reply = yield scope.ask(loop, begun, quiet=quiet, configurable=more)
-            carried, notes = carried_of(reply), reply.get("manifests", {})
+            reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
+            carried, manifests = carried_of(reply), reply.get("manifests", {})
             draft = messages_of(reply, ())
     except (GraphBubbleUp, BudgetExceededError):
         raise
-    except Exception as error:  # any client may raise anything; an unknown error is raised as it is
-        yield from keep_failed_request(state, scope, witness, error)
+    except (
+        Exception
+    ) as error:  # Any client may raise anything; an unknown error is raised as it is.
+        yield from keep_failed_request(state, scope, recorder, error)
         explained = explain(error)
         if explained is None or explained is error:
             raise
         raise explained from error
-    said = [
-        with_manifest(each, notes[each.id]) if each.id in notes else each
-        for each in fresh(draft, state)
+    messages = [
+        with_manifest(message, manifests[message.id]) if message.id in manifests else message
+        for message in fresh(draft, state)
     ]
-    if not notes:
-        said[-1] = with_manifest(said[-1], carried["manifest"])
-    return said, carried
+    if not manifests:
+        messages[-1] = with_manifest(messages[-1], carried["manifest"])
+    return messages, carried
 
 
-def _take_back(
-    state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict
-) -> Steps[Update]:
-    """Reject a draft: another attempt, or the turn's end when there were enough."""
+def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
+    state, scope, answer = attempt.state, attempt.scope, draft[-1]
+    turn = state["turn"]
+    question = next(m for m in state["messages"] if m.id == turn["question_id"])
+    before = [m for m in attempt.start.messages if m.id not in turn["pending"]]
+    exchange = exchange_of(question, answer, before)
+    # The key is the same after a crash, so that a repeated step does not pay its judge twice.
+    key = f"{turn['question_id']}-{attempt.hints.attempt}"
+    verdict = yield from judge_exchange(exchange, answer, scope, key=key)
+    scope.tell("verdict", of="draft", message_id=answer.id, **asdict(verdict))
+    return verdict
+
+
+def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:
+    """Reject a draft: request another attempt, or end the turn after the last one."""
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)
     rejection = Rejection(
@@ -175,13 +180,26 @@ def _take_back(
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
         if scope.settings.on_exhausted == "deliver":
             return (yield from deliver_best(after, scope))
-        move = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
+        request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        move = RollbackRequest(kind="draft", to=None, reason=verdict.reason)
+        request = RollbackRequest(kind="draft", to=None, reason=verdict.reason)
     return Update(
         turn=rejected,
-        rollback_request=move,
+        rollback_request=request,
         should_rollback=True,
         quality_score=verdict.score,
         state_history=history,
     )
+
+
+def _give_notice(state: State, scope: Scope, report: Report) -> Update:
+    turn, requested = state["turn"], state["notice"]
+    assert requested is not None  # noqa: S101 - the caller has just seen it
+    last = state["messages"][-1].id if state["messages"] else ""
+    text = f"{requested['text']} {report_text(report, scope.texts(state['messages']))}".strip()
+    # The id follows from the turn: a step that runs again after a crash replaces its own notice.
+    message_id = f"notice-{turn['question_id'] or last}-{turn['number']}"
+    message = notice(text, message_id, requested["answers"])
+    scope.tell("notice", text=text, message_id=message.id)
+    log_checkpoints(state, scope, turn["checkpoints_due"])
+    return Update(messages=[message], notice=None, turn={**turn, "done": True})

@@ -1,4 +1,4 @@
-"""rollback: go back to the last good point, with the question and the reason kept."""
+"""rollback: go back to the last good point; the question stays, with the reason for the next attempt."""
 
 from langchain_core.messages import AIMessage, AnyMessage
 
@@ -40,22 +40,16 @@ from unsay.types import BranchKind, Operation, Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
-    """Make the rollback that a node or a host asked for, and clear the request.
+    """Make the rollback, undo or retry that was requested, and clear the request.
 
     Raises:
         UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
         AmbiguousCheckpointError: It names several.
     """
-    move, loaded = state.get("rollback_request"), Update()
-    if move is None:
-        wanted, turns = messages_needed(state, None)
-        loaded = yield from load_segments(state, scope, wanted, turns=turns)
-        state = with_update(state, loaded)
-        target, turn = state.get("rollback_checkpoint_id"), state["turn"]
-        pending = () if turn["done"] else turn["pending"]
-        base = target_of(live_branch(state), target, pending=pending)
-        move = RollbackRequest(kind="person", to=base, reason=target or "the host's order")
-    operations = {
+    request, loaded = state.get("rollback_request"), Update()
+    if request is None:
+        state, loaded, request = yield from _host_request(state, scope)
+    handlers = {
         "draft": _reject_draft,
         "context": _go_to_target,
         "person": _go_to_target,
@@ -65,9 +59,9 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "ask": _ask_about_drafts,
         "decline": _end_unanswered,
     }
-    update = yield from operations[move["kind"]](state, scope, move)
-    if move["kind"] in ("draft", "context", "person", "retry"):
-        _report(state, scope, update, move)
+    update = yield from handlers[request["kind"]](state, scope, request)
+    if request["kind"] in ("draft", "context", "person", "retry"):
+        _report(state, scope, update, request)
     if loaded:
         update = {**loaded, **update, "messages": [*loaded["messages"], *update["messages"]]}
     return {
@@ -78,117 +72,130 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     }
 
 
-def _reject_draft(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
-    """Keep a failed draft as a branch, and go back the farther the more drafts failed."""
+def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, RollbackRequest]]:
+    """Return the request of a host that set `should_rollback`, with the messages that it needs."""
+    message_ids, turns = messages_needed(state, None)
+    loaded = yield from load_segments(state, scope, message_ids, turns=turns)
+    state = with_update(state, loaded)
+    target, turn = state.get("rollback_checkpoint_id"), state["turn"]
+    pending = () if turn["done"] else turn["pending"]
+    base = target_of(live_branch(state), target, pending=pending)
+    reason = target or "the host's order"
+    return state, loaded, RollbackRequest(kind="person", to=base, reason=reason)
+
+
+def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Keep a failed draft as a branch, and go back; each further failure goes one step farther."""
     turn, live = state["turn"], live_branch(state)
     drafts = tuple(turn["rejections"][-1]["messages"])
     base = target_of_drafts(live, turn["base"], len(turn["rejections"]))
-    cause = Label(kind="draft", reason=move["reason"], created_at=scope.now(), drafts=drafts)
-    change = replace_tail(live, base, label=cause, keep=turn["pending"])
+    label = Label(kind="draft", reason=request["reason"], created_at=scope.now(), drafts=drafts)
+    change = replace_tail(live, base, label=label, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    name = change.branch["id"]
+    branch_id = change.branch["id"]
     update["turn"] = {
         **turn,
         "base": base,
         "rollbacks": turn["rollbacks"] + 1,
-        "branches": [*turn["branches"], name],
-        "draft_branches": [*turn["draft_branches"], name],
+        "branches": [*turn["branches"], branch_id],
+        "draft_branches": [*turn["draft_branches"], branch_id],
     }
     return update
 
 
-def _go_to_target(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
-    """Go to a person's target, or before messages that entered and failed; then answer from there."""
-    turn, is_order = state["turn"], move["kind"] == "person"
+def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Go to a person's target, or to before the injected messages that failed."""
+    turn, is_order = state["turn"], request["kind"] == "person"
     kind: BranchKind = "person" if is_order else "context"
-    cause = Label(kind=kind, reason=move["reason"], created_at=scope.now())
-    update = yield from go_back(state, scope, move["to"], cause, turn["pending"])
-    moved: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": move["to"]}
+    label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
+    update = yield from go_back(state, scope, request["to"], label, turn["pending"])
+    after: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": request["to"]}
     if is_order:
-        moved["done"] = turn["done"] or move["reason"].startswith("/")
-        return {**update, "turn": moved}
-    name = update["branches"][-1]["id"]
-    moved["rollbacks"] += 1
-    moved["branches"] = [*turn["branches"], name]
-    moved["context_reason"] = move["reason"]
-    if turn["done"]:
-        update.update(
-            with_step(state, Operation(kind="rollback", base=move["to"], branches=[name]))
-        )
-    return {**update, "turn": moved}
+        after["done"] = turn["done"] or request["reason"].startswith("/")
+        return {**update, "turn": after}
+    branch_id = update["branches"][-1]["id"]
+    after["rollbacks"] += 1
+    after["branches"] = [*turn["branches"], branch_id]
+    after["context_reason"] = request["reason"]
+    if turn["done"]:  # No answer follows, so the rollback itself is the step that an undo reverses.
+        step = Operation(kind="rollback", base=request["to"], branches=[branch_id])
+        update.update(with_step(state, step))
+    return {**update, "turn": after}
 
 
-def _retry(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
-    """Ask the last question again; its old answer is kept, and an undo brings it back."""
-    update = yield from ask_again(state, scope, move)
-    order, asked = state["turn"]["question_id"], update["turn"]["question_id"]
-    yield from forward({order or "": asked or ""}, scope)
+def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Ask the last question again; the old answer is kept as a branch, which an undo restores."""
+    update = yield from ask_again(state, scope, request)
+    command, question = state["turn"]["question_id"], update["turn"]["question_id"]
+    yield from forward({command or "": question or ""}, scope)
     return update
 
 
-def _report(state: State, scope: Scope, update: Update, move: RollbackRequest) -> None:
-    """Announce a rollback and note it; a notice answers an order that no question came with."""
+def _report(state: State, scope: Scope, update: Update, request: RollbackRequest) -> None:
+    """Stream a rollback and add it to the history; an order without a question gets a notice."""
     texts, base = scope.texts(state["messages"]), update["turn"]["base"]
     removed, _ = counts(state["messages"], update["messages"])
     where = place_name(state, base, texts)
     if update["turn"]["done"]:
         turns = _turns_after(state, update)
-        words = texts.rolled_back.format(where=where, turns=turns, removed=removed)
-        update["notice"] = NoticeDue(text=words, answers=state["turn"]["pending"])
-    kind, reason = move["kind"], move["reason"]
+        text = texts.rolled_back.format(where=where, turns=turns, removed=removed)
+        update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
+    kind, reason = request["kind"], request["reason"]
     scope.tell("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
     score = state.get("quality_score") if kind in ("draft", "context") else None
     update["state_history"] = note(state, scope, "rollback", kind, score)
 
 
-def _undo_or_redo(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
-    """Go one step back or forth, and answer with the number of turns that are left."""
+def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Undo or redo one step; the notice says how many turns are left, or why nothing changed."""
     turn, texts = state["turn"], scope.texts(state["messages"])
-    undoes = move["kind"] == "undo"
+    undoes = request["kind"] == "undo"
     step = undo_last if undoes else redo_last
     try:
-        update = yield from step(state, scope, turn["pending"], move["reason"])
+        update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
         refusal = NoticeDue(text=texts.refused.format(reason=error), answers=turn["pending"])
         return Update(notice=refusal, turn={**turn, "done": True})
     removed, restored = counts(state["messages"], update["messages"])
     left = _turns_after(state, update)
-    words = texts.undone if undoes else texts.redone
-    text = words.format(turns=left, removed=removed, restored=restored)
+    template = texts.undone if undoes else texts.redone
+    text = template.format(turns=left, removed=removed, restored=restored)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
     scope.tell("undone" if undoes else "redone", removed=removed, restored=restored)
-    update["state_history"] = note(state, scope, "rollback", move["kind"], None)
+    update["state_history"] = note(state, scope, "rollback", request["kind"], None)
     return update
 
 
-def _ask_about_drafts(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
+def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Ask a person what to do when no draft passed: accept, edit, reject, or try once more."""
     turn = state["turn"]
-    request = person_request(state, scope.texts(state["messages"]))
-    decision = ask_person(request, read_decision)
+    # The interrupt comes before any effect: LangGraph runs the node again with the answer.
+    question = person_request(state, scope.texts(state["messages"]))
+    decision = ask_person(question, read_decision)
     scope.tell("decision", decision=decision.kind)
     if decision.kind == "reject":
-        return (yield from _end_unanswered(state, scope, move))
+        return (yield from _end_unanswered(state, scope, request))
     if decision.kind == "respond":
         scope.step_log.later_events.append(planner_note(decision.text))
         extra = turn["extra_attempts"] + 1
         return Update(turn={**turn, "guidance": decision.text, "extra_attempts": extra})
-    words: AnyMessage | None = None
+    own_answer: AnyMessage | None = None
     if decision.kind == "edit":
-        words = AIMessage(decision.text, id=f"{turn['question_id']}-person")
-    return (yield from deliver_best(state, scope, words))
+        own_answer = AIMessage(decision.text, id=f"{turn['question_id']}-person")
+    return (yield from deliver_best(state, scope, own_answer))
 
 
-def _end_unanswered(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
-    """End a turn without an answer: a person rejected its drafts, or wants nothing more spent."""
+def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """End a turn without an answer: a person rejected its drafts, or declined to spend more."""
     restored, update = yield from at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
-    words = texts.declined
-    if move["kind"] == "ask":
-        words = texts.no_answer
-        update["branches"] = yield from keep_rejected(restored, scope, move["reason"])
-    update["notice"] = NoticeDue(text=words, answers=turn["pending"])
+    text = texts.declined
+    if request["kind"] == "ask":
+        text = texts.no_answer
+        update["branches"] = yield from keep_rejected(restored, scope, request["reason"])
+    update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": []}
     if turn["branches"]:
         step = Operation(kind="rollback", base=turn["base"], branches=turn["branches"])

@@ -335,11 +335,11 @@ def drop_offloaded(state: State) -> Update:
 class Earlier:
     """Offloaded messages that the next context includes."""
 
-    words: list[AnyMessage]
+    messages: list[AnyMessage]
     """Oldest first."""
 
-    places: Mapping[str, int]
-    """By id, the position of each in the transcript, from 1."""
+    positions: Mapping[str, int]
+    """By message id, the position in the transcript, from 1."""
 
 
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
@@ -359,16 +359,16 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
             pages += [(yield from read_page(*scope.address, name))]
         except DatabaseCorruptError as error:
             scope.tell("segment_lost", error=str(error))
-    words: list[AnyMessage] = []
-    places: dict[str, int] = {}
+    messages: list[AnyMessage] = []
+    positions: dict[str, int] = {}
     texts = scope.texts(state["messages"])
     for page in sorted(pages, key=_messages_before):
-        here = {each["id"] for each in topics if page.id in each.get("pages", [])}
-        shown = _shown_of(page, here, state, texts)
+        topic_ids = {topic["id"] for topic in topics if page.id in topic.get("pages", [])}
+        shown = _shown_of(page, topic_ids, state, texts)
         numbers = {m.id: n for n, m in enumerate(page.messages, _messages_before(page) + 1)}
-        places |= {m.id or "": numbers[m.id] for m in shown}
-        words += shown
-    return Earlier(words=words, places=places)
+        positions |= {m.id or "": numbers[m.id] for m in shown}
+        messages += shown
+    return Earlier(messages=messages, positions=positions)
 
 
 def _messages_before(page: OffloadedSegment) -> int:
