@@ -1,17 +1,20 @@
 """What cases assert about a conversation, by name."""
 
-from collections.abc import Callable
+import math
+import sqlite3
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.cases.budgets import BUDGET_CLAIMS
+from tests.cases.budgets import APPROVAL_CLAIMS, BUDGET_CLAIMS
 from tests.cases.seen import Seen
 from tests.cases.sessions import SESSION_CLAIMS
-from tests.cases.snapshots import SNAPSHOT_CLAIMS
+from tests.cases.snapshots import FIELD_CLAIMS, SNAPSHOT_CLAIMS
 from tests.cases.stores import STORE_CLAIMS, VERSION_CLAIMS
 from tests.cases.strategy_kit import STRATEGY_CLAIMS
 from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
+from unsay.errors import StorageError
 from unsay.history.threads import list_threads
 from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
@@ -31,7 +34,7 @@ def _users(world: World, call: int) -> list[str]:
 
 
 def _values(world: World, value: str) -> list[str]:
-    """The value itself, or what a placeholder in angle brackets stands for."""
+    """Return the value, or the texts that a placeholder in angle brackets names."""
     return world.rejected_drafts() if value == "<bad answer>" else [value]
 
 
@@ -59,6 +62,56 @@ def _no_late_system(world: World, index: int) -> bool:
     return not any(m.type == "system" for each in lists for m in each[index + 1 :])
 
 
+def _is_verdict(seen: Seen, value: float | None) -> bool:
+    """Return whether the last answer, or a judge's reply, has this score; `None` is unscored."""
+    score, outcome = seen.value, None
+    if seen.world is not None:
+        annotation = annotation_of(_last_answer(seen.world))
+        score, outcome = annotation.get("score"), annotation.get("outcome")
+    if value is None:
+        return score is None and outcome in (None, "unscored")
+    return isinstance(score, float | int) and math.isclose(score, value, abs_tol=1e-9)
+
+
+def _is_gone(world: World, claim: Claim) -> bool:
+    """Return whether a raw value is neither in the stored thread nor in any request."""
+    value = claim.get("value", world.given.get("value"))
+    if value is None:
+        raise NotBoundError("original_value_gone without a value")
+    with world.open() as conversation:
+        stored = [*map(repr, conversation.messages()), *map(repr, conversation.events())]
+    sent = [text_of(message) for call in world.model_inputs for message in call]
+    requests = [*sent, *world.judge_inputs, *world.summarizer_inputs]
+    files = [path.read_bytes() for path in world.folder.iterdir() if path.is_file()]
+    is_in_text = any(value in text for text in [*stored, repr(world.state()), *requests])
+    return not is_in_text and not any(value.encode() in content for content in files)
+
+
+def _is_reported(seen: Seen) -> bool:
+    """Return whether the caller learned that a save failed, from an error of the storage."""
+    errors, error = [], seen.error
+    while error is not None:
+        errors.append(error)
+        error = error.__cause__ or error.__context__
+    return any(isinstance(each, StorageError | sqlite3.Error | OSError) for each in errors)
+
+
+ERROR_CLAIMS: dict[str, Callable[[Seen, Claim], bool]] = {
+    "answer_available_to_caller": lambda s, c: (s.state or {}).get("answer_available", False),
+    "persistence_error_reported": lambda s, c: _is_reported(s),
+}
+"""Claims about a turn that may end with an error, although a case names none."""
+
+CALL_CLAIMS: dict[str, Callable[[Seen, Claim], bool]] = {
+    **ERROR_CLAIMS,
+    "model_calls_eq": lambda s, c: s.model_calls == c["value"],
+    "model_was_called": lambda s, c: bool(s.model_calls),
+    "no_exception": lambda s, c: s.error is None and (s.world is None or not s.world.failures),
+    "summarizer_calls_eq": lambda s, c: s.summarizer_calls == c["value"],
+    "verdict": lambda s, c: _is_verdict(s, c["value"]),
+}
+"""Claims about calls and their outcomes, for every kind of operation."""
+
 CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
     **SNAPSHOT_CLAIMS,
     **STORE_CLAIMS,
@@ -70,7 +123,6 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
         all(value in asked for value in c["values"]) for asked in w.judge_inputs
     ),
     "live_len_eq": lambda w, c: len(w.messages()) == c["value"],
-    "model_calls_eq": lambda w, c: len(w.model_inputs) == c["value"],
     "model_calls_le": lambda w, c: len(w.model_inputs) <= c["value"],
     "model_input_contains": lambda w, c: any(c["value"] in t for t in _call_texts(w, c)),
     "model_input_last_user": lambda w, c: _users(w, c["call"])[-1] == c["value"],
@@ -78,6 +130,10 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
         not any(value in text for value in _values(w, c["value"]) for text in _call_texts(w, c))
     ),
     "model_input_user_texts": lambda w, c: _users(w, c["call"]) == c["value"],
+    "no_duplicate_message_ids": lambda w, c: MESSAGE_CLAIMS["no_duplicate_message_ids"](
+        w.messages(), c
+    ),
+    "original_value_gone": _is_gone,
     "no_system_message_after_index": lambda w, c: _no_late_system(w, c["index"]),
     "reloaded_equals_checkpoint": lambda w, c: w.transcript() == w.expected_record,
     "restored_equals_checkpoint": lambda w, c: w.transcript() == w.expected_record,
@@ -87,33 +143,42 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
 }
 
 
+VALUE_CLAIMS: dict[str, Callable[[Any, Claim], bool]] = {
+    **BUDGET_CLAIMS,
+    **TOKEN_CLAIMS,
+    **VERSION_CLAIMS,
+    **SESSION_CLAIMS,
+}
+"""Claims about the value that an operation returned."""
+
+
 def holds(claim: Claim, seen: Seen) -> bool:
-    """Whether an assertion of a case is true.
+    """Return whether an assertion of a case is true.
 
     Raises:
-        NotBoundError: No binding knows it.
+        NotBoundError: No binding knows it for this operation.
     """
     name = claim["op"]
     if name == "thread_not_contains" and seen.worlds is not None:
-        other = seen.worlds[claim["thread"]]
-        told = [text_of(m) for call in other.model_inputs for m in call] + other.judge_inputs
-        return not any(claim["value"] in text for text in [*told, *_record_texts(other)])
-    if name in BUDGET_CLAIMS:
-        return BUDGET_CLAIMS[name](seen.value, claim)
-    if name in TOKEN_CLAIMS:
-        return TOKEN_CLAIMS[name](seen.value, claim)
-    if name in VERSION_CLAIMS:
-        return VERSION_CLAIMS[name](seen.value, claim)
-    if name in SESSION_CLAIMS:
-        return SESSION_CLAIMS[name](seen.value, claim)
-    if seen.state is not None and name in STRATEGY_CLAIMS:
-        return STRATEGY_CLAIMS[name](seen, claim)
-    if seen.messages is not None and name in MESSAGE_CLAIMS:
-        return MESSAGE_CLAIMS[name](seen.messages, claim)
-    if seen.world is None or name not in CLAIMS:
-        raise NotBoundError(f"assertion {name}")
-    return CLAIMS[name](seen.world, claim)
+        return _never_in(seen.worlds[claim["thread"]], claim["value"])
+    tables: list[tuple[Mapping[str, Callable[[Any, Claim], bool]], Any]] = [
+        (CALL_CLAIMS, seen),
+        (VALUE_CLAIMS, seen.value),
+    ]
+    if seen.state is not None:
+        tables.append(({**FIELD_CLAIMS, **APPROVAL_CLAIMS, **STRATEGY_CLAIMS}, seen))
+    if seen.messages is not None:
+        tables.append((MESSAGE_CLAIMS, seen.messages))
+    if seen.world is not None:
+        tables.append((CLAIMS, seen.world))
+    for claims, subject in tables:
+        if name in claims:
+            return claims[name](subject, claim)
+    raise NotBoundError(f"assertion {name}")
 
 
-def _record_texts(world: World) -> list[str]:
-    return [text_of(message) for message in world.messages()]
+def _never_in(world: World, value: str) -> bool:
+    """Return whether a thread has a value neither in its transcript nor in a request."""
+    sent = [text_of(message) for call in world.model_inputs for message in call]
+    stored = [text_of(message) for message in world.messages()]
+    return not any(value in text for text in [*sent, *world.judge_inputs, *stored])

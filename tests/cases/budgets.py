@@ -1,11 +1,13 @@
 """Operations on budgets, backpressure and circuits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.store.memory import InMemoryStore
 
 from tests.cases.seen import Case, Operation, Seen
@@ -30,10 +32,11 @@ from unsay.budget.limits import (
     delay_ms,
     pressure,
 )
+from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usage_account
-from unsay.settings import BACKPRESSURE
+from unsay.settings import BACKPRESSURE, load_settings
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
 PLACE = AccountKey(task_id="task")
@@ -72,14 +75,20 @@ def _limits(params: Mapping[str, Any]) -> Limits:
 
 
 def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
-    """The steps with another beginning or end: the first one's delay holds from the threshold on."""
-    threshold = params.get("backpressure_threshold", params.get("threshold", BACKPRESSURE[0][0]))
+    """Return the product's `backpressure` setting with another first share or longest delay.
+
+    Steps below the threshold go, and so do those that exceed the longest delay, which is reached
+    where the first of them was.
+    """
     ends = [params[name] for name in sorted(PRESSING) if "max" in name and name in params]
     most = ends[0] if ends else BACKPRESSURE[-1][1]
-    first = delay_ms(threshold) or BACKPRESSURE[0][1]
-    kept = [(share, delay) for share, delay in BACKPRESSURE[:-1] if share > threshold]
-    steps = [(threshold, first), *kept, (BACKPRESSURE[-1][0], most)]
-    return tuple((share, min(delay, most)) for share, delay in steps)
+    first_longest = next((share for share, delay in BACKPRESSURE if delay >= most), 1.0)
+    steps = [*((share, ms) for share, ms in BACKPRESSURE if ms < most), (first_longest, most)]
+    threshold = params.get("backpressure_threshold", params.get("threshold"))
+    if threshold is not None:
+        later = [(share, ms) for share, ms in steps if share > threshold]
+        steps = [(threshold, delay_ms(threshold, steps) or steps[0][1]), *later]
+    return load_settings({"backpressure": steps}).backpressure
 
 
 def _book(given: Mapping[str, Any]) -> UsageAccount:
@@ -113,13 +122,48 @@ def _state(found: Check, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def budget_check(case: Case, folder: Path) -> Seen:
-    """Whether a call has room, and how hard it is pressed."""
-    del folder
+    """Check whether a call has room, and how long it would wait."""
     given, params = case["given"], case["params"]
     _only(given, {*(f"{layer}_used" for layer in LAYERS), "estimated"})
     amount = Amount(tokens=given.get("estimated", 0))
     found = check(_book(given), _limits(params), amount, place=PLACE)
-    return Seen(value=found, state=_state(found, params))
+    state = _state(found, params)
+    claims = case["expected"].get("assertions", ())
+    if any(claim["op"] in APPROVAL_CLAIMS for claim in claims):
+        state["interrupted"] = found.outcome == "ask" and _waits_for_approval(case, folder)
+    return Seen(value=found, state=state)
+
+
+def _waits_for_approval(case: Case, folder: Path) -> bool:
+    """Return whether a conversation with these budgets asks a person before its next call.
+
+    Its first turn uses what the case says; the second must reach the model only after approval.
+    """
+    given, params = case["given"], case["params"]
+    used = max(given.get(f"{layer}_used", 0) for layer in LAYERS)
+    budgets = {
+        f"{layer}_budget_tokens": params[f"{layer}_budget"]
+        for layer in LAYERS
+        if f"{layer}_budget" in params
+    }
+    calls: list[list[BaseMessage]] = []
+
+    def model(messages: list[BaseMessage]) -> AIMessage:
+        calls.append(messages)
+        usage = UsageMetadata(input_tokens=used, output_tokens=0, total_tokens=used)
+        return AIMessage(f"This is answer {len(calls)}.", usage_metadata=usage)
+
+    options: Any = {"thread": "case", "model": model, "judge": lambda _: 0.9}
+    fixed = {"judging": "off", "backpressure": ()}
+    if used:
+        with Conversation.open(folder / "case.db", settings=fixed, **options) as conversation:
+            conversation.say("The first question.")
+    before = len(calls)
+    settings = {**budgets, **fixed, "budget_mode": "ask"}
+    with Conversation.open(folder / "case.db", settings=settings, **options) as conversation:
+        asked = conversation.say("word " * given.get("estimated", 0))
+        is_waiting = asked.kind == "decision" and len(calls) == before
+        return is_waiting and bool(conversation.resume("approve").text) and len(calls) > before
 
 
 def _amount(given: Mapping[str, Any]) -> tuple[Usage, Amount]:
@@ -273,6 +317,11 @@ def circuit_sequence(case: Case, folder: Path) -> Seen:
 def _has_warning(seen: Any) -> bool:
     return isinstance(seen, Check) and bool(seen.warnings)
 
+
+APPROVAL_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
+    "execution_interrupted_until_approved": lambda seen, claim: (seen.state or {})["interrupted"],
+}
+"""Claims about a call that a person must approve."""
 
 BUDGET_CLAIMS = {
     "has_warning": lambda value, claim: _has_warning(value),

@@ -51,12 +51,17 @@ def _provider_error(described: Any) -> Exception:
 
 
 def turn_run(case: Case, folder: Path) -> Seen:
-    """One turn."""
-    if "max_overflow_retries" in case["params"]:
+    """Run one turn."""
+    params = case["params"]
+    if "user" not in case["given"] and {"max_overflow_retries", "reducer", "proactive"} & {*params}:
         return strategy_rules.turn_with_retries(case)
-    world = World(folder=folder, params=case["params"], given=case["given"])
+    world = World(folder=folder, params=params, given=case["given"])
     if "user" not in case["given"]:
         raise NotBoundError(f"given {sorted(case['given'])}")
+    if "reducer" in params or "proactive" in params:
+        world.strategy = strategy_rules.reducer_of(params)
+    if "store" in params:
+        return stores.turn_that_cannot_be_saved(world)
     if case["params"].get("judge_when") == "before_answer":
         _reject_before_answering(world)
     world.say([case["given"]["user"]])

@@ -1,4 +1,4 @@
-"""Running one case and saying what came."""
+"""Run one case and compare its result with the expected one."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages.utils import convert_to_messages
 
-from tests.cases.assertions import holds
+from tests.cases.assertions import ERROR_CLAIMS, holds
 from tests.cases.operations import OPERATIONS
 from tests.cases.seen import Case, Seen
 from tests.cases.transcripts import plain
@@ -19,7 +19,7 @@ ALIASES = {"ContextOverflow": "ContextOverflowError", "SessionEnded": "SessionEn
 
 
 def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
-    """The cases of some files, each a JSON list or one JSON object a line."""
+    """Yield the cases of some files, each a JSON list or one JSON object a line."""
     for path in paths:
         text = path.read_text(encoding="utf-8")
         if text.lstrip().startswith("["):
@@ -29,7 +29,7 @@ def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
 
 
 def failure(case: Case) -> str | None:
-    """Why a case fails, expected and got; `None` when it passes."""
+    """Return why a case fails, with expected and actual values; `None` if it passes."""
     operation = OPERATIONS.get(case["operation"])
     if operation is None:
         return f"operation {case['operation']} is not bound"
@@ -40,52 +40,70 @@ def failure(case: Case) -> str | None:
         except NotBoundError as error:
             return f"operation {case['operation']} is not bound for {error}"
         except Exception as error:  # noqa: BLE001 - what a case raises is its result
-            return _wrong_error(expected, error)
-        if "raises" in expected:
-            return f"expected {expected['raises']}, got no error"
+            seen = Seen(error=error)
         try:
             return next(_differences(expected, seen), None)
         except NotBoundError as error:
             return f"operation {case['operation']} is not bound for {error}"
+        except (LookupError, TypeError) as error:
+            return f"the result of {case['operation']} cannot be compared: {error!r}"
 
 
-def _wrong_error(expected: Case, error: Exception) -> str | None:
+def _wrong_error(expected: Case, error: Exception | None) -> str | None:
+    """Return how the error differs from the expected one; `None` if it does not."""
+    if error is None:
+        return f"expected {expected['raises']}, got no error" if "raises" in expected else None
+    if "raises" not in expected and any(
+        claim["op"] in ERROR_CLAIMS for claim in expected.get("assertions", ())
+    ):
+        return None
     wanted = [ALIASES.get(name, name) for name in expected.get("raises", "").split("|")]
     names = {each.__name__ for each in type(error).__mro__}
     fits = "*" in wanted or names & set(wanted)
     if fits and expected.get("match", "").lower() in str(error).lower():
         return None
-    return f"expected {expected}, got {type(error).__name__}: {error}"
+    return f"expected {_shortened(expected)}, got {type(error).__name__}: {error}"
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]} …"
 
 
 def _differences(expected: Case, seen: Seen) -> Iterator[str]:
+    if wrong := _wrong_error(expected, seen.error):
+        yield wrong
+        return
     for key, value in expected.items():
-        if key == "assertions":
-            for claim in value:
-                if not holds(claim, seen):
-                    yield f"expected {claim}, got {_summary(seen)}"
-        elif key == "state":
-            yield from _state_differences(value, seen)
-        elif key in ("unchanged", "messages"):
-            yield from _message_differences(key, value, seen)
-        elif key.startswith("returns"):
-            if not _returned(key, value, seen.value):
-                yield f"expected {key} {value!r}, got {seen.value!r}"
-        elif key not in ("match",):
-            raise NotBoundError(f"expected {key}")
+        if key not in ("raises", "match"):
+            yield from _differences_of(key, value, seen)
+
+
+def _differences_of(key: str, value: Any, seen: Seen) -> Iterator[str]:
+    if key == "assertions":
+        failed = [claim for claim in value if not holds(claim, seen)]
+        yield from (f"expected {claim}, got {_summary(seen)}" for claim in failed)
+    elif key == "state":
+        yield from _state_differences(value, seen)
+    elif key in ("unchanged", "messages"):
+        yield from _message_differences(key, value, seen)
+    elif not key.startswith("returns"):
+        raise NotBoundError(f"expected {key}")
+    elif not _returned(key, value, seen.value):
+        yield f"expected {key} {value!r}, got {seen.value!r}"
 
 
 def _message_differences(key: str, wanted: Any, seen: Seen) -> Iterator[str]:
-    """Whether the messages are those that were wanted, or those that were given."""
+    """Yield a difference unless the messages are the expected ones, or the given ones."""
     if seen.messages is None or wanted is False or (key == "unchanged" and seen.given is None):
         raise NotBoundError(f"expected {key}")
     expected = seen.given if key == "unchanged" else convert_to_messages(wanted)
     if [plain(m) for m in expected or ()] != [plain(m) for m in seen.messages]:
-        yield f"expected {key} {wanted!r}, got {_summary(seen)}"
+        yield f"expected {key} {_shortened(wanted)}, got {_summary(seen)}"
 
 
 def _state_differences(wanted: Case, seen: Seen) -> Iterator[str]:
-    counters = seen.state or (seen.world.counters() if seen.world else {})
+    counters = {**(seen.world.counters() if seen.world else {}), **(seen.state or {})}
     for name, value in wanted.items():
         if name not in counters:
             raise NotBoundError(f"state {name}")

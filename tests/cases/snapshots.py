@@ -184,7 +184,24 @@ def choose_fields(case: Case, folder: Path) -> Seen:
         include=[_field(name) for name in asked.get("include") or []],
         exclude=[_field(name) for name in asked.get("exclude") or []],
     )
-    return Seen(value=[name for name, ours in OUR_FIELDS.items() if ours in chosen])
+    named = [name for name, ours in OUR_FIELDS.items() if ours in chosen]
+    return Seen(value=named, state={"fields": [*named, *chosen]})
+
+
+def _includes(seen: Seen, claim: Case) -> list[bool]:
+    """Return for each field that a claim names, in its words or ours, whether it was chosen."""
+    value = claim["value"]
+    names = [value] if isinstance(value, str) else value
+    for name in names:
+        _field(name)
+    return [name in (seen.state or {})["fields"] for name in names]
+
+
+FIELD_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
+    "fields_exclude": lambda seen, claim: not any(_includes(seen, claim)),
+    "fields_include": lambda seen, claim: all(_includes(seen, claim)),
+}
+"""Claims about the fields that a snapshot has."""
 
 
 def _points_to_nothing(world: World) -> bool:

@@ -1,5 +1,6 @@
 """Operations on how a conversation is saved: crashes, failing saves, and earlier versions."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,23 +68,75 @@ def save_crash(case: Case, folder: Path) -> Seen:
 
 
 def save_fails(case: Case, folder: Path) -> Seen:
-    """An answer that no serializer can write, after some that were saved.
-
-    Raises:
-        Exception: What a caller sees; what was saved before is compared first.
-    """
+    """Say what no serializer can write, after turns that were saved."""
     world = _said(case, folder, case["given"]["previous_turns"])
     world.expected_record = world.transcript()
+    before = world.messages()
     unwritable = AIMessage("An answer.", additional_kwargs={"made": object()})
     with Conversation.open(
         folder / "case.db", thread=world.thread, model=lambda _: unwritable, judge=lambda _: 0.9
     ) as talk:
         try:
             talk.say("the turn that cannot be saved")
-        except Exception:
-            assert _intact(world), "the failed save changed what was there"
-            raise
+        except Exception as failure:  # noqa: BLE001 - the case judges the error
+            after = world.messages()
+            return Seen(error=failure, world=world, messages=after, given=before)
     return Seen(world=world)
+
+
+def turn_that_cannot_be_saved(world: World) -> Seen:
+    """Run a turn after whose answer every write fails, then send it again to a sound storage.
+
+    The state has the caller's error, and whether the answer can be had without a second call.
+    """
+    if world.params["store"] != "fails":
+        raise NotBoundError(f"store {world.params['store']!r}")
+    before = world.messages()
+    question, answer = world.given["user"], ""
+    with world.open() as conversation, _failing_writes(conversation, world) as answers:
+        try:
+            answer = conversation.say(question, turn_id="turn").text
+            error = None
+        except Exception as failure:  # noqa: BLE001 - the case judges the error
+            error = failure
+        calls, paid = len(world.model_inputs), answers()
+    carried = [getattr(error, name, None) for name in ("answer", "reply")]
+    is_carried = error is not None and any(paid and paid in str(each) for each in carried)
+    after = world.messages()
+    state = {"model_calls": calls, "saved": len(after) > len(before)}
+    if error is not None and not is_carried:
+        with world.open() as conversation:
+            answer = conversation.say(question, turn_id="turn").text
+    is_free = answer == paid and len(world.model_inputs) == calls
+    return Seen(
+        error=error,
+        world=world,
+        messages=after,
+        given=before,
+        state={**state, "answer_available": is_carried or is_free},
+    )
+
+
+@contextmanager
+def _failing_writes(conversation: Conversation, world: World) -> Iterator[Callable[[], str]]:
+    """Let every write fail from the model's first answer on; yield what returns that answer."""
+    database: Any = conversation._talk.database
+
+    def broken(call: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*arguments: Any, **options: Any) -> Any:
+            if world.drafts:
+                raise sqlite3.OperationalError("disk I/O error")
+            return call(*arguments, **options)
+
+        return write
+
+    for owner, name in (
+        (database.saver, "put"),
+        (database.saver, "put_writes"),
+        (database.store, "batch"),
+    ):
+        setattr(owner, name, broken(getattr(owner, name)))
+    yield lambda: world.drafts[0] if world.drafts else ""
 
 
 def versions(case: Case, folder: Path) -> Seen:

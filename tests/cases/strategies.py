@@ -1,10 +1,13 @@
 """Operations on strategies: windows, summaries, primers and recents, tool results."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.strategy_kit import (
@@ -12,14 +15,15 @@ from tests.cases.strategy_kit import (
     Summaries,
     applied,
     build,
+    context_of,
     messages_of,
     overflowed,
     params_of,
     reduced_silently,
     removed,
     seen_of,
-    situation_of,
 )
+from tests.cases.world import NotBoundError
 from unsay.context.compaction import Compaction, render
 from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null, is_due, reduce_context
@@ -45,16 +49,20 @@ def _summarizing(case: Case) -> Summarizing:
         "preserve_recent_messages": "preserve_recent_messages",
         "summarization_agent": "summarizer",
         "summarizer_agent": "summarizer",
+        "summarizer_model": "summarizer",
+        "summarization_prompt": "system_prompt",
         "summarization_system_prompt": "system_prompt",
         "system_prompt": "system_prompt",
         "summary_ratio": "summary_ratio",
         "pin_first": "pin_first",
         "per_turn": "per_turn",
     }
-    params = params_of(case, tuple(renamed))
-    made: Summarizing = build(
-        Summarizing, **{renamed[key]: value for key, value in params.items()}, proactive=None
-    )
+    params = params_of(case, (*renamed, "conflict"))
+    both = params.pop("conflict", False)
+    given = {renamed[key]: value for key, value in params.items()}
+    if both:  # a model and instructions for it, which exclude each other
+        given = {"summarizer": "a-model", "system_prompt": "Be brief.", **given}
+    made: Summarizing = build(Summarizing, **given, proactive=None)
     return made
 
 
@@ -108,12 +116,12 @@ def summarize_reduce_n(case: Case, folder: Path) -> Seen:
     """Several summaries, one after the other."""
     del folder
     strategy, summaries = _summarizing(case), Summaries()
-    now = before = situation_of(case, summaries)
+    ctx = before = context_of(case, summaries)
     after = []
-    plan = now.keep()
+    plan = ctx.keep()
     for _ in range(case["params"]["times"]):
-        plan = drive(strategy.reduce(now))
-        now = plan.after
+        plan = drive(strategy.reduce(ctx))
+        ctx = plan.after
         after.append({"len": len(plan.messages), "removed_message_count": removed(plan)})
     seen = seen_of(plan, summaries, before)
     return replace(seen, state={**(seen.state or {}), "after": after})
@@ -129,25 +137,62 @@ def summarize_construct(case: Case, folder: Path) -> Seen:
             "summary_ratio": strategy.summary_ratio,
             "preserve_recent": recent,
             "preserve_recent_messages": recent,
+            "summarizer_model": strategy.summarizer,
+            "summarization_prompt": strategy.system_prompt,
         }
     )
 
 
 def adjust_split(case: Case, folder: Path) -> Seen:
-    """Where a cut lands that may not part a step."""
+    """Find where a summary may end without parting a step."""
     del folder
     messages, _ = messages_of(case["given"]["messages"])
-    return Seen(value=split_point(messages, case["params"]["split"]))
+    return _left_as_given(messages, lambda: split_point(messages, case["params"]["split"]))
 
 
 def summarize_generate(case: Case, folder: Path) -> Seen:
     """A summary by itself."""
     del folder
-    summaries = Summaries(kind=case["params"].get("summarizer", "echo:S"))
-    now = situation_of(case, summaries)
-    before = [each.model_copy(deep=True) for each in now.messages]
-    drive(summarized(now, now.messages, Summarizer()))
-    return replace(seen_of(now.keep(), summaries, now), given=before)
+    summaries = Summaries(kind="echo:S")
+    params = dict(case["params"])
+    reply = params.pop("summarizer_reply", None)
+    ctx = context_of({**case, "params": params}, summaries)
+    params_of({**case, "params": params}, ())
+    if reply == "raises":
+        summaries.kind = reply
+    elif reply is not None:
+        summaries.reply = _reply_of(reply)
+    before = [each.model_copy(deep=True) for each in ctx.messages]
+    seen = replace(seen_of(ctx.keep(), summaries, ctx), value=None, given=before)
+    try:
+        summary = drive(summarized(ctx, ctx.messages, Summarizer()))
+    except Exception as error:  # noqa: BLE001 - cases expect errors of every kind
+        return replace(_recounted(seen, summaries), error=error)
+    return replace(_recounted(seen, summaries), value=summary)
+
+
+def _recounted(seen: Seen, summaries: Summaries) -> Seen:
+    return replace(seen, state={**(seen.state or {}), "summarizer_calls": len(summaries.inputs)})
+
+
+def _reply_of(described: Any) -> AIMessage:
+    """Return a summarizer's reply from its text, its content blocks or a whole message."""
+    if isinstance(described, str | list):
+        return AIMessage(described)
+    (message,) = convert_to_messages([{"role": "assistant", "content": "", **described}])
+    if not isinstance(message, AIMessage):
+        raise NotBoundError(f"summarizer_reply {described!r}")
+    return message
+
+
+def _left_as_given(messages: list[AnyMessage], act: Callable[[], Any]) -> Seen:
+    """Return a function's value or error, with the messages that it must not change."""
+    before = [each.model_copy(deep=True) for each in messages]
+    try:
+        value = act()
+    except Exception as error:  # noqa: BLE001 - cases expect errors of every kind
+        return Seen(error=error, messages=messages, given=before)
+    return Seen(value=value, messages=messages, given=before)
 
 
 def by_bytes(case: Case, folder: Path) -> Seen:
@@ -162,11 +207,11 @@ def save_restore(case: Case, folder: Path) -> Seen:
     """A view made by one strategy, and the one that a new process makes of what was kept."""
     del folder
     strategy, summaries = _summarizing(case), Summaries()
-    now = situation_of(case, summaries)
-    plan = drive(reduce_context(strategy, replace(now, overflows=1)))
+    ctx = context_of(case, summaries)
+    plan = drive(reduce_context(strategy, replace(ctx, overflows=1)))
     kept: Compaction = json.loads(json.dumps(plan.compaction))
-    again = render(now.messages, kept, pins=now.pins, texts=TEXTS)
-    seen = seen_of(plan, summaries, now)
+    again = render(ctx.messages, kept, pins=ctx.pins, texts=TEXTS)
+    seen = seen_of(plan, summaries, ctx)
     return replace(seen, state={**(seen.state or {}), "restored": again == plan.messages})
 
 
@@ -185,8 +230,9 @@ def _truncated(message: AnyMessage, keep: int) -> AnyMessage:
 
 
 def _three(case: Case) -> ThreeStage:
+    names = ("primers", "recents", "target_ratio", "trigger_ratio")
     made: ThreeStage = build(
-        ThreeStage, **{k: v for k, v in case["params"].items() if k in ("primers", "recents")}
+        ThreeStage, **{name: case["params"][name] for name in names if name in case["params"]}
     )
     return made
 
@@ -195,15 +241,15 @@ def shape_apply(case: Case, folder: Path) -> Seen:
     """Primers and recents, with nothing in the place of the middle."""
     del folder
     params_of(case, ("primers", "recents"))
-    strategy, now = _three(case), situation_of(case, Summaries())
-    middle = strategy.middle(now, primers=strategy.primers, recents=strategy.recents)
-    return seen_of(now.leave_out(middle, why="middle"), Summaries(), now)
+    strategy, ctx = _three(case), context_of(case, Summaries())
+    middle = strategy.middle(ctx, primers=strategy.primers, recents=strategy.recents)
+    return seen_of(ctx.leave_out(middle, why="middle"), Summaries(), ctx)
 
 
 def shape_compress(case: Case, folder: Path) -> Seen:
     """Primers, a summary of the middle, recents."""
     del folder
-    params_of(case, ("primers", "recents", "history_window"))
+    params_of(case, ("primers", "recents", "target_ratio", "trigger_ratio", "history_window"))
     return overflowed(_three(case), case)
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages.utils import convert_to_messages
 from benchmarks.seed_estimate import seed_estimate
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.tokens.counter import TokenCounter
+from unsay.tokens.counter import REPLY_TOKENS, Encoder, TokenCounter
 
 SEED_FORMULA = "(sum(chars//4)+5*n)*1.1"
 
@@ -38,9 +38,32 @@ def count(case: Case, folder: Path) -> Seen:
 
 
 def project(case: Case, folder: Path) -> Seen:
-    """The tokens of the next prompt, from what the last answer reported."""
+    """Return the tokens of the next prompt from the usage of the last answer."""
     del folder
-    return Seen(value=TokenCounter().project(_messages(case), case["given"].get("tools", ())))
+    messages = _messages(case, ("count_tokens_of_new_messages",))
+    wanted = case["params"].get("count_tokens_of_new_messages")
+    counter = TokenCounter() if wanted is None else TokenCounter(encode=_encoder(messages, wanted))
+    return Seen(value=counter.project(messages, case["given"].get("tools", ())))
+
+
+def _encoder(messages: Sequence[BaseMessage], wanted: Any) -> Encoder:
+    """Return a vocabulary by which the messages after the last reported usage cost this much.
+
+    A message costs framing beside its words, so the first text gets what the framing leaves.
+    """
+    reported = [index for index, m in enumerate(messages) if getattr(m, "usage_metadata", None)]
+    new = messages[reported[-1] + 1 :] if reported else messages
+    framing = TokenCounter(encode=lambda _: 0).count(new) - REPLY_TOKENS if new else 0
+    if wanted != "raises" and (not isinstance(wanted, int) or wanted < framing):
+        raise NotBoundError(f"count_tokens_of_new_messages {wanted!r}")
+    left = [wanted]
+
+    def encode(_: str) -> int:
+        if wanted == "raises":
+            raise ValueError("the tokenizer is broken")
+        return left.pop() - framing if left else 0
+
+    return encode
 
 
 def rule_of_thumb(case: Case, folder: Path) -> Seen:

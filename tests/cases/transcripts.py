@@ -31,7 +31,7 @@ PARTS = {Thinking: "thinking", Text: "text", ToolCall: "tool_call", ToolResult: 
 
 
 def plain(message: BaseMessage) -> tuple[Any, ...]:
-    """What a case says of a message: ids and notes are ours to give."""
+    """Return what cases compare of a message; ids and annotations are unsay's own."""
     result = (
         (message.tool_call_id, message.status) if isinstance(message, ToolMessage) else (None, None)
     )
@@ -50,16 +50,20 @@ def given_messages(case: Case, params: Sequence[str] = ()) -> list[AnyMessage]:
 
 
 def transcript_validate(case: Case, folder: Path) -> Seen:
-    """Whether the rules accept a transcript."""
+    """Validate a transcript, which stays unchanged either way."""
     del folder
     messages = given_messages(case, ("thinking", "provider"))
+    before = [each.model_copy(deep=True) for each in messages]
     provider = case["params"].get("provider")
-    validate(messages, provider, thinking=case["params"].get("thinking", False))
-    return Seen(value="valid", messages=messages, given=messages)
+    try:
+        validate(messages, provider, thinking=case["params"].get("thinking", False))
+    except Exception as error:  # noqa: BLE001 - cases expect errors of every kind
+        return Seen(error=error, messages=messages, given=before)
+    return Seen(value="valid", messages=messages, given=before)
 
 
 def transcript_repair(case: Case, folder: Path) -> Seen:
-    """A transcript made whole; a call that stands last waits, unless the user goes on."""
+    """Repair a transcript; a call at its end may wait, unless the user writes again."""
     del folder
     messages = given_messages(case, ("before", "pending"))
     waits = bool(messages) and messages[-1].type == "ai"
@@ -169,12 +173,23 @@ def _no_neighbours(messages: Messages, role: str | None) -> bool:
     return not any(a == b and a != "tool" and role in (None, a) for a, b in pairwise(roles))
 
 
+def _has_call(messages: Messages, call_id: str) -> bool:
+    return any(call.id == call_id for message in messages for call in calls_of(message))
+
+
+def _ids_are_unique(messages: Messages) -> bool:
+    ids = [message.id for message in messages if message.id is not None]
+    return len(ids) == len(set(ids))
+
+
 def _kinds(messages: Messages) -> set[str]:
     return {part.kind for m in messages for part in parts_of(m) if isinstance(part, Media)}
 
 
 MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {
     "call_and_result_adjacent": lambda m, c: _adjacent(m, c["id"]),
+    "contains_tool_call": lambda m, c: _has_call(m, c["id"]),
+    "contains_tool_result": lambda m, c: bool(_results(m, c["id"])),
     "contains_text": lambda m, c: any(c["value"] in text_of(each) for each in m),
     "first_contains": lambda m, c: bool(m) and c["value"] in text_of(m[0]),
     "first_message_is": lambda m, c: bool(m) and _same(m[0], c["message"]),
@@ -183,10 +198,12 @@ MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {
     "len_eq": lambda m, c: len(m) == c["value"],
     "len_le": lambda m, c: len(m) <= c["value"],
     "no_consecutive_same_role": lambda m, c: _no_neighbours(m, c.get("role")),
+    "no_duplicate_message_ids": lambda m, c: _ids_are_unique(m),
     "no_image_blocks": lambda m, c: "image" not in _kinds(m),
     "no_orphan_tool_messages": lambda m, c: _no_orphans(m),
     "no_partial_tool_batch": lambda m, c: _no_partial_batch(m),
     "no_text": lambda m, c: not any(c["value"] in text_of(each) for each in m),
+    "no_text_ci": lambda m, c: not any(c["value"].lower() in text_of(each).lower() for each in m),
     "no_tool_messages": lambda m, c: not any(each.type == "tool" for each in m),
     "nth_contains": lambda m, c: c["value"] in text_of(m[c["n"]]),
     "orphan_tool_calls_eq": lambda m, c: _unanswered(m) == c["value"],

@@ -7,11 +7,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
+from unsay.context.strategy import Strategy
 from unsay.conversation.conversation import Conversation
 from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
 from unsay.types import TopicMemory, TopicShift
 
+OVERFLOW = "prompt is too long: 205000 tokens > 200000 maximum"
 REJECTED = "The capital of Australia is a kangaroo, and the moon is its mayor."
 """The words of an exchange that a case calls bad."""
 
@@ -22,6 +24,9 @@ KNOWN = {
     "checkpoint_exists",
     "judge_when",
     "model",
+    "proactive",
+    "reducer",
+    "store",
     "summarizer",
     "title_model",
     "to",
@@ -63,6 +68,11 @@ class World:
     scores: list[float] = field(default_factory=list)
     model_inputs: list[list[BaseMessage]] = field(default_factory=list)
     judge_inputs: list[str] = field(default_factory=list)
+    summarizer_inputs: list[str] = field(default_factory=list)
+    strategy: Strategy | None = None
+    is_store_broken: bool = False
+    """Whether every write fails once the model has answered."""
+
     drafts: list[str] = field(default_factory=list)
     records: dict[str, list[tuple[str | None, str]]] = field(default_factory=dict)
     expected_record: list[tuple[str | None, str]] | None = None
@@ -89,6 +99,7 @@ class World:
             else SimilarityDetector(
                 similarities=similar, threshold=self.params.get("topic_threshold", 0.5)
             ),
+            strategy=self.strategy,
             settings={k: self.params[k] for k in SETTINGS if k in self.params},
         )
 
@@ -97,8 +108,11 @@ class World:
         self.model_inputs.append(list(messages))
         script = self.params.get("model")
         call = len(self.model_inputs) - 1
-        if isinstance(script, list) and script[min(call, len(script) - 1)] == "raises":
+        end = script[min(call, len(script) - 1)] if isinstance(script, list) else script
+        if end == "raises":
             raise ConnectionError("the provider is down")
+        if isinstance(end, str) and end.startswith("overflow"):
+            raise ValueError(OVERFLOW)
         words = self.given.get("answer") or f"This is draft {call + 1}, about what was asked."
         self.drafts.append(words)
         return AIMessage(words)
@@ -111,15 +125,20 @@ class World:
         return self.scores.pop(0) if self.scores else 0.9
 
     def summarizer(self) -> Callable[[Any], str] | None:
-        """The summarizer that the case names."""
+        """Return the summarizer that the case names."""
         name = self.params.get("summarizer")
         if name is None:
             return None
-        if name == "raises":
-            return _raise
-        if not name.startswith("echo:"):
+        if name not in ("raises", "records") and not name.startswith("echo:"):
             raise NotBoundError(f"summarizer {name!r}")
-        return lambda _: name.removeprefix("echo:")
+
+        def summarize(messages: list[BaseMessage]) -> str:
+            self.summarizer_inputs.append("\n".join(text_of(message) for message in messages))
+            if name == "raises":
+                return _raise(messages)
+            return "SUMMARY" if name == "records" else name.removeprefix("echo:")
+
+        return summarize
 
     def say(self, users: Sequence[str]) -> None:
         """Say each message; a failed turn does not end the talk."""
