@@ -7,13 +7,21 @@ in the working directory, the defaults below.
 Source: Zhang 2026, chapter 7.7 (request before preset before environment before file).
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import environ
 from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -37,8 +45,22 @@ BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
 
 
+LOG = logging.getLogger(__name__)
+
 HOME = "home"
 """`UNSAY_HOME`, where the command line keeps its database, is not a setting."""
+
+
+def _window(messages: int) -> int:
+    """Return the nearest possible window; a change is logged as a warning."""
+    inside = min(max(messages, 5), 200)
+    if inside != messages:
+        LOG.warning(
+            "name=window_messages value=%r used=%r a setting lies outside its limits",
+            messages,
+            inside,
+        )
+    return inside
 
 
 class Settings(BaseSettings):
@@ -98,8 +120,9 @@ class Settings(BaseSettings):
     """Most tokens of a request and its answer together; `None` reads the model's own profile, else
     200,000. Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
 
-    window_messages: Annotated[int, Field(ge=5, le=200)] = 50
-    """Newest messages in a `sliding` context. Source: Shannon, history window."""
+    window_messages: Annotated[int, AfterValidator(_window)] = 50
+    """Newest messages in a `sliding` context, brought into 5 to 200. Source: Shannon, history
+    window."""
 
     primers: Annotated[int, Field(ge=0, le=1000)] = 3
     """First messages that are always included. Source: Zhang 2026, chapter 7.4."""

@@ -190,8 +190,9 @@ IMPOSSIBLE = [
     pytest.param({"checkpoint_on": ["mood"]}, r"checkpoint_on\.0", id="unknown reason"),
     pytest.param({"model": 4}, "model: .* string", id="a number for a name"),
     pytest.param({"preset": 4}, "preset: .* string", id="a number for a preset"),
-    pytest.param({"window_messages": 201}, "window_messages: .* 200", id="too wide a window"),
-    pytest.param({"window_messages": 4}, "window_messages: .* 5", id="too narrow a window"),
+    pytest.param(
+        {"window_messages": "wide"}, "window_messages: .* integer", id="a word for a window"
+    ),
     pytest.param({"task_budget_tokens": 0}, "task_budget_tokens: .* 1", id="no tokens"),
     pytest.param({"task_budget_cost": 0}, "task_budget_cost: .* than 0", id="no money"),
     pytest.param({"task_budget_cost": 1}, "needs prices", id="money without prices"),
@@ -210,9 +211,24 @@ IMPOSSIBLE = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [pytest.param(1_000, 200, id="too wide"), pytest.param(0, 5, id="too narrow")],
+)
+def test_an_impossible_window_is_brought_in(
+    given: int, used: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The nearest possible window is used, in a run's context as well, and a warning names it."""
+    settings = load_settings()
+
+    assert used == load_settings({"window_messages": given}).window_messages
+    assert used == settings.for_run(Context(window_messages=given)).window_messages
+    assert f"value={given} used={used}" in caplog.text
+
+
 @pytest.mark.parametrize(("values", "said"), IMPOSSIBLE)
 def test_impossible_arguments_are_refused(values: dict[str, Any], said: str) -> None:
-    """Nothing is clamped or ignored; each fault is named."""
+    """Each fault is named, and nothing is ignored."""
     with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{said}"):
         load_settings(values)
 
