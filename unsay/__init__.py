@@ -1,7 +1,7 @@
 """Conversations that can take things back.
 
 The public names are loaded when they are first used, so that `import unsay`
-and `unsay --help` stay instant.
+and `unsay --help` stay instant. `docs/api.md` describes each of them.
 """
 
 from importlib import import_module
@@ -9,34 +9,74 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unsay.context.reminders import Reminder as Reminder
+    from unsay.context.sliding import SlidingWindow as SlidingWindow
+    from unsay.context.strategy import Composed as Composed
+    from unsay.context.strategy import Null as Null
+    from unsay.context.strategy import Strategy as Strategy
+    from unsay.context.summarizing import ByTurns as ByTurns
+    from unsay.context.summarizing import Summarizing as Summarizing
+    from unsay.context.three_stage import ThreeStage as ThreeStage
+    from unsay.context.topics import TopicScoped as TopicScoped
+    from unsay.conversation.branching import Branch as Branch
+    from unsay.conversation.branching import Diff as Diff
     from unsay.conversation.conversation import AsyncConversation as AsyncConversation
     from unsay.conversation.conversation import AsyncRegistry as AsyncRegistry
     from unsay.conversation.conversation import Conversation as Conversation
     from unsay.conversation.conversation import Registry as Registry
+    from unsay.conversation.model_calls import Replay as Replay
+    from unsay.conversation.model_calls import TurnCalls as TurnCalls
+    from unsay.conversation.results import Event as Event
+    from unsay.conversation.results import Preview as Preview
+    from unsay.conversation.results import Reply as Reply
+    from unsay.conversation.results import RollbackResult as RollbackResult
+    from unsay.conversation.timeline import Timeline as Timeline
+    from unsay.conversation.topic_summaries import JudgedSummary as JudgedSummary
+    from unsay.errors import UnsayError as UnsayError
     from unsay.graph.builder import build_graph as build_graph
+    from unsay.history.run import Run as Run
+    from unsay.history.runs import RunPage as RunPage
+    from unsay.history.threads import SessionPage as SessionPage
+    from unsay.history.threads import ThreadInfo as ThreadInfo
+    from unsay.operations.usage_report import Usage as Usage
     from unsay.settings import Context as Context
     from unsay.settings import Settings as Settings
+    from unsay.state import State as State
     from unsay.tools import reversible as reversible
+    from unsay.types import Checkpoint as Checkpoint
+    from unsay.types import TopicDetector as TopicDetector
+    from unsay.types import TopicMemory as TopicMemory
+    from unsay.types import TopicShift as TopicShift
 
-_HOMES = {
-    "AsyncConversation": "unsay.conversation.conversation",
-    "AsyncRegistry": "unsay.conversation.conversation",
-    "Context": "unsay.settings",
-    "Conversation": "unsay.conversation.conversation",
-    "Registry": "unsay.conversation.conversation",
-    "Reminder": "unsay.context.reminders",
-    "Settings": "unsay.settings",
-    "build_graph": "unsay.graph.builder",
-    "reversible": "unsay.tools",
+_NAMES_BY_MODULE = {
+    "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
+    "conversation.branching": "Branch Diff",
+    "conversation.conversation": "AsyncConversation AsyncRegistry Conversation Registry",
+    "conversation.model_calls": "Replay TurnCalls",
+    "conversation.results": "Event Preview Reply RollbackResult",
+    "conversation.timeline": "Timeline",
+    "conversation.topic_summaries": "JudgedSummary",
+    "errors": "UnsayError",
+    "graph.builder": "build_graph",
+    "history.run": "Run",
+    "history.runs": "RunPage",
+    "history.threads": "SessionPage ThreadInfo",
+    "operations.usage_report": "Usage",
+    "settings": "Context Settings",
+    "state": "State",
+    "tools": "reversible",
+    "types": "Checkpoint TopicDetector TopicMemory TopicShift",
 }
-__all__ = list(_HOMES)
+_MODULES = {
+    name: f"unsay.{home}" for home, names in _NAMES_BY_MODULE.items() for name in names.split()
+}
+__all__ = sorted(_MODULES)  # noqa: PLE0605 - one list of the names
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'unsay' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -10,6 +10,7 @@ import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
 from unsay.conversation.verbs import ConversationVerbs, Opener, RegistryVerbs, Verb
+from unsay.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +85,6 @@ def test_a_type_checker_knows_the_verbs_of_both_classes(tmp_path: Path) -> None:
 
 
 def test_a_wrong_argument_is_refused_before_anything_runs() -> None:
-    """A parameter that the verb does not have is a `TypeError`, as for any method."""
-    with Conversation.open(":memory:") as talk, pytest.raises(TypeError, match="turn"):
+    """A parameter that the verb does not have is an `InputError` that names the known ones."""
+    with Conversation.open(":memory:") as talk, pytest.raises(InputError, match="turn"):
         talk.rollback(turn=1)  # type: ignore[call-arg]

@@ -1,6 +1,6 @@
 """What a thread keeps beside its transcript: events, runs, usage, labels."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -21,7 +21,7 @@ from unsay.operations.usage_report import Usage, usage_of
 from unsay.state import Update
 from unsay.storage.base import Purged
 from unsay.storage.event_log import append, read_events
-from unsay.types import Event
+from unsay.types import Event, RunPhase, RunStatus
 
 
 def events(thread: ThreadHandle) -> Steps[list[Event]]:
@@ -80,15 +80,42 @@ def note(
     return done.inserted
 
 
-def runs(thread: ThreadHandle, /, **asked: Any) -> Steps[RunPage]:
-    """List the thread's runs, oldest first.
+def runs(
+    thread: ThreadHandle,
+    *,
+    status: RunStatus | Collection[RunStatus] | None = None,
+    phase: RunPhase | None = None,
+    labels: Mapping[str, str] | None = None,
+    parent_run_id: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Steps[RunPage]:
+    """List the thread's runs, oldest first, as `Registry.runs` does.
 
     Args:
         thread: The thread.
-        **asked: `status`, `phase`, `labels`, `parent_run_id`, `since`, `until`, `cursor`,
-            `limit`: see `unsay.history.runs.list_runs`.
+        status: One status, or several of which any matches; `None` matches all.
+        phase: `None` matches all.
+        labels: All of them must match.
+        parent_run_id: Only runs that this run started.
+        since: Earliest start of a run, in ISO 8601 with a zone.
+        until: Runs must have started before it, in ISO 8601 with a zone.
+        cursor: From the page before; `None` is the first page.
+        limit: Size of a page, from 1 to 1,000.
+
+    Raises:
+        InputError: An argument cannot be used.
     """
-    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **asked))
+    window: dict[str, Any] = {"since": since, "until": until, "cursor": cursor, "limit": limit}
+    run: dict[str, Any] = {
+        "status": status,
+        "phase": phase,
+        "labels": labels,
+        "parent_run_id": parent_run_id,
+    }
+    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **window, **run))
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Self, TypeVar, Unpack
 
@@ -12,16 +12,35 @@ from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.conversation.timeline import timeline_of
-from unsay.conversation.turn_lifecycle import close_turn, open_turn
-from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
+from unsay.conversation.turn_lifecycle import close_turn, open_turn, say
+from unsay.conversation.verbs import (
+    Blocking,
+    ConversationVerbs,
+    OnLoop,
+    RegistryVerbs,
+    check_call,
+    check_types,
+)
 from unsay.effects import adrive, drive
+from unsay.errors import InputError
 from unsay.graph.builder import Graph, GraphOptions, compile_graph, make_services
 from unsay.model_factory import ModelLike
+from unsay.presets import hint
 from unsay.settings import Context
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 
 T = TypeVar("T")
+
+
+def _check_open(opener: Any, options: Mapping[str, Any] = {}, /, **named: Any) -> None:
+    annotations = {**opener.__func__.__annotations__, **GraphOptions.__annotations__}
+    for name in options.keys() - annotations.keys():
+        raise InputError(
+            f"open: there is no option {name!r}{hint(name, annotations)}; the options are "
+            f"{', '.join(sorted(annotations.keys() - {'options', 'return'}))}"
+        )
+    check_types("open", {**named, **options}, annotations)
 
 
 class _Opened:
@@ -44,21 +63,31 @@ class _Opened:
 
         Args:
             path_or_url: A path, `sqlite:///path`, `:memory:`, an open database, or
-                `postgresql://user:password@host:port/name` (the extra `postgres`).
+                `postgresql://user:password@host:port/name`, which needs the extra `postgres`.
             thread: The thread's id; `None` starts a new thread.
-            model: Answers; see `build_graph`. Reading and rolling back need none.
-            title: Names the thread; `None` takes `UNSAY_TITLE_MODEL`, else the
-                first question's words.
+            model: Answers, as in `build_graph`. Reading and rolling back need none.
+            title: A model that names new threads. `None` reads `UNSAY_TITLE_MODEL`; without it the
+                title is the first question's words.
             context: Overrides settings for this conversation's runs.
             **options: `judge`, `summarizer`, `tools`, `detector`, `reminders`, `strategy`,
-                `embeddings` and `settings`; see `build_graph`.
+                `embeddings` and `settings`, as in `build_graph`.
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.
-            ConfigurationError: A setting or the URL is impossible.
+            ConfigurationError: A setting, the strategy or the URL cannot be used.
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InvalidNameError: The thread's id is not allowed.
+            InputError: An option is unknown or has the wrong type.
         """
+        _check_open(
+            cls.open,
+            options,
+            path_or_url=path_or_url,
+            thread=thread,
+            model=model,
+            title=title,
+            context=context,
+        )
         thread_id = checked_id(thread)
         services = make_services(model, title=title, **options)
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
@@ -108,6 +137,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises:
             UnsayError: As `say`.
         """
+        check_call(say, (text,), {"documents": documents, "turn_id": turn_id})
         handle = self._talk
         drive(handle.take_lock())
         try:
@@ -154,6 +184,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
+        check_call(say, (text,), {"documents": documents, "turn_id": turn_id})
         handle = self._talk
         await adrive(handle.take_lock())
         try:
@@ -216,7 +247,9 @@ class _Listed:
 
         Raises:
             StorageError: The file cannot be used; the message says why.
+            InputError: It is none of these.
         """
+        _check_open(cls.open, path_or_url=path_or_url)
         if isinstance(path_or_url, BaseStore):
             return cls(path_or_url)
         if isinstance(path_or_url, Database):

@@ -4,6 +4,7 @@ from unsay.conversation.results import Preview, Reply, RollbackResult
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
+from unsay.errors import InputError
 from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
 from unsay.history.token_usage import tokens_of
@@ -63,14 +64,17 @@ def checkpoints(
         start_after: Name or id of the checkpoint before the first that is wanted.
 
     Raises:
+        InputError: `limit` is negative.
         UnknownThreadError: The thread is empty.
         UnknownCheckpointError: No checkpoint matches `start_after`.
     """
-    found = tuple(map(unmarked, (yield from thread.known()).get("checkpoints", [])))
+    if limit is not None and limit < 0:
+        raise InputError(f"limit={limit!r}: write 0 or more, or None for all")
+    stored = tuple(map(unmarked, (yield from thread.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:
-        start = found.index(find_checkpoint(found, start_after)) + 1
-    return found[start:] if limit is None else found[start : start + max(0, limit)]
+        start = stored.index(find_checkpoint(stored, start_after)) + 1
+    return stored[start:] if limit is None else stored[start : start + limit]
 
 
 def rollback(

@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError, InvalidNameError, UnknownThreadError
+from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
 from unsay.graph.builder import Graph
 from unsay.history.compensations import Compensation, Report
 from unsay.history.run import run_named_after
@@ -253,11 +253,15 @@ class ThreadHandle:
 
         Args:
             messages: Anything that LangChain reads as messages.
+
+        Raises:
+            InputError: LangChain cannot read them as messages.
         """
-        given = [
-            m if m.id else m.model_copy(update={"id": str(uuid4())})
-            for m in convert_to_messages(list(messages))
-        ]
+        try:
+            read = convert_to_messages(list(messages))
+        except Exception as error:  # LangChain raises many kinds, also from the caller's iterator
+            raise InputError(f"These are not messages that LangChain reads: {error}") from error
+        given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
         state: Any = (yield from self.snapshot()).values
         update = Update(messages=given)
         if any(each.id == REMOVE_ALL_MESSAGES for each in given):

@@ -6,8 +6,23 @@ its steps are run. `Blocking` and `OnLoop` make the methods of the public classe
 
 import inspect
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from types import UnionType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    overload,
+)
+
+from langgraph.store.base import InvalidNamespaceError
 
 from unsay.conversation import (
     audit,
@@ -21,6 +36,7 @@ from unsay.conversation import (
 )
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps, adrive, drive
+from unsay.errors import InputError
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
@@ -28,6 +44,62 @@ from unsay.storage.base import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def check_call(
+    function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Check the arguments of a call against the function's annotations, without its first one.
+
+    Raises:
+        InputError: An argument is unknown or missing, or has the wrong type.
+    """
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    try:
+        given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        names = ", ".join(map(str, parameters)) or "no arguments"
+        raise InputError(f"{function.__name__}: {error}; it takes {names}") from None
+    for parameter in parameters:
+        if parameter.name in given:
+            value = given[parameter.name]
+            values = value if parameter.kind is parameter.VAR_KEYWORD else {parameter.name: value}
+            check_types(function.__name__, values, dict.fromkeys(values, parameter.annotation))
+
+
+def check_types(verb: str, values: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+    """Check values by name against annotations.
+
+    Raises:
+        InputError: A value has the wrong type.
+    """
+    for name, value in values.items():
+        if not _fits(value, annotations[name]):
+            expected = inspect.formatannotation(annotations[name])
+            raise InputError(f"{verb}: {name} must be {expected}, got {value!r}")
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    kind, args = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in (Union, UnionType):
+        return any(_fits(value, each) for each in args)
+    if kind is Literal:  # the verb itself refuses other words, and names those it knows
+        return isinstance(value, type(args[0]))
+    if kind is Any or getattr(kind, "_is_protocol", False):
+        return True
+    if kind in (int, float):  # in Python `True` is an int
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if not isinstance(value, kind):
+        return False
+    if args and issubclass(kind, Mapping):
+        return all(_fits(key, args[0]) and _fits(each, args[1]) for key, each in value.items())
+    if args and issubclass(kind, Iterable):  # in Python a text is a sequence of texts
+        items = value if isinstance(value, Collection) else ()
+        return not isinstance(value, str | bytes | Mapping) and all(
+            _fits(each, args[0]) for each in items
+        )
+    return True
 
 
 class Blocking:
@@ -92,7 +164,8 @@ class Verb(Generic[P, T]):
         self._run = run
 
     def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
-        """Return the steps of one call."""
+        """Check the arguments of one call and return its steps."""
+        check_call(self.steps, args, kwargs)
         return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
 
     @overload
@@ -174,7 +247,14 @@ def _reads(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T
 
 def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
     """A verb over the store of a registry."""
-    return Verb(steps, lambda facade, ask: ask(facade._store))
+
+    def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
+        try:
+            return (yield from ask(facade._store))
+        except InvalidNamespaceError as error:
+            raise InputError("thread_id must not be empty, got ''") from error
+
+    return Verb(steps, run)
 
 
 def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -> Opener[P]:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -19,6 +19,7 @@ from langgraph.store.base import BaseStore
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
 from unsay.effects import adrive, drive, utc_now
+from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.routing import after_process_message
@@ -41,12 +42,13 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    It is tried on a scratch thread, which is deleted again: one that drops old writes would lose
-    messages silently. One that is bound to an event loop would block on it and cannot be tried
-    here; it is trusted if it stores writes at all.
+    A checkpointer that drops old writes would lose messages silently, so it is tested on a scratch
+    thread, which is deleted afterwards.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
+    # A saver that is bound to an event loop would block it during the test, so it is trusted if it
+    # stores writes at all.
     stores_writes = type(saver).aput_writes is not BaseCheckpointSaver.aput_writes
     if getattr(saver, "loop", None) is not None:
         return stores_writes
@@ -86,7 +88,7 @@ NODES: dict[str, Node] = {
 
 
 class GraphOptions(TypedDict, total=False):
-    """What `build_graph` and `Conversation.open` both take; `build_graph` explains each."""
+    """Options of `build_graph` that `Conversation.open` takes as well."""
 
     judge: ModelLike | None
     summarizer: ModelLike | None
@@ -101,37 +103,43 @@ class GraphOptions(TypedDict, total=False):
 def build_graph(
     model: ModelLike | None = None,
     *,
+    judge: ModelLike | None = None,
+    summarizer: ModelLike | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    detector: TopicDetector | None = None,
+    reminders: Sequence[Reminder] = (),
+    strategy: Strategy | None = None,
+    embeddings: Embeddings | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     clock: Callable[[], datetime] | None = None,
-    **options: Unpack[GraphOptions],
 ) -> Graph:
     """Build a compiled graph that answers, judges, saves checkpoints and rolls back.
 
     Args:
-        model: Answers: a LangChain chat model, a name for `langchain-openai`, or any Runnable that
-            takes messages and gives messages, such as a graph. `None` takes `UNSAY_MODEL` when the
-            first question comes.
-        checkpointer: Keeps the state; `None` leaves it to the host, or to one run alone.
-        store: Keeps branches; without one the state carries the newest.
-        clock: Gives the time, aware; `None` takes the system's, in UTC.
-        **options: `judge` scores the answers: a chat model, a name, or anything callable that takes
-            messages and gives a score; `None` takes `UNSAY_JUDGE_MODEL`, else the answering model.
-            `summarizer` summarizes topics that were left; `None` takes `UNSAY_SUMMARIZER_MODEL`,
-            else the summary is local.
-            `tools` are what the model may call while it answers; tools of our own are added, see
-            the setting `memory_tools`.
-            `detector` follows the topics; `None` takes the local one.
-            `reminders` are texts that contexts repeat, and how often.
-            `strategy` decides what contexts leave out; `None` takes the one in the settings.
-            `embeddings` recall by meaning; `None` compares words alone.
-            `settings` override the environment and the settings file.
+        model: Answers the questions: a LangChain chat model, a name for `langchain-openai`, or any
+            Runnable that takes messages and gives messages, such as a graph. `None` reads
+            `UNSAY_MODEL` at the first question.
+        judge: Scores the answers: a chat model, a name, or a function from messages to a score.
+            `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model is the judge.
+        summarizer: Summarizes finished topics. `None` reads `UNSAY_SUMMARIZER_MODEL`; without it
+            summaries are made without a model.
+        tools: Tools that the model may call. The setting `memory_tools` adds tools of our own.
+        detector: Detects topic changes; `None` is the local detector.
+        reminders: Texts that are repeated in contexts, and how often.
+        strategy: Decides what contexts leave out; `None` is the one named in the settings.
+        embeddings: Used to recall messages by meaning; `None` compares words only.
+        settings: Override the environment and the settings file.
+        checkpointer: Stores the state; `None` leaves it to the host, or to a single run.
+        store: Stores branches; without one the state keeps the newest.
+        clock: Returns the time with its zone; `None` is the system's clock, in UTC.
 
     Returns:
         A graph for `invoke`, `ainvoke`, `stream` and `astream`.
 
     Raises:
-        ConfigurationError: A setting is impossible.
+        ConfigurationError: A setting or the strategy cannot be used.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
@@ -140,7 +148,18 @@ def build_graph(
         >>> state["messages"][-1].content, state["quality_score"]
         ('Hello!', 0.9)
     """
-    services = make_services(model, clock=clock, **options)
+    services = make_services(
+        model,
+        judge=judge,
+        summarizer=summarizer,
+        tools=tools,
+        detector=detector,
+        reminders=reminders,
+        strategy=strategy,
+        embeddings=embeddings,
+        settings=settings,
+        clock=clock,
+    )
     deltas = checkpointer is None or can_replay_deltas(checkpointer)
     return compile_graph(services, deltas=deltas, checkpointer=checkpointer, store=store)
 
@@ -159,16 +178,14 @@ def make_services(
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
-    """Make the services of a graph's nodes; `build_graph` explains the arguments.
-
-    Raises:
-        ConfigurationError: A setting is impossible.
-    """
-    given = [each if isinstance(each, BaseTool) else tool(each) for each in tools]
+    """Make the services of a graph's nodes; `build_graph` explains the arguments."""
+    given = [item if isinstance(item, BaseTool) else tool(item) for item in tools]
     chosen = load_settings(settings)
     kit = with_memory_tools(given, chosen)
     if strategy is not None:
         check_strategy(strategy)
+    if detector is not None and not callable(getattr(detector, "detect", None)):
+        raise ConfigurationError(f"{detector!r} is no topic detector: it has no method 'detect'")
     return Services(
         settings=chosen,
         model_like=model,
@@ -192,7 +209,7 @@ def compile_graph(
     checkpointer: BaseCheckpointSaver[Any] | None,
     store: BaseStore | None,
 ) -> Graph:
-    """Compile the nodes and edges; `deltas` says whether the transcript is stored as deltas."""
+    """Compile the nodes and edges; with `deltas` the transcript is stored as deltas."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
     for name, node in NODES.items():
@@ -209,10 +226,9 @@ def compile_graph(
 
 
 class Lifted(Runnable[State, Update]):
-    """A node in the two forms that LangGraph calls, with its run tracked.
+    """A node as LangGraph calls it, blocking or awaited, with its run tracked."""
 
-    A `RunnableLambda` would announce the node to tracers a second time, after LangGraph.
-    """
+    # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
 
     def __init__(self, name: str, node: Node, services: Services) -> None:
         self.name, self.services, self.node = name, services, kept(name, node)

@@ -1,0 +1,142 @@
+"""Whatever a caller passes: only our own errors come out, and the thread is as it was."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, UnsayError
+from unsay.conversation.verbs import ConversationVerbs, RegistryVerbs, Verb
+from unsay.errors import InputError
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+WRONG = (
+    None,
+    -1,
+    0,
+    10,
+    2**70,
+    1.5,
+    float("nan"),
+    True,
+    "",
+    "\x00",
+    "nothing here",
+    "x" * 300,
+    b"live",
+    [],
+    [None],
+    ["a", 1],
+    {},
+    {"a": 1},
+    {1: "a"},
+    object(),
+    len,
+)
+RIGHT = {
+    "text": "Hello?",
+    "messages": [("user", "Hello?")],
+    "words": "train",
+    "what": "nothing",
+    "a": "live",
+    "message_ids": ["none"],
+    "from_": "none",
+    "tool_call_id": "none",
+    "thread_id": "trip",
+    "run_id": "none",
+}
+
+
+def verbs(table: type) -> list[str]:
+    """Names of a table's verbs."""
+    return [name for name, verb in vars(table).items() if isinstance(verb, Verb)]
+
+
+def calls(method: Any) -> Iterator[dict[str, Any]]:
+    """Keyword arguments with one wrong value each, once for each parameter."""
+    parameters = inspect.signature(method).parameters.values()
+    needed = {
+        each.name: RIGHT[each.name]
+        for each in parameters
+        if each.default is each.empty and each.name in RIGHT
+    }
+    for each in parameters:
+        for wrong in WRONG:
+            yield {**needed, each.name: wrong}
+    if method.__name__ != "stream":  # a generator of its own, whose signature Python checks
+        yield {**needed, "unheard_of": 1}
+
+
+@pytest.fixture
+def model() -> ScriptedChat:
+    """A model that answers everything alike."""
+    return ScriptedChat(default="Take the train to Kyoto.")
+
+
+@pytest.mark.parametrize("name", sorted({*verbs(ConversationVerbs), "stream"} - {"purge"}))
+def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) -> None:
+    """A wrong argument of any type raises an `UnsayError`, and an error changes nothing."""
+    with Conversation.open(":memory:", thread="trip", model=model, judge=ScriptedJudge()) as talk:
+        for words in ("How do I travel?", "How long?"):
+            talk.say(words)
+        for arguments in calls(getattr(talk, name)):
+            before = talk.timeline(), talk.messages(), talk.pins()
+            try:
+                result = getattr(talk, name)(**arguments)
+                if name == "stream":
+                    list(result)
+            except UnsayError:
+                assert before == (talk.timeline(), talk.messages(), talk.pins())
+
+
+@pytest.mark.parametrize("name", verbs(RegistryVerbs))
+def test_only_our_errors_leave_a_registry(name: str) -> None:
+    """A registry refuses what it cannot use with an `UnsayError`."""
+    with Registry.open(":memory:") as registry:
+        for arguments in calls(getattr(registry, name)):
+            with suppress(UnsayError):
+                getattr(registry, name)(**arguments)
+
+
+def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
+    """The check belongs to the verb, so async code gets the same errors."""
+
+    async def main() -> None:
+        database = open_database(":memory:")
+        registry = AsyncRegistry.open(database)
+        async with AsyncConversation.open(database, thread="trip", model=model) as talk:
+            for verb, wrong in ((talk.rollback, 10), (talk.recall, None), (registry.run, b"")):
+                with pytest.raises(InputError, match="must be str"):
+                    await verb(*([wrong] * (2 if verb == registry.run else 1)))  # type: ignore[operator]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("option", ["path_or_url", "thread", "context", "settings", "tools"])
+def test_only_our_errors_leave_open(option: str) -> None:
+    """Options are checked before a database is opened."""
+    for wrong in (value for value in WRONG if not isinstance(value, str)):
+        arguments: Any = {"path_or_url": ":memory:", option: wrong}
+        with suppress(UnsayError):
+            Conversation.open(**arguments).close()
+
+
+def test_an_unknown_option_names_open_and_its_options() -> None:
+    """A misspelt option is refused with the nearest one and the list of all."""
+    with pytest.raises(
+        InputError, match=r"^open: .* 'judg' \(did you mean 'judge'\?\).*summarizer"
+    ):
+        Conversation.open(":memory:", judg=None)  # type: ignore[call-arg]
+
+
+def test_a_wrong_type_is_named_with_what_fits() -> None:
+    """The error names the verb, the parameter, what fits, and the value."""
+    with Conversation.open(":memory:") as talk:
+        with pytest.raises(InputError, match=r"^rollback: to must be str \| None, got 10$"):
+            talk.rollback(10)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"rollback: .*'turn'.*turns: int \| None"):
+            talk.rollback(turn=1)  # type: ignore[call-arg]
