@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -26,6 +27,29 @@ def test_every_public_name_is_there(name: str) -> None:
     """The lazy front door gives what it lists."""
     assert getattr(unsay, name).__name__ == name
     assert name in dir(unsay)
+
+
+DOCUMENTED = {
+    section.split("`", 1)[0]: re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    for section in (PACKAGE.parent / "docs" / "api.md").read_text("utf-8").split("\n## `")[1:]
+}
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTED))
+def test_the_documented_names_are_the_public_names(name: str) -> None:
+    """`docs/api.md` describes each public name, and each name that it describes is there."""
+    package = import_module(name)
+
+    assert sorted(package.__all__) == DOCUMENTED[name]
+    assert all(hasattr(package, each) for each in DOCUMENTED[name])
+
+
+def test_a_node_is_imported_as_a_function() -> None:
+    """A function that is named like its module comes out of the package, not the module."""
+    code = "from unsay.nodes import evaluate_quality, rollback; print(callable(rollback))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout == "True\n"
 
 
 @pytest.mark.parametrize("package", ["messages", "events"])

@@ -70,11 +70,11 @@ class _Opened:
                 title is the first question's words.
             context: Overrides settings for this conversation's runs.
             **options: `judge`, `summarizer`, `tools`, `detector`, `reminders`, `strategy`,
-                `embeddings` and `settings`, as in `build_graph`.
+                `embeddings`, `prompts` and `settings`, as in `build_graph`.
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.
-            ConfigurationError: A setting, the strategy or the URL cannot be used.
+            ConfigurationError: A setting, the strategy, the prompts or the URL cannot be used.
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InvalidNameError: The thread's id is not allowed.
             InputError: An option is unknown or has the wrong type.

@@ -31,6 +31,7 @@ from unsay.nodes.evaluate_quality import evaluate_quality
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.operations.run_lifecycle import Node, canceled, kept
+from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import PlainState, State, Update
@@ -97,6 +98,7 @@ class GraphOptions(TypedDict, total=False):
     reminders: Sequence[Reminder]
     strategy: Strategy | None
     embeddings: Embeddings | None
+    prompts: Texts | Sequence[Texts] | None
     settings: Settings | Mapping[str, Any] | None
 
 
@@ -110,6 +112,7 @@ def build_graph(
     reminders: Sequence[Reminder] = (),
     strategy: Strategy | None = None,
     embeddings: Embeddings | None = None,
+    prompts: Texts | Sequence[Texts] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
@@ -130,6 +133,8 @@ def build_graph(
         reminders: Texts that are repeated in contexts, and how often.
         strategy: Decides what contexts leave out; `None` is the one named in the settings.
         embeddings: Used to recall messages by meaning; `None` compares words only.
+        prompts: A changed copy of `unsay.prompts.ENGLISH` or `JAPANESE`, or one of each; `None` is
+            both as they are.
         settings: Override the environment and the settings file.
         checkpointer: Stores the state; `None` leaves it to the host, or to a single run.
         store: Stores branches; without one the state keeps the newest.
@@ -139,7 +144,7 @@ def build_graph(
         A graph for `invoke`, `ainvoke`, `stream` and `astream`.
 
     Raises:
-        ConfigurationError: A setting or the strategy cannot be used.
+        ConfigurationError: A setting, the strategy, the detector or the prompts cannot be used.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
@@ -157,6 +162,7 @@ def build_graph(
         reminders=reminders,
         strategy=strategy,
         embeddings=embeddings,
+        prompts=prompts,
         settings=settings,
         clock=clock,
     )
@@ -175,6 +181,7 @@ def make_services(
     reminders: Sequence[Reminder] = (),
     strategy: Strategy | None = None,
     embeddings: Embeddings | None = None,
+    prompts: Texts | Sequence[Texts] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Services:
@@ -199,6 +206,7 @@ def make_services(
         reminders=ordered(reminders),
         strategy=strategy,
         embeddings=embeddings,
+        prompts=by_language(prompts),
     )
 
 

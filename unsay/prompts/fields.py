@@ -214,9 +214,11 @@ def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Langu
     Raises:
         ConfigurationError: `prompts` has something else than catalogues, or two of one language.
     """
-    given: list[object] = [prompts] if isinstance(prompts, Texts) else list(prompts or ())
+    given = (
+        [prompts] if isinstance(prompts, Texts) or not isinstance(prompts, Iterable) else prompts
+    )
     chosen: dict[Language, Texts] = {}
-    for each in given:
+    for each in () if prompts is None else given:
         if not isinstance(each, Texts):
             raise ConfigurationError(
                 f"prompts={each!r}: give a catalogue, such as dataclasses.replace(ENGLISH, ...) "

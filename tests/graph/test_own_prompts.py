@@ -1,0 +1,40 @@
+"""A host's own catalogue of texts is used everywhere."""
+
+from dataclasses import replace
+
+import pytest
+
+from unsay import Conversation, build_graph
+from unsay.errors import ConfigurationError
+from unsay.prompts import ENGLISH, JAPANESE
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+MINE = replace(ENGLISH, undone="Reverted; {turns} turns, {removed} out, {restored} in.")
+JUDGING = replace(ENGLISH, judge_system="Grade like a strict teacher. Reply with JSON.")
+
+
+def test_a_notice_uses_the_hosts_words() -> None:
+    """A changed notice is printed in its language; the other language keeps ours."""
+    model = ScriptedChat(default="Take the train.")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), prompts=MINE) as talk:
+        talk.say("How do I travel?")
+        assert talk.say("/undo").text == "Reverted; 0 turns, 2 out, 0 in."
+        talk.say("京都へはどう行けばよいですか。")
+        assert talk.say("/undo").text.startswith("元に戻しました")
+
+
+def test_the_judge_reads_the_hosts_words() -> None:
+    """A compiled graph sends the changed prompt to its judge."""
+    judge = ScriptedJudge()
+    graph = build_graph(ScriptedChat(default="Hello!"), judge=judge, prompts=[JUDGING, JAPANESE])
+    graph.invoke({"messages": [("user", "Hi there")]})
+    assert judge.calls[0][0].content.startswith("Grade like a strict teacher")
+
+
+@pytest.mark.parametrize(
+    "wrong", [5, "ENGLISH", [ENGLISH, MINE], [None]], ids=["number", "text", "twice", "none"]
+)
+def test_what_is_no_catalogue_is_refused(wrong: object) -> None:
+    """A graph is not built with prompts that it cannot use."""
+    with pytest.raises(ConfigurationError, match="prompts"):
+        build_graph(prompts=wrong)  # type: ignore[arg-type]
