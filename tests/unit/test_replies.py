@@ -81,9 +81,7 @@ def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> 
             [HumanMessage("4")], "does not end in a message of the assistant", id="the user's words"
         ),
         pytest.param([STEP, RESULT], "does not end in a message", id="a tool's result last"),
-        pytest.param(
-            [WORDS, STEP], "calls 'add', and has no such tool", id="a call last"
-        ),
+        pytest.param([WORDS, STEP], "calls 'add', and has no such tool", id="a call last"),
     ],
 )
 def test_what_is_no_reply_is_refused(reply: Any, said: str) -> None:
