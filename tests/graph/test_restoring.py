@@ -267,7 +267,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
     ("ids", "source", "error", "message"),
     [
         pytest.param([], "t", InputError, "names no messages", id="none"),
-        pytest.param("q", "t", InputError, "give a list", id="a word"),
+        pytest.param("q", "t", InputError, "must be Sequence", id="a word"),
         pytest.param(["x"], "t", UnknownBranchError, "'x'", id="unknown message"),
         pytest.param(["x"], "cut-x", UnknownBranchError, "'cut-x'", id="unknown cut"),
         pytest.param(["x"], "no thread", UnknownThreadError, "'no thread'", id="unknown thread"),

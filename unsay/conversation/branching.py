@@ -349,7 +349,7 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
     """
     state = yield from handle.settled()
     messages: list[AnyMessage] = []
-    if message_ids and not isinstance(message_ids, str):
+    if message_ids:
         if from_.startswith(CUT):
             branch = find_stored_branch((yield from list_stored_branches(*handle.address)), from_)
             messages = [*branch["messages"], *branch["drafts"]]

@@ -76,7 +76,7 @@ def check_types(verb: str, values: Mapping[str, Any], annotations: Mapping[str, 
     """
     for name, value in values.items():
         if not _fits(value, annotations[name]):
-            expected = inspect.formatannotation(annotations[name])
+            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
             raise InputError(f"{verb}: {name} must be {expected}, got {value!r}")
 
 
