@@ -85,58 +85,46 @@ def save_fails(case: Case, folder: Path) -> Seen:
 
 
 def turn_that_cannot_be_saved(world: World) -> Seen:
-    """Run a turn after whose answer every write fails, then send it again to a sound storage.
+    """Run a turn after whose answer every write fails, then send it again once writes work.
 
-    The state has the caller's error, and whether the answer can be had without a second call.
+    The state says whether the caller can have the answer without a second call of the model.
     """
     if world.params["store"] != "fails":
         raise NotBoundError(f"store {world.params['store']!r}")
+    question, error = world.given["user"], None
     before = world.messages()
-    question, answer = world.given["user"], ""
-    with world.open() as conversation, _failing_writes(conversation, world) as answers:
+    with world.open() as conversation:
+        _break_writes(conversation, world)
+        world.is_store_broken = True
         try:
-            answer = conversation.say(question, turn_id="turn").text
-            error = None
+            conversation.say(question, turn_id="turn")
         except Exception as failure:  # noqa: BLE001 - the case judges the error
             error = failure
-        calls, paid = len(world.model_inputs), answers()
-    carried = [getattr(error, name, None) for name in ("answer", "reply")]
-    is_carried = error is not None and any(paid and paid in str(each) for each in carried)
-    after = world.messages()
-    state = {"model_calls": calls, "saved": len(after) > len(before)}
-    if error is not None and not is_carried:
-        with world.open() as conversation:
-            answer = conversation.say(question, turn_id="turn").text
-    is_free = answer == paid and len(world.model_inputs) == calls
-    return Seen(
-        error=error,
-        world=world,
-        messages=after,
-        given=before,
-        state={**state, "answer_available": is_carried or is_free},
-    )
+        world.is_store_broken = False
+        calls, answer = len(world.model_inputs), world.drafts[0]
+        after = conversation.messages()
+        carried = [str(getattr(error, name, "")) for name in ("answer", "reply")]
+        again = conversation.say(question, turn_id="turn").text
+    is_free = again == answer and len(world.model_inputs) == calls
+    state = {"model_calls": calls, "answer_available": is_free or answer in carried}
+    return Seen(error=error, world=world, messages=after, given=before, state=state)
 
 
-@contextmanager
-def _failing_writes(conversation: Conversation, world: World) -> Iterator[Callable[[], str]]:
-    """Let every write fail from the model's first answer on; yield what returns that answer."""
+def _break_writes(conversation: Conversation, world: World) -> None:
+    """Let every write fail from the model's first answer on, while the world's storage is broken."""
     database: Any = conversation._talk.database
 
     def broken(call: Callable[..., Any]) -> Callable[..., Any]:
         def write(*arguments: Any, **options: Any) -> Any:
-            if world.drafts:
+            if world.drafts and world.is_store_broken:
                 raise sqlite3.OperationalError("disk I/O error")
             return call(*arguments, **options)
 
         return write
 
-    for owner, name in (
-        (database.saver, "put"),
-        (database.saver, "put_writes"),
-        (database.store, "batch"),
-    ):
-        setattr(owner, name, broken(getattr(owner, name)))
-    yield lambda: world.drafts[0] if world.drafts else ""
+    for owner, names in ((database.saver, ("put", "put_writes")), (database.store, ("batch",))):
+        for name in names:
+            setattr(owner, name, broken(getattr(owner, name)))
 
 
 def versions(case: Case, folder: Path) -> Seen:

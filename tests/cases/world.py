@@ -71,7 +71,7 @@ class World:
     summarizer_inputs: list[str] = field(default_factory=list)
     strategy: Strategy | None = None
     is_store_broken: bool = False
-    """Whether every write fails once the model has answered."""
+    """Whether writes fail; see `stores.turn_that_cannot_be_saved`."""
 
     drafts: list[str] = field(default_factory=list)
     records: dict[str, list[tuple[str | None, str]]] = field(default_factory=dict)
