@@ -10,7 +10,8 @@ from langchain_core.messages import AnyMessage
 from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import RollbackResult
+from unsay.conversation.results import RollbackResult, counted
+from unsay.conversation.svg import table_html
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
@@ -62,9 +63,15 @@ class Branch:
 
     def __str__(self) -> str:
         return (
-            f"{self.id}  {self.kind}  {self.turns} turns, {self.messages} messages, "
-            f"{self.tokens.total} tokens  {self.words}"
+            f"{self.id}  {self.kind}  {counted(self.turns, 'turn')}, "
+            f"{counted(self.messages, 'message')}, {self.tokens.total} tokens  {self.words}"
         )
+
+    def _repr_html_(self) -> str:
+        sizes = str(self.turns), str(self.messages), str(self.tokens.total)
+        columns = ("Branch", "Kind", "Turns", "Messages", "Tokens", "Reason", "Begins with")
+        row = (self.id, self.kind, *sizes, self.reason, self.words)
+        return table_html("Branch of a thread", columns, [row])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +112,14 @@ class Diff:
 
     def __str__(self) -> str:
         return f"common: {self.common} messages\n{self.a}\n{self.b}"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str, str]] = []
+        for side in (self.a, self.b):
+            rows += [(side.name, each.type, text_of(each)) for each in side.only]
+            scores = f"mean {score_text(side.mean_score)}, last {score_text(side.last_score)}"
+            rows.append((side.name, "score", scores))
+        return table_html(f"Messages in common: {self.common}", ("Branch", "Role", "Text"), rows)
 
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:

@@ -14,6 +14,7 @@ from unsay.context.manifest import CallContext, digest_of, manifest_in, read_man
 from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.branching import LIVE
+from unsay.conversation.results import counted
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline import asked_turn, timeline_of
 from unsay.effects import Steps, off_loop
@@ -28,6 +29,7 @@ from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
 from unsay.model_factory import ModelLike, resolve_model
+from unsay.operations.commands import score_text
 from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
@@ -42,10 +44,10 @@ class TurnCall:
     """One model call of a turn."""
 
     branch: str
-    """Where the returned message is now: `live`, a cut's id, or `pending`."""
+    """Where the returned message is now: `live`, a branch's id, or `pending`."""
 
     kind: str
-    """Who or what took it back, as in `Branch`; else `live`."""
+    """Who or what removed the message, as in `Branch`; else `live`."""
 
     score: float | None
     """From 0 to 1; `None` for unscored, and for a step that called tools."""
@@ -55,6 +57,14 @@ class TurnCall:
 
     context: CallContext
 
+    def __str__(self) -> str:
+        context = self.context
+        sent = f"{counted(len(context.sent.places), 'message')}, {context.prompt} tokens"
+        return (
+            f"attempt {context.attempt}, call {context.call}: {sent}  {self.branch}  "
+            f"score {score_text(self.score)}  {self.words}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCalls:
@@ -63,6 +73,9 @@ class TurnCalls:
     turn: int
     question: str
     calls: tuple[TurnCall, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"Turn {self.turn}: {preview(self.question)}", *map(str, self.calls)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON, with places as lists."""
@@ -182,6 +195,10 @@ class Answered:
     error: str | None = None
     """Class of the model's error; `None` when it answered."""
 
+    def __str__(self) -> str:
+        verdict = f"score {score_text(self.score)}: {self.reason}".removesuffix(": ")
+        return "\n".join(filter(None, [self.error or verdict, self.answer, *self.calls]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
@@ -203,6 +220,11 @@ class Replay:
     recorded: Answered
     again: Answered | None = None
     """`None` if no other model was asked."""
+
+    def __str__(self) -> str:
+        head = f"Turn {self.turn}, attempt {self.attempt}: {preview(self.question)}"
+        again = [] if self.again is None else ["Answer to the same request:", str(self.again)]
+        return "\n".join([head, "Answer then:", str(self.recorded), *again])
 
 
 def replay(

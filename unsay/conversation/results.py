@@ -9,8 +9,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.messages.content import text_of
-from unsay.types import Checkpoint
+from unsay.messages.content import preview, text_of
+from unsay.operations.compensate import report_text
+from unsay.prompts.fields import ENGLISH
+from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
 
 EventKind = Literal[
     "token",
@@ -91,6 +93,15 @@ class RollbackResult:
 
     report: Report = field(default_factory=Report)
 
+    def __str__(self) -> str:
+        lines = [
+            f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}.",
+            f"Messages removed: {self.removed}; restored: {self.restored}.",
+            report_text(self.report, ENGLISH),
+            f"First removed question: {preview(self.question)}" if self.question else "",
+        ]
+        return "\n".join(filter(None, lines))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
@@ -106,6 +117,97 @@ class Preview:
     tool_calls: tuple[str, ...]
     compensations: tuple[Compensation, ...]
     tokens: Tokens
+
+    def __str__(self) -> str:
+        removed = ", ".join(
+            [
+                counted(self.turns, "turn"),
+                counted(len(self.message_ids), "message"),
+                counted(self.tokens.total, "token"),
+            ]
+        )
+        names = (each["name"] or each["id"] for each in self.checkpoints)
+        rows = {
+            "Checkpoints": ", ".join(names),
+            "Tool calls": ", ".join(self.tool_calls),
+            "To undo": "; ".join(each.description for each in self.compensations),
+        }
+        return "\n".join(
+            [
+                f"A rollback to {self.at} removes {removed}.",
+                *(f"  Question: {preview(question)}" for question in self.questions),
+                *(f"  {label}: {text}" for label, text in rows.items() if text),
+            ]
+        )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "branch"), counted(2, "earlier turn")
+    ('1 branch', '2 earlier turns')
+    """
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineTurn:
+    """One turn on the current branch; score to rollbacks are those of its `Reply`."""
+
+    number: int
+    question: str
+    """Empty for an answer that was added without one."""
+
+    answer: str | None
+    """`None` while the question waits."""
+
+    message_id: str | None
+    """The answer's; the question's while it waits."""
+
+    question_id: str | None
+    score: float | None
+    outcome: str | None
+    """`None` also for an answer that was not judged."""
+
+    reason: str
+    topic: str
+    flag: str | None
+    """Also `by_person`, for an answer that a person wrote."""
+
+    rollbacks: int
+    pinned: bool = False
+    forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineTopic:
+    """One topic of the thread."""
+
+    label: str
+    summarized: bool
+    """Whether contexts leave its messages out."""
+
+    summary: str | None
+
+    forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineData:
+    """The whole thread at one moment; checkpoints, branches, pins and forgotten are oldest first."""
+
+    thread_id: str
+    turns: tuple[TimelineTurn, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    branches: tuple[BranchRef, ...]
+    topics: tuple[TimelineTopic, ...]
+    current_topic: str
+    quality_threshold: float
+    checkpoint_threshold: float
+    pins: tuple[Pin, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from unsay.conversation.timeline import Timeline, TimelineTurn
+from unsay.conversation.results import TimelineData, TimelineTurn, counted
 from unsay.conversation.tree import (
     ELSEWHERE,
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
-    counted,
     failed,
     notes_of,
     older_text,
@@ -41,7 +40,7 @@ _ROW = 25
 _ROOM = 112
 
 
-def mimebundle(timeline: Timeline) -> dict[str, str]:
+def mimebundle(timeline: TimelineData) -> dict[str, str]:
     """Return the thread in the formats that a notebook chooses from."""
     tree = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
@@ -55,22 +54,22 @@ def mimebundle(timeline: Timeline) -> dict[str, str]:
     }
 
 
-def picture_svg(timeline: Timeline) -> str:
+def picture_svg(timeline: TimelineData) -> str:
     """Draw the scores and, below them, the tree."""
     return ET.tostring(_picture(timeline), encoding="unicode")
 
 
-def score_svg(timeline: Timeline) -> str:
+def score_svg(timeline: TimelineData) -> str:
     """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts."""
     return ET.tostring(_framed(timeline, [_scores(timeline)]), encoding="unicode")
 
 
-def tree_svg(timeline: Timeline) -> str:
+def tree_svg(timeline: TimelineData) -> str:
     """Draw the turns from the top down, with branches as side branches."""
     return ET.tostring(_framed(timeline, [_tree(timeline)]), encoding="unicode")
 
 
-def picture_html(timeline: Timeline) -> str:
+def picture_html(timeline: TimelineData) -> str:
     """Return the picture, and the same as a table for screen readers."""
     page = ET.Element("div")
     page.append(_picture(timeline))
@@ -79,7 +78,7 @@ def picture_html(timeline: Timeline) -> str:
     return ET.tostring(page, encoding="unicode", method="html")
 
 
-def _picture(timeline: Timeline) -> ET.Element:
+def _picture(timeline: TimelineData) -> ET.Element:
     return _framed(timeline, [_scores(timeline), _tree(timeline)])
 
 
@@ -141,7 +140,7 @@ def _result(turn: TimelineTurn) -> str:
     return ", ".join([turn.outcome or "not judged", *notes_of(turn)])
 
 
-def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
+def _framed(timeline: TimelineData, panels: Sequence[_Panel]) -> ET.Element:
     height = sum(panel.height for panel in panels)
     svg = ET.Element(
         "svg",
@@ -175,7 +174,7 @@ def _framed(timeline: Timeline, panels: Sequence[_Panel]) -> ET.Element:
     return svg
 
 
-def _scores(timeline: Timeline) -> _Panel:
+def _scores(timeline: TimelineData) -> _Panel:
     tree = outline(timeline)
     if not tree.rows:
         panel, middle = _Panel(height=84), WIDTH // 2
@@ -197,7 +196,7 @@ def _height_of(score: float) -> float:
     return round(_BOTTOM - score * (_BOTTOM - _TOP), 1)
 
 
-def _axes(panel: _Panel, timeline: Timeline) -> None:
+def _axes(panel: _Panel, timeline: TimelineData) -> None:
     for score in (0.0, 0.5, 1.0):
         panel.rule(_height_of(score), _RULE)
         panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
@@ -242,7 +241,7 @@ def _legend(panel: _Panel) -> None:
     panel.text(_LEFT + 416, _LEGEND_Y, "taken back before this answer, how often", _FAINT)
 
 
-def _tree(timeline: Timeline) -> _Panel:
+def _tree(timeline: TimelineData) -> _Panel:
     tree, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline), font_weight="bold")
@@ -305,25 +304,35 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
     return y
 
 
-def _table(timeline: Timeline) -> ET.Element:
+def _table(timeline: TimelineData) -> ET.Element:
     details = ET.Element("details")
     _put(details, "summary", "The turns as a table")
-    table = _put(details, "table")
-    _put(table, "caption", summary_of(timeline))
+    rows = []
+    for row in outline(timeline).rows:
+        turn, names = row.turn, ", ".join(row.checkpoints)
+        topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
+        score = score_text(turn.score)
+        rows.append((str(turn.number), score, _result(turn), topic, asked, names))
+    columns = ("Turn", "Score", "Result", "Topic", "Question", "Checkpoint")
+    details.append(_rows(summary_of(timeline), columns, rows))
+    return details
+
+
+def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table for a notebook; the first cell of each row is its heading."""
+    return ET.tostring(_rows(caption, columns, rows), encoding="unicode", method="html")
+
+
+def _rows(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> ET.Element:
+    table = ET.Element("table")
+    _put(table, "caption", caption)
     head = _put(_put(table, "thead"), "tr")
-    for name in ("Turn", "Score", "Result", "Topic", "Question", "Checkpoint"):
+    for name in columns:
         _put(head, "th", name, scope="col")
     body = _put(table, "tbody")
-    for row in outline(timeline).rows:
-        turn, line = row.turn, _put(body, "tr")
-        _put(line, "th", str(turn.number), scope="row")
-        topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
-        for words in (
-            score_text(turn.score),
-            _result(turn),
-            topic,
-            asked,
-            ", ".join(row.checkpoints),
-        ):
-            _put(line, "td", words)
-    return details
+    for first, *others in rows:
+        line = _put(body, "tr")
+        _put(line, "th", one_line(first, 100), scope="row")
+        for cell in others:
+            _put(line, "td", one_line(cell, 100))
+    return table

@@ -8,70 +8,27 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
+from unsay.conversation.results import TimelineData, TimelineTopic, TimelineTurn
+from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
+from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
 from unsay.errors import NothingToUndoError
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import text_of
-from unsay.types import SCHEMA_VERSION, BranchRef, Checkpoint, Forgotten, Pin
+from unsay.types import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineTurn:
-    """One turn on the current branch; score to rollbacks are those of its `Reply`."""
+class Timeline(TimelineData):
+    """The whole thread at one moment; prints as a tree, and notebooks show it as a picture."""
 
-    number: int
-    question: str
-    """Empty for an answer that was added without one."""
+    def __str__(self) -> str:
+        return tree_text(self)
 
-    answer: str | None
-    """`None` while the question waits."""
-
-    message_id: str | None
-    """The answer's; the question's while it waits."""
-
-    question_id: str | None
-    score: float | None
-    outcome: str | None
-    """`None` also for an answer that was not judged."""
-
-    reason: str
-    topic: str
-    flag: str | None
-    """Also `by_person`, for an answer that a person wrote."""
-
-    rollbacks: int
-    pinned: bool = False
-    forgotten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineTopic:
-    """One topic of the thread."""
-
-    label: str
-    summarized: bool
-    """Whether contexts leave its messages out."""
-
-    summary: str | None
-
-    forgotten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """The whole thread at one moment; checkpoints, cuts, pins and forgotten are oldest first."""
-
-    thread_id: str
-    turns: tuple[TimelineTurn, ...]
-    checkpoints: tuple[Checkpoint, ...]
-    branches: tuple[BranchRef, ...]
-    topics: tuple[TimelineTopic, ...]
-    current_topic: str
-    quality_threshold: float
-    checkpoint_threshold: float
-    pins: tuple[Pin, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude
+        return mimebundle(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON, with `schema_version`."""

@@ -19,6 +19,7 @@ from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.generation.judge import judge_summary
+from unsay.operations.commands import score_text
 from unsay.prompts.fields import Texts
 from unsay.state import State
 from unsay.types import Verdict
@@ -57,6 +58,10 @@ class JudgedSummary:
 
     summary: Summary
     verdict: Verdict
+
+    def __str__(self) -> str:
+        verdict = self.verdict
+        return f"{verdict.outcome} {score_text(verdict.score)}: {self.summary.text}\n  {verdict.reason}"
 
 
 def judge_summaries(

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from wcwidth import iter_graphemes
 
-from unsay.conversation.timeline import Timeline, TimelineTurn
+from unsay.conversation.results import TimelineData, TimelineTurn, counted
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
 from unsay.types import BranchKind, BranchRef, Checkpoint, Forgotten
@@ -64,7 +64,7 @@ class Outline:
     elsewhere: Sequence[BranchRef]
 
 
-def outline(timeline: Timeline) -> Outline:
+def outline(timeline: TimelineData) -> Outline:
     """Return the rows that a picture of the thread shows."""
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
@@ -152,20 +152,7 @@ def question_of(turn: TimelineTurn, cells: int) -> str:
     return one_line(turn.question, cells) or "(no question)"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "branch"), counted(2, "earlier turn")
-    ('1 branch', '2 earlier turns')
-    """
-    return (
-        f"{number} {noun}"
-        if number == 1
-        else f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
-    )
-
-
-def summary_of(timeline: Timeline) -> str:
+def summary_of(timeline: TimelineData) -> str:
     """Return the sizes of a thread in one line."""
     parts = [
         counted(len(timeline.turns), "turn"),
@@ -190,7 +177,7 @@ def older_text(branches: Sequence[BranchRef]) -> str:
     return f"{counted(older, 'older branch')} not shown" if older > 0 else ""
 
 
-def tree_text(timeline: Timeline, *, color: bool = False) -> str:
+def tree_text(timeline: TimelineData, *, color: bool = False) -> str:
     """Return the thread as a tree for a terminal, one line for each turn and each branch."""
     tree, pen = outline(timeline), _Pen(color=color)
     lines = [pen.write("strong", summary_of(timeline))]
@@ -214,7 +201,7 @@ def forgotten_line(entry: Forgotten) -> str:
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
 
 
-def _turn_lines(timeline: Timeline, tree: Outline, pen: "_Pen") -> Iterator[str]:
+def _turn_lines(timeline: TimelineData, tree: Outline, pen: "_Pen") -> Iterator[str]:
     digits = len(str(len(timeline.turns)))
     topics = [one_line(row.turn.topic, 16) for row in tree.rows]
     width = max((cells_of(topic) for topic in topics), default=0)
@@ -244,7 +231,7 @@ class _Pen:
     def write(self, style: str, words: str) -> str:
         return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.color and words else words
 
-    def score(self, turn: TimelineTurn, timeline: Timeline) -> str:
+    def score(self, turn: TimelineTurn, timeline: TimelineData) -> str:
         words = f"{score_text(turn.score):>4}"
         if failed(turn):
             return self.write("bad", words)

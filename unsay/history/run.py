@@ -67,6 +67,10 @@ class Run:
     suspension: Suspension | None = None
     attempt: int = 1
 
+    def __str__(self) -> str:
+        error = f"  {self.error}" if self.error else ""
+        return f"{self.started_at}  {self.run_id}  {self.status}  {self.phase}{error}"
+
 
 def advance(
     run: Run,

@@ -19,6 +19,7 @@ from unsay.storage.pagination import (
     check_labels,
     check_word,
     moment_of,
+    page_text,
     scan,
     window,
 )
@@ -35,6 +36,9 @@ class RunPage:
 
     runs: tuple[Run, ...]
     cursor: str | None
+
+    def __str__(self) -> str:
+        return page_text(self.runs, self.cursor)
 
 
 def open_run(

@@ -18,6 +18,7 @@ from unsay.storage.pagination import (
     check_labels,
     check_word,
     moment_of,
+    page_text,
     scan,
     window,
 )
@@ -45,6 +46,10 @@ class ThreadInfo:
 
     forked_at: str | None = None
     """Id of the last message that a fork shared with that thread; `None` for no message."""
+
+    def __str__(self) -> str:
+        state = f"{self.status}  turns: {self.turns}"
+        return f"{self.updated_at}  {self.thread_id}  {state}  {self.title}"
 
 
 _FIELDS = frozenset(each.name for each in fields(ThreadInfo)) - {"thread_id"}
@@ -77,6 +82,9 @@ class SessionPage:
 
     sessions: tuple[ThreadInfo, ...]
     cursor: str | None
+
+    def __str__(self) -> str:
+        return page_text(self.sessions, self.cursor)
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:

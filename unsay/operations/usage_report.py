@@ -17,7 +17,7 @@ from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
 from unsay.operations.rollback import load_branches
-from unsay.prompts.fields import Texts
+from unsay.prompts.fields import ENGLISH, Texts
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
@@ -33,6 +33,9 @@ class Usage:
     spent: Spent
     gauges: tuple[Gauge, ...]
     """Each budget that is set, the session's before the task's before the agent's."""
+
+    def __str__(self) -> str:
+        return usage_text(self, ENGLISH)
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:

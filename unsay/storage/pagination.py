@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_args
@@ -242,3 +242,9 @@ def _place_in(kind: str, cursor: str) -> _Place:
         f"cursor={cursor!r} is none of this list: give back the one that came with a page, "
         "or None for the first page"
     )
+
+
+def page_text(items: Sequence[object], cursor: str | None) -> str:
+    """Return a page as lines for a person, with the cursor of the next page."""
+    lines = [*map(str, items)] or ["Nothing here."]
+    return "\n".join([*lines, f"More: cursor={cursor!r}"] if cursor else lines)

@@ -1,0 +1,82 @@
+"""Results print as text that a person reads, and notebooks show them as pictures and tables."""
+
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from unsay import Conversation, Registry
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+REPLIES = {"Capital": ["Paris."], "Trains": ["Take the TGV."], "How long": ["Two days <b>fit</b>."]}
+
+
+@pytest.fixture
+def talk() -> Iterator[Conversation]:
+    """A thread of three turns, with a checkpoint after the first."""
+    database = open_database(":memory:")
+    model = ScriptedChat(replies=REPLIES)
+    with Conversation.open(database, thread="trip", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("Capital of France?")
+        opened.checkpoint("start")
+        opened.say("Trains to Paris?")
+        opened.say("How long should I stay?")
+        yield opened
+
+
+def test_a_preview_and_a_rollback_print_what_is_removed(talk: Conversation) -> None:
+    """Both name the place, the sizes and the questions."""
+    preview = str(talk.preview("start")).splitlines()
+    assert preview[0].startswith("A rollback to checkpoint start removes 2 turns, 4 messages, ")
+    assert preview[1:3] == ["  Question: Trains to Paris?", "  Question: How long should I stay?"]
+    assert str(talk.rollback("start")).splitlines() == [
+        "The transcript ends at checkpoint start, after 1 turn.",
+        "Messages removed: 4; restored: 0.",
+        "First removed question: Trains to Paris?",
+    ]
+
+
+def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(talk: Conversation) -> None:
+    """The text is the tree of the terminal, the picture is SVG, the page has a table."""
+    talk.rollback("start")
+    timeline = talk.timeline()
+    assert str(timeline).splitlines()[0] == "Thread trip: 1 turn, 1 checkpoint, 1 branch"
+    assert "◆ start" in str(timeline)
+    bundle = timeline._repr_mimebundle_()
+    assert bundle["text/plain"] == str(timeline)
+    assert ET.fromstring(bundle["image/svg+xml"]).tag.endswith("svg")  # noqa: S314 - our own text
+    assert '<th scope="col">Checkpoint</th>' in bundle["text/html"]
+
+
+def test_branches_and_a_diff_print_and_show_as_tables(talk: Conversation) -> None:
+    """Each row of a table is a branch, or a message that one side has alone; texts are escaped."""
+    talk.rollback("start")
+    branch = talk.branches()[1]
+    diff = talk.diff("live", branch.id)
+    assert str(branch).startswith(f"{branch.id}  person  2 turns, 4 messages, ")
+    assert "ai: Two days <b>fit</b>." in str(diff)
+    rows = ET.fromstring(branch._repr_html_()).findall("tbody/tr")  # noqa: S314 - our own text
+    assert [[cell.text for cell in row][:4] for row in rows] == [[branch.id, "person", "2", "4"]]
+    table = ET.fromstring(diff._repr_html_())  # noqa: S314 - our own text
+    assert table.findtext("caption") == "Messages in common: 2"
+    assert [row[2].text for row in table.findall("tbody/tr")][-3:-1] == [
+        "How long should I stay?",
+        "Two days <b>fit</b>.",
+    ]
+
+
+def test_usage_runs_threads_and_calls_print(talk: Conversation) -> None:
+    """Each prints one line for each row, without the names of Python classes."""
+    registry = Registry(talk._database.store)
+    assert str(talk.tokens()).startswith("Window: ")
+    assert [line.split("  ")[2] for line in str(talk.runs()).splitlines()] == ["completed"] * 3
+    assert str(talk.runs(limit=1)).splitlines()[1].startswith("More: cursor='")
+    assert str(registry.sessions()).endswith("  trip  active  turns: 3  Capital of France?")
+    assert str(registry.sessions(status="ended")) == "Nothing here."
+    calls = str(talk.context(2)).splitlines()
+    assert calls[0] == "Turn 2: Trains to Paris?"
+    assert calls[1].startswith("attempt 1, call 1: 3 messages, ")
+    replay = str(talk.replay(turn=1, model=ScriptedChat(default="Lyon."))).splitlines()
+    assert replay[0] == "Turn 1, attempt 1: Capital of France?"
+    assert replay[-1] == "Lyon."
