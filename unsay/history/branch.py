@@ -207,15 +207,12 @@ def _topics_after(
     return tuple(topics)
 
 
+# Most cuts to which a thread's state refers; a store keeps all of them.
 CUT_REFS = 20
-"""Most cuts to which a thread's state refers; a store keeps all of them."""
-
+# Fewest messages of a cut that is worth compressing. Source: own measurement.
 MANY = 8
-"""Fewest messages of a cut that is worth compressing. Source: own measurement."""
-
+# Most whole cuts in the state where there is no store.
 INLINE_CUTS = 20
-"""Most whole cuts in the state where there is no store."""
-
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
 branches_namespace = partial(thread_namespace, "branches")

@@ -14,29 +14,26 @@ from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 
+# Version of the format; any other is refused.
 VERSION = "1.0"
-"""Version of the format; any other is refused."""
-
+# Key of a message that JSON cannot hold, such as one with bytes.
 FROZEN = "frozen"
-"""Key of a message that JSON cannot hold, such as one with bytes."""
-
 _LISTS: dict[str, Any] = {
     "checkpoints": Checkpoint,
     "segments": Segment,
     "topics": Topic,
     "expanded": ExpandedTopic,
 }
+# Keys under which these entries have the id of a message.
 _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "expanded": "at"}
-"""Keys under which these entries have the id of a message."""
-
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
 Preset = Literal["session", "record"]
 
+# Fields that are exported together: the whole thread, or its messages alone.
 PRESETS: dict[Preset, tuple[str, ...]] = {
     "session": tuple(each for each in FIELDS if each != "settings"),
     "record": ("messages",),
 }
-"""Fields that are exported together: the whole thread, or its messages alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

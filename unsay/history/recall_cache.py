@@ -13,8 +13,8 @@ from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.vectors import Vector
 from unsay.types import Offloaded, Segment
 
+# Most threads in the cache; the longest unused one leaves first.
 THREADS = 32
-"""Most threads in the cache; the longest unused one leaves first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from unsay.types import RunPhase, RunStatus
 
 ERROR_CHARS = 2_000
 
+# Possible next statuses; a failed or canceled run goes on with its turn. Source: Goa-AI.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
     "running": frozenset({"completed", "failed", "canceled", "paused"}),
@@ -21,10 +22,9 @@ NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "failed": frozenset({"running"}),
     "canceled": frozenset({"running"}),
 }
-"""Possible next statuses; a failed or canceled run goes on with its turn. Source: Goa-AI."""
-
 _AT_WORK: tuple[RunPhase, ...] = ("prompted", "planning", "executing_tools", "synthesizing")
 
+# The phases of each status; the first is the default. Source: Goa-AI.
 PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "pending": ("prompted",),
     "running": _AT_WORK,
@@ -33,7 +33,6 @@ PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "failed": ("failed",),
     "canceled": ("canceled",),
 }
-"""The phases of each status; the first is the default. Source: Goa-AI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,8 @@ from unsay.storage.pagination import (
     window,
 )
 
+# Longest title. Source: leveret, day 07.
 TITLE_CHARS = 50
-"""Longest title. Source: leveret, day 07."""
-
 SessionStatus = Literal["active", "ended"]
 
 

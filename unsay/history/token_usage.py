@@ -10,8 +10,8 @@ from unsay.context.manifest import manifest_in
 from unsay.messages.annotations import annotation_of
 from unsay.tokens.pricing import MICROS, Tally, amount_of, prices_for, usage_of
 
+# Identifies a message, also where a server gave two messages the same id.
 Key = tuple[str | None, str, int]
-"""Identifies a message, also where a server gave two messages the same id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ class Spent:
         return "; ".join(f"{each}: {getattr(self, each)}" for each in shown)
 
 
+# The fields of `Spent` that count tokens, in the order of a report.
 PURPOSES = ("live", "abandoned", "judging", "summaries", "titles")
-"""The fields of `Spent` that count tokens, in the order of a report."""
 
 
 def tokens_of(

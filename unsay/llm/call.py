@@ -41,9 +41,8 @@ T = TypeVar("T")
 
 Model = Runnable[Any, Any]
 
+# Label of a run that names the agent whose budget pays for its calls.
 AGENT = "agent"
-"""Label of a run that names the agent whose budget pays for its calls."""
-
 BROKEN = "the model broke off, and another one answers"
 
 TOO_LONG = "the view was too long for the model, and a shorter one is sent"

@@ -86,8 +86,8 @@ class FairSemaphore:
             ) from error
 
 
+# Result of a call for the circuit of its model; `withdrawn` says nothing about it.
 News = Literal["succeeded", "failed", "withdrawn"]
-"""Result of a call for the circuit of its model; `withdrawn` says nothing about it."""
 
 
 def pause(milliseconds: int) -> Call:

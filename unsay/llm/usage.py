@@ -18,13 +18,11 @@ from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
 
 Purpose = Literal["answer", "judge", "summary", "title"]
+# Assumed tokens of a reply before the model reports them. Source: Zhang 2026, chapter 7.4 for
+# summaries; the others are our own choice.
 REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
     {"answer": 500, "judge": 100, "summary": 400, "title": 20}
 )
-"""Assumed tokens of a reply before the model reports them.
-
-Source: Zhang 2026, chapter 7.4 for summaries; the others are our own choice.
-"""
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:

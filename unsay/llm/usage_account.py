@@ -32,15 +32,12 @@ from unsay.tokens.pricing import Amount, Tally, merged
 T = TypeVar("T")
 
 BOOK = "book"
+# Key of the tokens spent outside of runs.
 _OUTSIDE = "outside"
-"""Key of the tokens spent outside of runs."""
-
+# Most reserved calls, which a crash may have left; older ones count as spent.
 HOLDS = 16
-"""Most reserved calls, which a crash may have left; older ones count as spent."""
-
+# Most accounts that the process keeps where there is no store.
 WITHOUT_STORE = 1_000
-"""Most accounts that the process keeps where there is no store."""
-
 _namespace = partial(thread_namespace, "budgets")
 
 

@@ -11,15 +11,12 @@ from unsay.messages.content import calls_of, text_of
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
+# Id of the message in a context that holds what was recalled.
 RECALLED_ID = "unsay-recalled"
-"""Id of the message in a context that holds what was recalled."""
-
+# Note on a message that is held for recall alone: how many characters of its middle it lacks.
 LACKING = "lacking"
-"""Note on a message that is held for recall alone: how many characters of its middle it lacks."""
-
+# How much of a recalled tool result is shown at either end.
 RESULT_CHARS = 1_000
-"""How much of a recalled tool result is shown at either end."""
-
 _TAG = "recalled"
 
 

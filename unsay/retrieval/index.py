@@ -13,13 +13,12 @@ from langchain_core.messages import AnyMessage
 from unsay.messages.annotations import is_document
 from unsay.retrieval.terms import terms_of
 
+# Bits of a posting that hold how often the message has the term.
 COUNT_BITS = 8
-"""Bits of a posting that hold how often the message has the term."""
-
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
+# A table is made again once more messages than this and those of the index come before it.
 SPARE = 1_024
-"""A table is made again once more messages than this and those of the index come before it."""
 
 
 class Entry(NamedTuple):

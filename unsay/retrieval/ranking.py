@@ -15,55 +15,39 @@ from operator import mul
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.terms import Query, query_of, terms
 
+# BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
 SATURATION = 1.2
-"""BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3."""
-
+# BM25's b: how much more often a long message must have a term. Source: own measurement.
 LENGTH_SHARE = 0.6
-"""BM25's b: how much more often a long message must have a term. Source: own measurement."""
-
+# Shares of the scores of the two messages before, the message itself, and the two after it.
+# Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
+# person speaks.
 KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
-"""Shares of the scores of the two messages before, the message itself, and the two after it.
-
-Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
-person speaks.
-"""
-
+# How many messages on either side are the surroundings, whose mean score is added.
 SURROUNDINGS = 8
-"""How many messages on either side are the surroundings, whose mean score is added."""
-
+# Score for the right speaker, as a share of the worth of a word that only one message has.
 SPEAKER_SHARE = 0.35
-"""Score for the right speaker, as a share of the worth of a word that only one message has."""
-
+# Score of a message of mean substance, as such a share; greetings get next to nothing.
 SUBSTANCE_SHARE = 0.17
-"""Score of a message of mean substance, as such a share; greetings get next to nothing."""
-
+# Types of messages, which index entries have for a speaker without a name.
 KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
-"""Types of messages, which index entries have for a speaker without a name."""
-
+# How many messages on either side of one with a word count as its turn.
 NEAR = len(KERNEL) // 2
-"""How many messages on either side of one with a word count as its turn."""
-
+# Words of the question in a larger share of the messages are skipped if it has a rarer one: they
+# cost most. Source: own measurement.
 COMMON_SHARE = 0.25
-"""Words of the question in a larger share of the messages are skipped if it has a rarer one: they
-cost most. Source: own measurement."""
-
+# Most postings that one question reads, the rarest words first, so that a turn's cost is bounded.
 MOST_READ = 5_000
-"""Most postings that one question reads, the rarest words first, so that a turn's cost is bounded."""
-
+# Most messages that count as having enough words of the question, the best.
 STRONGEST = 256
-"""Most messages that count as having enough words of the question, the best."""
-
+# At most one in this many messages is scored by itself; for more, all are scored at once.
 SPARSE = 4
-"""At most one in this many messages is scored by itself; for more, all are scored at once."""
-
+# A term without spaces and without hiragana, which is mostly grammar.
 _CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
-"""A term without spaces and without hiragana, which is mostly grammar."""
-
 _ROUNDING = 1e-9
 
+# Single characters that say as little as an English stop word.
 _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
-"""Single characters that say as little as an English stop word."""
-
 _FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
 _SECOND_PERSON = re.compile(
     r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"

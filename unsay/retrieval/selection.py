@@ -15,16 +15,14 @@ from unsay.retrieval.index import RecallIndex, key_of
 from unsay.retrieval.ranking import Asked, asked, evident, ranked, rarity, worth_at
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
+# Why a message is recalled: it has words of the question or related ones; it means something
+# similar; it is near such a message, or the question asks for its speaker; it belongs to a
+# recalled tool call; a person asked for it.
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
-"""Why a message is recalled: it has words of the question or related ones; it means something
-similar; it is near such a message, or the question asks for its speaker; it belongs to a recalled
-tool call; a person asked for it."""
-
+# With a bar or a gain, a message must be this many deviations nearer than the mean.
 FAR_NEARER = 2.0
-"""With a bar or a gain, a message must be this many deviations nearer than the mean."""
-
+# How many steps in a row may be too large before no more are tried.
 PATIENCE = 32
-"""How many steps in a row may be too large before no more are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +81,8 @@ class Bars:
             raise InputError(f"gain {self.gain!r} is under 0: write 0 to compare with nothing")
 
 
+# As much as the budget holds.
 FILLING = Bars()
-"""As much as the budget holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

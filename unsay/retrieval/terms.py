@@ -26,9 +26,8 @@ up us ve very was wasn we were weren what when where which who whom whose why wi
 wouldn you your yours
 """
 
+# Words that any two messages share; they are not indexed.
 STOP_WORDS = frozenset(_STOP.split())
-"""Words that any two messages share; they are not indexed."""
-
 _IRREGULAR = """
 become became; begin began begun; bend bent; bite bit bitten; bleed bled; blow blew blown;
 break broke broken; breed bred; bring brought; build built; buy bought; catch caught;
@@ -48,13 +47,12 @@ write wrote written; child children; foot feet; life lives; man men; mouse mice;
 tooth teeth; wife wives; woman women; good better best; bad worse worst
 """
 
+# Irregular forms, with their base form.
 IRREGULAR = {
     form: base
     for base, *forms in (line.split() for line in _IRREGULAR.split(";"))
     for form in forms
 }
-"""Irregular forms, with their base form."""
-
 _KIN = """
 pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse
 animal: dog cat horse bird cow rabbit fish bear
@@ -131,15 +129,12 @@ often: week month day year time
 many: one two three four five six seven eight nine ten dozen couple few
 """
 
+# Characters of a message that are indexed, half from either end: a pasted file costs little.
 TEXT_LIMIT = 40_000
-"""Characters of a message that are indexed, half from either end: a pasted file costs little."""
-
+# Weight of a word related to a word of the question, which counts 1. Source: own measurement.
 KIN_WEIGHT = 0.2
-"""Weight of a word related to a word of the question, which counts 1. Source: own measurement."""
-
+# Weight of a word that often answers such a question.
 ANSWER_WEIGHT = 0.1
-"""Weight of a word that often answers such a question."""
-
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
 
 _RUN = re.compile(rf"[{_RUNNING}]")

@@ -14,18 +14,14 @@ from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
 from unsay.retrieval.index import RecallIndex, key_of
 
+# How many messages are embedded by one call.
 BATCH = 128
-"""How many messages are embedded by one call."""
-
+# How many characters of a message are embedded, from its beginning; models read no more.
 EMBEDDED_CHARS = 8_000
-"""How many characters of a message are embedded, from its beginning; models read no more."""
-
+# The higher, the less the first ranks count. Source: Cormack, Clarke and Buettcher 2009.
 RANK_OFFSET = 60
-"""The higher, the less the first ranks count. Source: Cormack, Clarke and Buettcher 2009."""
-
+# Shares of the similarity of neighbours, by distance. Source: own measurement.
 NEIGHBOURS = {-1: 0.5, 1: 0.25}
-"""Shares of the similarity of neighbours, by distance. Source: own measurement."""
-
 Vector = Sequence[float]
 
 

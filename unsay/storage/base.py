@@ -23,8 +23,8 @@ from unsay.storage.leases import LOST, Leases
 
 THREADS = ("unsay", "threads")
 
+# First label of all our namespaces; where there is a third, it is the thread's quoted id.
 OURS = THREADS[0]
-"""First label of all our namespaces; where there is a third, it is the thread's quoted id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +39,18 @@ class Purged:
     """Items of the store, including the thread's entry in the list of threads."""
 
 
+# Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68.
 APPLICATION_ID = 0x756E7379
-"""Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68."""
-
+# Of the database as a whole; no other is read.
 LAYOUT_VERSION = 3
-"""Of the database as a whole; no other is read."""
-
 BUSY_SECONDS = 30.0
+# By code. Source: SQLite, "Result and Error Codes".
 _ADVICE = {
     sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
     sqlite3.SQLITE_READONLY: "let this user write to it and to its folder, or give another path",
     sqlite3.SQLITE_CANTOPEN: "let this user write to its folder too, where the journal lies",
     sqlite3.SQLITE_IOERR: "look at its disk, and at how large this user's files may be",
 }
-"""By code. Source: SQLite, "Result and Error Codes"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +145,10 @@ def damaged_file(path: str, error: object) -> DatabaseCorruptError:
     )
 
 
+# Source: PostgreSQL, libpq connection URIs.
 SCHEMES = ("postgresql://", "postgres://")
-"""Source: PostgreSQL, libpq connection URIs."""
-
+# Parameters that say which database is meant; all others stay unseen.
 SHOWN = frozenset({"dbname", "host", "hostaddr", "options", "port", "user"})
-"""Parameters that say which database is meant; all others stay unseen."""
-
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?]*)(/[^?]*)?(?:\?(.*))?", re.IGNORECASE | re.DOTALL)
 _HOST = r"(?:\[[^\]@]*\]|[^:,@\[\]]*)(?::\d*)?"
 _AUTHORITY = re.compile(rf"(?:([^:@]*)(?::[^@]*)?@)?({_HOST}(?:,{_HOST})*)")

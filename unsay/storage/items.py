@@ -78,9 +78,8 @@ def storable(value: Any) -> Any:
     return [storable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+# Stored bytes that are remembered, the newest. Source: own measurement, the newest thousand turns.
 MEMO_BYTES = 1_000_000
-"""Stored bytes that are remembered, the newest. Source: own measurement, the newest thousand turns."""
-
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
@@ -139,8 +138,8 @@ def _twins(values: dict[Any, Any]) -> dict[Any, Any]:
 
 BACKUP = "put a backup of the database in its place"
 
+# Where an item's value holds the checksum of all the rest.
 SUM = "unsay_sum"
-"""Where an item's value holds the checksum of all the rest."""
 
 
 def damaged(what: str, error: object) -> DatabaseCorruptError:

@@ -80,19 +80,15 @@ def _place() -> str:
 
 _PLACE = _place()
 
+# What SQLite says of a write that came too late.
 LOST = "the lease on the thread was lost"
-"""What SQLite says of a write that came too late."""
-
+# How often a lease is renewed in its time: it outlives three that fail.
 RENEWALS = 4
-"""How often a lease is renewed in its time: it outlives three that fail."""
-
+# Longest wait of a blocking release for its row to be gone.
 RELEASE_SECONDS = 1.0
-"""Longest wait of a blocking release for its row to be gone."""
-
 FIRST_PAUSE_SECONDS = 0.002
+# Between two looks at the queue: a pause doubles up to here.
 LAST_PAUSE_SECONDS = 0.05
-"""Between two looks at the queue: a pause doubles up to here."""
-
 BUSY = (
     "Another turn of the thread {thread_id!r} is under way{where}, and did not end in "
     "{wait_seconds:.3g} s: try again when it has, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was "

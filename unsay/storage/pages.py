@@ -32,9 +32,8 @@ from unsay.storage.items import (
 )
 from unsay.storage.pagination import read_items
 
+# Ends the key of an item that holds nothing but a page's body.
 BODY = ".words"
-"""Ends the key of an item that holds nothing but a page's body."""
-
 MOST_PACKED = 1_000
 
 WORTH_PACKING = 16

@@ -14,13 +14,12 @@ from unsay.errors import InputError
 
 T = TypeVar("T")
 
+# Items read from a store at once; fewer than that are read at one moment.
 PAGE = 20_000
-"""Items read from a store at once; fewer than that are read at one moment."""
-
 MOST = 1_000
 
+# The position of a line in a list: when it began, and two ids that settle ties.
 _Place = tuple[datetime, str, str]
-"""The position of a line in a list: when it began, and two ids that settle ties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

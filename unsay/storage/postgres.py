@@ -44,14 +44,13 @@ except ImportError as error:
 T = TypeVar("T")
 Connection = psycopg.Connection[DictRow]
 
+# Most connections of one open database. Source: own measurement.
 CONNECTIONS = 10
-"""Most connections of one open database. Source: own measurement."""
-
 CONNECT_SECONDS = 10
 
+# How long a call waits for a connection: for another call's, or for a server that restarts.
 WAIT_SECONDS = 30.0
-"""How long a call waits for a connection: for another call's, or for a server that restarts."""
-
+# Of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`.
 OPTIONS: dict[str, Any] = {
     "autocommit": True,
     "prepare_threshold": 0,
@@ -59,7 +58,6 @@ OPTIONS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "application_name": "unsay",
 }
-"""Of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,8 @@ from typing import Any, LiteralString
 
 from unsay.storage.leases import Leases, on_loop
 
+# Signs of life that the server misses before it gives a silent machine's leases away.
 SIGNS = 4
-"""Signs of life that the server misses before it gives a silent machine's leases away."""
-
 _TRY: LiteralString = (
     "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
     " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
@@ -28,15 +27,13 @@ _ALIVE: LiteralString = (
     " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
 )
 
+# Divides by zero, which ends its transaction, unless a lease is still held. Source: PostgreSQL,
+# pg_locks: a bigint key's high half is the class, its low half the object.
 GUARD: LiteralString = (
     "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
     " AND objsubid = 1 AND classid = %s AND objid = %s"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-"""Divides by zero, which ends its transaction, unless a lease is still held.
-
-Source: PostgreSQL, pg_locks: a bigint key's high half is the class, its low half the object.
-"""
 
 
 @dataclass(slots=True, eq=False)

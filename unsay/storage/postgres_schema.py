@@ -18,9 +18,8 @@ from unsay.errors import (
 from unsay.storage.base import LAYOUT_VERSION, OURS, THREADS, Purged, check_layout
 from unsay.storage.items import thread_namespace
 
+# Advisory lock held while tables are made; it spells `unsy`.
 SETUP_LOCK = 0x756E7379
-"""Advisory lock held while tables are made; it spells `unsy`."""
-
 SETUP_SECONDS = 30.0
 
 VACUUM: LiteralString = "VACUUM checkpoints, checkpoint_blobs, checkpoint_writes, store"
@@ -122,12 +121,9 @@ def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
     return connection.execute(query, values).fetchone()["one"]
 
 
+# Precedes the four digits of what cannot be stored; no character of any language. Source: Unicode
+# 16, chapter 23.7, noncharacters.
 ESCAPE = "\ufdd0"
-"""Precedes the four digits of what cannot be stored; no character of any language.
-
-Source: Unicode 16, chapter 23.7, noncharacters.
-"""
-
 _UNSTORABLE = re.compile(
     r"\\ud[89ab]..\\ud[c-f]..|\\u(0000|d[89a-f]..|fdd0)|\\.", re.IGNORECASE | re.DOTALL
 )
@@ -155,6 +151,7 @@ def from_json(data: str | bytes) -> Any:
 
 KEPT = "what was committed is kept: say it again to go on"
 
+# By code. Source: PostgreSQL, appendix A, error codes.
 ADVICE: dict[str, tuple[type[StorageError], str]] = {
     "25006": (StorageError, "it is a standby; give the URL of the server that may be written"),
     "42501": (StorageError, "let the tables' owner GRANT this user its rights"),
@@ -167,8 +164,7 @@ ADVICE: dict[str, tuple[type[StorageError], str]] = {
     "XX001": (DatabaseCorruptError, "put a backup in its place"),
     "XX002": (DatabaseCorruptError, "let the server's operator REINDEX it"),
 }
-"""By code. Source: PostgreSQL, appendix A, error codes."""
-
+# By words of a server that speaks English: a refused connection has no code.
 REFUSALS = {
     "authentication failed": "check user and password",
     "no password supplied": "put the password into the URL, PGPASSWORD or ~/.pgpass",
@@ -178,7 +174,6 @@ REFUSALS = {
     "starting up": "try again in a moment",
     "pg_hba.conf": "let the server's operator allow this user from here",
 }
-"""By words of a server that speaks English: a refused connection has no code."""
 
 
 def is_broken(code: str) -> bool:

@@ -17,8 +17,8 @@ from unsay.storage.items import thread_namespace
 from unsay.storage.pages import Chain, Page, make_page
 from unsay.types import Offloaded, Segment, Topic
 
+# Bytes of a message's id in a page's facts: a search need not read all bodies.
 PRINT = 4
-"""Bytes of a message's id in a page's facts: a search need not read all bodies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,26 +32,19 @@ from unsay.storage.items import Memo, damaged, guard, sound, unguard, unstorable
 
 COMPRESSED = "+z"
 
+# Smallest value that is worth compressing, in bytes. Source: own measurement.
 COMPRESSED_FROM = 256
-"""Smallest value that is worth compressing, in bytes. Source: own measurement."""
-
+# Marks the type of a value that has a checksum of its own; a compressed one has zlib's.
 CHECKED = "+c"
-"""Marks the type of a value that has a checksum of its own; a compressed one has zlib's."""
-
 MARK = "#"
 
+# Where a checkpoint's metadata names the channels whose values it holds.
 HOLDS = "unsay_holds"
-"""Where a checkpoint's metadata names the channels whose values it holds."""
-
+# The channel of which most checkpoints hold only what was added.
 RECORD = "messages"
-"""The channel of which most checkpoints hold only what was added."""
-
+# How many whole copies of a record keep the checkpoints behind them. Two: whatever is under way
+# builds on the newest, or on the one before it.
 GENERATIONS = 2
-"""How many whole copies of a record keep the checkpoints behind them.
-
-Two: whatever is under way builds on the newest, or on the one before it.
-"""
-
 _ANCESTORS = """
 WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
   SELECT checkpoint_id, parent_checkpoint_id, metadata, 0 FROM checkpoints
