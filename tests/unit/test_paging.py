@@ -115,7 +115,7 @@ def test_pages_joined_are_the_list(
     seen: list[tuple[int, int]] = []
     cursor: str | None = None
     while True:
-        page = asked(cursor=cursor, limit=limit).branch(lines, place, newest_first=newest_first)
+        page = asked(cursor=cursor, limit=limit).page(lines, place, newest_first=newest_first)
         seen += page.lines
         cursor = page.cursor
         if cursor is None:

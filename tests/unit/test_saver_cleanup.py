@@ -118,7 +118,7 @@ def two_generations(thread: Thread) -> None:
         thread.step()
 
 
-def test_two_whole_copies_let_go_of_nothing(thread: Thread) -> None:
+def test_two_whole_copies_prune_of_nothing(thread: Thread) -> None:
     """All checkpoints and their writes stay until there is a third whole copy."""
     for whole in (False, True, False, True, False):
         thread.step(whole=whole)
@@ -152,7 +152,7 @@ def test_a_write_can_build_on_the_older_generation(thread: Thread) -> None:
     assert [0, 1, 2, 3] == thread.transcript(late) == thread.read(late)
 
 
-def test_a_branch_of_what_is_let_go_goes_with_it(thread: Thread) -> None:
+def test_a_branch_of_what_is_prune_goes_with_it(thread: Thread) -> None:
     """A checkpoint that builds on an old one is let go of, however new it is itself."""
     thread.step(whole=True)
     thread.step(whole=True)

@@ -184,7 +184,7 @@ def list_runs(
         if (status is None or run.status in statuses)
         and asked.holds(moment_of(run.started_at), run.labels)
     )
-    page = asked.branch(fitting, _place, newest_first=False)
+    page = asked.page(fitting, _place, newest_first=False)
     return RunPage(runs=page.lines, cursor=page.cursor)
 
 

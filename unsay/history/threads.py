@@ -239,7 +239,7 @@ def search_sessions(
         for each in entries
         if status in (None, each.status) and asked.holds(_place(each)[0], each.labels)
     )
-    page = asked.branch(fitting, _place, newest_first=True)
+    page = asked.page(fitting, _place, newest_first=True)
     return SessionPage(sessions=page.lines, cursor=page.cursor)
 
 

@@ -316,7 +316,7 @@ def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
 def _older_steps(store: BaseStore, thread_id: str) -> Chain:
     return Chain(
         store=store,
-        place=thread_namespace("steps", thread_id),
+        namespace=thread_namespace("steps", thread_id),
         name="this thread's steps",
         hint=", or go back to a checkpoint or by a number of turns",
     )

@@ -1,4 +1,4 @@
-"""What both kinds of database share: the open database, its errors, its URL."""
+"""What SQLite and Postgres share: the open database, its errors, its URL."""
 
 import re
 import sqlite3
@@ -23,42 +23,44 @@ from unsay.storage.leases import LOST, Leases
 
 THREADS = ("unsay", "threads")
 
-# First label of all our namespaces; where there is a third, it is the thread's quoted id.
+# First label of all namespaces of unsay; a third label is always the quoted id of a thread.
 OURS = THREADS[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """Rows that a purge deleted; all zero for a thread that did not exist."""
+    """Number of rows that a purge deleted; all are 0 for a thread that did not exist.
+
+    `checkpoints` includes those of subgraphs, `items` the thread's entry in the list of threads.
+    """
 
     checkpoints: int
-    """LangGraph checkpoints, including those of subgraphs."""
-
     writes: int
     items: int
-    """Items of the store, including the thread's entry in the list of threads."""
 
 
-# Marks a file as ours; it spells `unsy`. Source: SQLite file format, offset 68.
+# Marks a file as one of unsay; it spells `unsy`. Source: SQLite file format, offset 68.
 APPLICATION_ID = 0x756E7379
-# Of the database as a whole; no other is read.
+# Version of the whole database; unsay reads no other.
 LAYOUT_VERSION = 3
 BUSY_SECONDS = 30.0
-# By code. Source: SQLite, "Result and Error Codes".
+# Next step by error code. Source: SQLite, "Result and Error Codes".
 _ADVICE = {
-    sqlite3.SQLITE_FULL: "make room on its disk, or give another path",
-    sqlite3.SQLITE_READONLY: "let this user write to it and to its folder, or give another path",
-    sqlite3.SQLITE_CANTOPEN: "let this user write to its folder too, where the journal lies",
-    sqlite3.SQLITE_IOERR: "look at its disk, and at how large this user's files may be",
+    sqlite3.SQLITE_FULL: "free disk space, or give another path",
+    sqlite3.SQLITE_READONLY: "give this user write access to the file and its folder, or give another path",
+    sqlite3.SQLITE_CANTOPEN: "give this user write access to its folder, which holds the journal too",
+    sqlite3.SQLITE_IOERR: "check the disk, and the largest file size that this user may write",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """An open database: a checkpointer and a store."""
+    """An open database: a checkpointer and a store.
+
+    `path` is that of the file, `:memory:`, or a URL without its secrets.
+    """
 
     path: str
-    """Of the file, `:memory:`, or a URL without its secrets."""
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore
@@ -69,15 +71,15 @@ class Database:
         raise NotImplementedError
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete a thread's rows, whatever they hold, and count them."""
+        """Delete all rows of a thread, also unreadable ones, and return their number."""
         raise NotImplementedError
 
     def scrub(self) -> None:
-        """Clean the bytes of deleted rows, as far as this kind of database can."""
+        """Overwrite the bytes of deleted rows, as far as this kind of database allows."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check all pages, unless the database's server does so by itself.
+        """Check all pages of a file; a server checks its own pages.
 
         Raises:
             DatabaseCorruptError: A page is damaged.
@@ -85,33 +87,33 @@ class Database:
 
 
 def check_layout(path: str, version: int) -> None:
-    """Refuse a database of another layout than ours.
+    """Refuse a database with another layout.
 
     Raises:
-        DatabaseTooNewError: A newer unsay wrote it.
-        DatabaseTooOldError: An older one wrote it.
+        DatabaseTooNewError: A newer version of unsay wrote it.
+        DatabaseTooOldError: An older version wrote it.
     """
     if version > LAYOUT_VERSION:
         raise DatabaseTooNewError(
-            f"{path!r} was written by a newer unsay (layout {version}, this one knows "
-            f"{LAYOUT_VERSION}): upgrade unsay; the database is unchanged"
+            f"{path!r} was written by a newer version of unsay (layout {version}, this version "
+            f"reads {LAYOUT_VERSION}): upgrade unsay. The database is unchanged"
         )
     if version < LAYOUT_VERSION:
         raise DatabaseTooOldError(
-            f"{path!r} was written by an older unsay (layout {version}, this one reads "
-            f"{LAYOUT_VERSION} alone): give another path; the database is unchanged"
+            f"{path!r} was written by an older version of unsay (layout {version}, this version "
+            f"reads {LAYOUT_VERSION}): give another path. The database is unchanged"
         )
 
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn errors of SQLite into errors that say what to do.
+    """Replace errors of SQLite with errors that name the next step.
 
     Raises:
-        DatabaseLockedError: Another process held the file for too long.
-        DatabaseCorruptError: The file is damaged or no SQLite file.
-        ThreadBusyError: This process has lost its lease to another.
-        StorageError: Anything else about the file.
+        DatabaseLockedError: Another process kept the file locked for too long.
+        DatabaseCorruptError: The file is damaged, or it is not a SQLite file.
+        ThreadBusyError: Another process took over the lease of this one.
+        StorageError: Any other error of SQLite.
     """
     try:
         yield
@@ -120,16 +122,16 @@ def translated(path: str) -> Iterator[None]:
         waited = getattr(error, "busy_seconds", BUSY_SECONDS)
         if str(error) == LOST:
             raise ThreadBusyError(
-                "This process gave no sign of life for longer than UNSAY_LEASE_SECONDS, and "
-                "another writer took the thread over: look at its timeline, then say this again. "
+                "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and "
+                "another process took over the thread: check its timeline, then repeat this. "
                 "Nothing that was stored is lost"
             ) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise DatabaseLockedError(
-                f"{path!r} was locked by another process for {waited:g} s; try again when it "
-                "is done. Nothing that was stored is lost"
+                f"{path!r} was locked by another process for {waited:g} s: try again when that "
+                "process is done. Nothing that was stored is lost"
             ) from error
-        # Python gives an error about a text that is none no code.
+        # Python raises this error itself, without a code of SQLite: a text in the file is no UTF-8.
         undecoded = "Could not decode to UTF-8" in str(error)
         if undecoded or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise damaged_file(path, error) from error
@@ -140,14 +142,14 @@ def translated(path: str) -> Iterator[None]:
 def damaged_file(path: str, error: object) -> DatabaseCorruptError:
     """Return the error for a file that SQLite cannot read."""
     return DatabaseCorruptError(
-        f"{path!r} is damaged or no SQLite file ({error}): put a backup in its place, or give "
-        "another path. unsay changed nothing in it"
+        f"{path!r} is damaged, or it is not a SQLite file ({error}): restore a backup, or give "
+        "another path. unsay did not change the file"
     )
 
 
 # Source: PostgreSQL, libpq connection URIs.
 SCHEMES = ("postgresql://", "postgres://")
-# Parameters that say which database is meant; all others stay unseen.
+# Parameters that name the database. All others are hidden: a password can be among them.
 SHOWN = frozenset({"dbname", "host", "hostaddr", "options", "port", "user"})
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?]*)(/[^?]*)?(?:\?(.*))?", re.IGNORECASE | re.DOTALL)
 _HOST = r"(?:\[[^\]@]*\]|[^:,@\[\]]*)(?::\d*)?"
@@ -160,7 +162,7 @@ def is_postgres(location: str) -> bool:
 
 
 def masked(url: str) -> str:
-    """Return a URL as it may be shown: with its user, host and database, without any secret.
+    """Return a URL that is safe to show: with its user, host and database, without any secret.
 
     Example:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")
@@ -184,10 +186,10 @@ def masked(url: str) -> str:
 def check_url(url: str) -> None:
     """Refuse an ambiguous URL.
 
-    With an `@`, `/` or `?` in the password, its rest would be read as the host, and shown.
+    With an `@`, `/` or `?` in the password, the rest of it would be read as the host, and shown.
 
     Raises:
-        ConfigurationError: It is ambiguous.
+        ConfigurationError: The URL is ambiguous.
     """
     if masked(url).endswith("://…"):
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The event log: what happened in a thread, as a chain of pages in the store."""
+"""The event log: what happened in a thread, stored as a chain of pages."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -18,9 +18,9 @@ from unsay.types import Event, EventType
 
 
 class Head(TypedDict):
-    """The end of an event log: what the state keeps of it, committed with the transcript.
+    """The end of an event log, which the state keeps and commits with the transcript.
 
-    Pages that a crash left behind are not reached from it, and so do not count.
+    Pages that a crash left behind cannot be reached from it, and therefore do not count.
     """
 
     page_id: str | None
@@ -46,36 +46,39 @@ def event_log_namespace(thread_id: str) -> tuple[str, ...]:
 def event_chain(store: BaseStore, thread_id: str) -> Chain:
     """Return the chain of pages of a thread's event log."""
     return Chain(
-        store=store, place=event_log_namespace(thread_id), name="the ledger", error=EventLogGapError
+        store=store,
+        namespace=event_log_namespace(thread_id),
+        name="the event log",
+        error=EventLogGapError,
     )
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """Make the page that continues an event log; the same events make the same page.
+    """Make the page that continues an event log; equal events make an equal page.
 
     Raises:
-        InputError: There are no events.
+        InputError: `events` is empty.
     """
     if not events:
-        raise InputError("A page of the ledger needs an event; write none when nothing happened")
+        raise InputError("events=() makes no page of the event log: give 1 event or more")
     return link(head["page_id"], {"count": head["count"] + len(events)}, list(events))
 
 
 def head_of(page: Page) -> Head:
-    """Return the end of an event log whose newest page this is."""
+    """Return the end of the event log whose newest page is `page`."""
     return Head(page_id=page.id, count=page.facts["count"])
 
 
 def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
-    """Make a call that writes a page; writing it again changes nothing."""
+    """Make a call that writes a page; repeating it changes nothing."""
     return event_chain(store, thread_id).put(page)
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
-    """Read everything that happened in a thread, oldest first.
+    """Read all events of a thread, oldest first.
 
     Raises:
-        EventLogGapError: A page is missing or was changed, or counts events it does not have.
+        EventLogGapError: A page is missing or was changed, or its number of events is wrong.
     """
     chain = event_chain(store, thread_id)
     events: list[Event] = []
@@ -89,31 +92,34 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 
 
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
-    """Add one event with an id of the caller's own, once.
+    """Add an event once; the caller chose its id.
 
-    The same event at another time is not added again; the head then stays the same.
+    An event that is there already is not added again, even if its time differs.
 
     Raises:
-        EventConflictError: The event log has another event with this id.
-        EventLogGapError: A page of the event log is missing or was changed.
+        EventConflictError: A different event has this id.
+        EventLogGapError: A page is missing or was changed.
     """
-    place, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
+    namespace, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
     body = _digest(body_of(event))
-    known = yield get_item(store, place, key)
+    known = yield get_item(store, namespace, key)
     if known is not None:
-        # A crash before the commit leaves the key of an event whose page is not in the chain.
+        # A crash before the commit leaves the key of an event whose page is not in the chain:
+        # only a page that can be reached from the committed head proves that the event is there.
         pages = yield from event_chain(store, thread_id).read_all(head["page_id"])
         there = any(page.id == known.value["page"] for page in pages)
         if there and known.value["body"] != body:
             raise EventConflictError(
-                f"The ledger has another event with the id {event['id']!r}: "
-                "give this one an id of its own"
+                f"The event log has another event with the id {event['id']!r}: "
+                "give this event a different id"
             )
         if there:
             return Appended(head=head, inserted=False)
     page = make_page(head, [event])
+    # The page comes first: a crash in between leaves a page that nothing refers to. The other way
+    # round, the key would name a page that does not exist.
     yield put_page(store, thread_id, page)
-    yield put_item(store, place, key, {"page": page.id, "body": body})
+    yield put_item(store, namespace, key, {"page": page.id, "body": body})
     return Appended(head=head_of(page), inserted=True)
 
 
@@ -126,13 +132,15 @@ def select(
     labels: Mapping[str, str] | None = None,
     cursor: str | None = None,
 ) -> Slice[Event]:
-    """Return some of a thread's events, oldest first, from behind the page of a cursor.
+    """Return one page of the events that match all filters, oldest first.
+
+    `cursor` is that of the page before; `None` starts at the first event.
 
     Raises:
-        InputError: The limit or the cursor cannot be used.
+        InputError: `limit` is under 1, or `cursor` is from another list.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InputError(f"limit={limit!r} is no page length: give a whole number from 1")
+        raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")
     start = 0 if cursor is None else _after(events, cursor)
     wanted = [
         index
@@ -157,7 +165,7 @@ def _after(events: Sequence[Event], cursor: str) -> int:
     except (TypeError, ValueError, LookupError):
         pass
     raise InputError(
-        f"cursor={cursor!r} is none of this ledger: give back the one that came with a page, "
+        f"cursor={cursor!r} is not from this event log: give the cursor of the page before, "
         "or None for the first page"
     )
 

@@ -1,4 +1,4 @@
-"""Items of a LangGraph store: where those of a thread lie, and the calls that write and read one."""
+"""Items of a LangGraph store: their namespaces, the calls that read and write them, checksums."""
 
 import bz2
 import json
@@ -24,45 +24,47 @@ def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
     return ("unsay", kind, quote(thread_id, safe="").replace(".", "%2E"))
 
 
-def put_item(store: BaseStore, place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> Call:
-    """Make a call that writes an item, not indexed and never expiring.
+def put_item(
+    store: BaseStore, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]
+) -> Call:
+    """Make a call that writes an item, which is not indexed and never expires.
 
-    Half a surrogate pair, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
+    A lone surrogate, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
     plain = storable(value)
-    return Call.of(store.put, store.aput, place, key, plain, index=False, ttl=None)
+    return Call.of(store.put, store.aput, namespace, key, plain, index=False, ttl=None)
 
 
 def put_items(
-    store: BaseStore, place: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
+    store: BaseStore, namespace: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
 ) -> Call:
-    """Make a call that writes items as `put_item` does, all of them or none."""
+    """Make a call that writes several items as `put_item` does, in one transaction."""
     ops = [
-        PutOp(namespace=place, key=key, value=storable(value), index=False, ttl=None)
+        PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
     ]
     return _batch(store, ops)
 
 
-def get_item(store: BaseStore, place: tuple[str, ...], key: str) -> Call:
-    """Make a call that reads an `Item`, `None` where there is none."""
-    return Call.of(store.get, store.aget, place, key)
+def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
+    """Make a call that reads an `Item`; `None` if it does not exist."""
+    return Call.of(store.get, store.aget, namespace, key)
 
 
 def get_items(
-    store: BaseStore, place: tuple[str, ...], keys: Sequence[str]
+    store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]
 ) -> Steps[dict[str, dict[str, Any]]]:
-    """Read the values of the items that there are, by their keys."""
+    """Read the values of several items, by key; missing items are left out."""
     if not keys:
         return {}
-    ops = [GetOp(namespace=place, key=key, refresh_ttl=False) for key in keys]
+    ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
     found: list[Item | None] = yield _batch(store, ops)
     return {item.key: item.value for item in found if item is not None}
 
 
-def drop_items(store: BaseStore, place: tuple[str, ...], keys: Sequence[str]) -> Call:
-    """Make a call that deletes items, all of them or none."""
-    return _batch(store, [PutOp(namespace=place, key=key, value=None) for key in keys])
+def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
+    """Make a call that deletes several items in one transaction."""
+    return _batch(store, [PutOp(namespace=namespace, key=key, value=None) for key in keys])
 
 
 def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
@@ -70,7 +72,7 @@ def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
 
 
 def storable(value: Any) -> Any:
-    """Return a plain value without text that JSON in UTF-8 cannot hold."""
+    """Return a plain value with `?` in place of lone surrogates, which UTF-8 cannot hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
@@ -78,7 +80,7 @@ def storable(value: Any) -> Any:
     return [storable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-# Stored bytes that are remembered, the newest. Source: own measurement, the newest thousand turns.
+# Size of the cache in stored bytes: about the newest thousand turns. Source: own measurement.
 MEMO_BYTES = 1_000_000
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
@@ -91,7 +93,7 @@ class Memo:
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """Return a copy of the value of some bytes; `read` deserializes them the first time."""
+        """Return a copy of a stored value; `read` deserializes it the first time."""
         key = (kind, stored)
         if len(stored) > self._most:
             return read(key)
@@ -107,12 +109,7 @@ class Memo:
 
 
 def twin(value: Any) -> Any:
-    """Copy messages and plain values so that nothing mutable is shared.
-
-    Source:
-        Pydantic, `BaseModel.__copy__`: the parts of a copied model. They are written out here
-        because a transcript has hundreds of messages, and each would be copied twice.
-    """
+    """Copy messages and plain values so that nothing mutable is shared."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -124,6 +121,8 @@ def twin(value: Any) -> Any:
         return kind(*map(twin, value)) if hasattr(kind, "_fields") else tuple(map(twin, value))
     if not isinstance(value, BaseMessage):
         return deepcopy(value)
+    # What pydantic's `BaseModel.__copy__` does, written out: a transcript has hundreds of messages,
+    # and `copy` followed by a copy of the parts would copy each of them twice.
     made: Any = object.__new__(kind)
     object.__setattr__(made, "__dict__", _twins(vars(value)))
     object.__setattr__(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
@@ -136,20 +135,20 @@ def _twins(values: dict[Any, Any]) -> dict[Any, Any]:
     return {key: each if type(each) in _PLAIN else twin(each) for key, each in values.items()}
 
 
-BACKUP = "put a backup of the database in its place"
+BACKUP = "restore a backup of the database"
 
-# Where an item's value holds the checksum of all the rest.
+# Key of the checksum in an item's value.
 SUM = "unsay_sum"
 
 
 def damaged(what: str, error: object) -> DatabaseCorruptError:
-    """Return the error for something stored that differs from what was written."""
+    """Return the error for a stored value that differs from what was written."""
     return DatabaseCorruptError(f"{what} is damaged ({error}): {BACKUP}")
 
 
 @contextmanager
 def sound(what: str) -> Iterator[None]:
-    """Turn every error that damaged bytes cause in their reader into one.
+    """Replace every error that damaged bytes cause in a deserializer with one error.
 
     Raises:
         DatabaseCorruptError: The bytes differ from what was written.
@@ -171,47 +170,46 @@ def sound(what: str) -> Iterator[None]:
 
 
 def guard(data: bytes) -> bytes:
-    """Put a checksum before some bytes."""
+    """Return bytes with a checksum before them."""
     return zlib.crc32(data).to_bytes(4) + data
 
 
 def unguard(data: bytes) -> bytes:
-    """Return the bytes behind their checksum.
+    """Return the bytes behind a checksum.
 
     Raises:
-        ValueError: The checksum is another.
+        ValueError: The checksum does not match.
     """
-    kept = data[4:]
-    if guard(kept) != data:
-        raise ValueError("the checksum is another")
-    return kept
+    if guard(data[4:]) != data:
+        raise ValueError("the checksum does not match")
+    return data[4:]
 
 
-def summed(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a checksum to an item's value, unless it is no plain JSON."""
+def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item's value with a checksum; a value that is not plain JSON gets none."""
     try:
-        return {**value, SUM: _sum(place, key, value)}
+        return {**value, SUM: _sum(namespace, key, value)}
     except (TypeError, ValueError):
         return dict(value)
 
 
-def unsummed(place: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """Return an item's value without its checksum; one that has none is accepted.
+def unsummed(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
+    """Return an item's value without its checksum; a value without one is accepted.
 
     Raises:
         DatabaseCorruptError: The value was changed, or belongs to another item.
     """
-    what = f"The item {key!r} of {place!r}"
+    what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
-        raise damaged(what, "it is no JSON object")
+        raise damaged(what, "it is not a JSON object")
     rest = {name: each for name, each in value.items() if name != SUM}
-    if SUM in value and value[SUM] != _sum(place, key, rest):
-        raise damaged(what, "the checksum is another")
+    if SUM in value and value[SUM] != _sum(namespace, key, rest):
+        raise damaged(what, "the checksum does not match")
     return rest
 
 
-def _sum(place: tuple[str, ...], key: str, value: Mapping[str, Any]) -> int:
-    text = json.dumps([*place, key, value], allow_nan=False)
+def _sum(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> int:
+    text = json.dumps([*namespace, key, value], allow_nan=False)
     return zlib.crc32(text.encode("ascii"))
 
 
@@ -219,10 +217,10 @@ _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def unstorable(error: Exception) -> InputError:
-    """Return the error for a value that no checkpoint can hold."""
+    """Return the error for a value that a checkpoint cannot hold."""
     return InputError(
-        f"This cannot be stored ({error}): messages and their fields must be text, numbers, bytes, "
-        "lists and dicts of such"
+        f"This value cannot be stored ({error}): use messages, text, numbers, bytes, and lists and "
+        "dicts of these"
     )
 
 
@@ -230,7 +228,7 @@ def packed(value: Any) -> bytes:
     """Serialize plain values as a checkpoint does.
 
     Raises:
-        InputError: One of them is not plain.
+        InputError: A value is not plain.
     """
     try:
         _, data = _SERIALIZER.dumps_typed(value)
@@ -240,7 +238,7 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """Return the values in packed bytes.
+    """Deserialize bytes that `packed` returned.
 
     Raises:
         DatabaseCorruptError: The bytes are damaged.
@@ -250,7 +248,7 @@ def unpacked(data: bytes) -> Any:
 
 
 def freeze(value: Any, *, dense: bool = False) -> str:
-    """Serialize plain values and bytes as text; `dense` is slower and saves up to a quarter."""
+    """Serialize plain values as text; `dense` is slower and saves up to a quarter of the size."""
     return frozen(packed(value), dense=dense)
 
 
@@ -261,7 +259,7 @@ def frozen(plain: bytes, *, dense: bool = False) -> str:
 
 
 def thaw(text: str) -> Any:
-    """Return the values in a frozen text.
+    """Deserialize a text that `freeze` returned.
 
     Raises:
         DatabaseCorruptError: The text is damaged.
@@ -271,13 +269,14 @@ def thaw(text: str) -> Any:
 
 
 def bytes_of(text: str) -> bytes:
-    """Return the packed values in a frozen text.
+    """Decompress a text that `frozen` returned.
 
     Raises:
-        ValueError: The text is damaged; `zlib.error` means the same.
+        ValueError: The text is damaged.
+        zlib.error: The text is damaged.
     """
     data = b64decode(text, validate=True)
-    if not data.startswith(b"BZh"):  # bzip2's file format; zlib's data begins otherwise, RFC 1950
+    if not data.startswith(b"BZh"):  # the header of bzip2; data of zlib never begins so, RFC 1950
         return zlib.decompress(data)
     try:
         return bz2.decompress(data)
@@ -291,7 +290,7 @@ def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> 
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
-    """Return the messages in a frozen text.
+    """Deserialize a text that `freeze_messages` returned.
 
     Raises:
         DatabaseCorruptError: The text is damaged.

@@ -1,13 +1,13 @@
 """One writer per thread among processes: a lease on it.
 
-A lease is a row of the file, and its token a number that no other row ever had. The owner of
-the lowest token of a thread writes; the others wait behind it. A holder's row is renewed by a
-thread of its own for as long as the turn lasts, however slow its model is. It is over when its
-owner says so, has died, or did not renew it in time: then the next in the queue takes it away.
+A lease is a row of the file; its token is a number that no other row ever had. The owner of the
+lowest token of a thread may write, and the others wait. A background thread renews the row while
+the turn lasts, however slow the model is. A lease ends when its owner releases it, has died, or did
+not renew it in time; the next in the queue then deletes it.
 
-Times are the wall clock's, the one clock that processes share. A clock that jumps ahead may end
-the lease of a living owner, which is then refused at its next write; one that jumps back keeps
-a dead owner's lease for that much longer, where its death cannot be seen.
+Times are of the wall clock, which processes share. If it jumps ahead, a living owner can lose its
+lease and is refused at its next write. If it jumps back, the lease of an owner on another machine
+that died lasts longer.
 """
 
 import asyncio
@@ -31,26 +31,24 @@ from unsay.errors import ThreadBusyError
 
 
 def this_process() -> str:
-    """Return a name for this process that is unique, also among other machines."""
+    """Return a name of this process that is unique across machines."""
     process = os.getpid()
     return f"{_PLACE} {process} {_life_of(process)[1]}"
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether the process of that name has certainly ended.
+    """Return whether the owner of a lease has certainly ended.
 
     Only processes of the same machine, boot and container can be checked.
-
-    Source:
-        Linux, proc(5): `/proc/PID/stat`. kill(2): signal 0 finds processes that `/proc` hides.
     """
     place, process, began = owner.rsplit(" ", 2)
     if not _PLACE or place != _PLACE:
         return False
+    # A process that began at another time only has the same number. Source: Linux, proc(5).
     state, since = _life_of(int(process))
     if state:
         return state in "ZX" or since != began
-    try:
+    try:  # signal 0 also finds processes that `/proc` hides. Source: kill(2)
         os.kill(int(process), 0)
     except ProcessLookupError:
         return True
@@ -60,7 +58,7 @@ def is_gone(owner: str) -> bool:
 
 
 def _life_of(process: int) -> tuple[str, str]:
-    """A process's state and when it began, in ticks since the boot; empty where unknown."""
+    """Return a process's state and its start in ticks since boot; empty texts if unknown."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -70,7 +68,7 @@ def _life_of(process: int) -> tuple[str, str]:
 
 
 def _place() -> str:
-    """Where process ids mean the same: this boot of this machine, in this container."""
+    """Return what identifies this machine, boot and container: process ids are unique within it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -80,19 +78,19 @@ def _place() -> str:
 
 _PLACE = _place()
 
-# What SQLite says of a write that came too late.
+# SQLite's message for a write by an owner that lost its lease.
 LOST = "the lease on the thread was lost"
-# How often a lease is renewed in its time: it outlives three that fail.
+# Renewals within the time of a lease: three in a row may fail.
 RENEWALS = 4
-# Longest wait of a blocking release for its row to be gone.
+# Longest time that a blocking release waits until its row is deleted.
 RELEASE_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 0.002
-# Between two looks at the queue: a pause doubles up to here.
+# The pause between two looks at the queue doubles up to this.
 LAST_PAUSE_SECONDS = 0.05
 BUSY = (
-    "Another turn of the thread {thread_id!r} is under way{where}, and did not end in "
-    "{wait_seconds:.3g} s: try again when it has, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was "
-    "stored"
+    "Another turn of the thread {thread_id!r} is running{where} and did not end within "
+    "{wait_seconds:.3g} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing "
+    "was stored"
 )
 
 _FENCE = (
@@ -109,11 +107,11 @@ class Lease(Protocol):
     thread_id: str
 
     def release(self) -> None:
-        """Give it up; never waits on an event loop."""
+        """Give up the lease; this never blocks an event loop."""
 
 
 class Leases:
-    """The leases of one database; this class, of one that no other process can open."""
+    """The leases of a database; this class serves one that no other process can open."""
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
@@ -121,12 +119,12 @@ class Leases:
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[Lease | None]:
-        """Wait for the lease of a thread; `None` where no other process can write.
+        """Wait for the lease of a thread and return it; `None` if no other process can write.
 
-        With `wait_seconds=0` it is asked for once. It lasts `lease_seconds` without a sign of life.
+        With `wait_seconds=0` it is requested once. It ends `lease_seconds` after the last renewal.
 
         Raises:
-            ThreadBusyError: Another process kept it for too long.
+            ThreadBusyError: Another process kept the lease for longer than `wait_seconds`.
         """
         if (lease := self._make(thread_id, lease_seconds)) is None:
             return None
@@ -141,7 +139,7 @@ class Leases:
                 nap = min(pause, left)
                 yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
                 pause = min(2 * pause, LAST_PAUSE_SECONDS)
-        except BaseException:  # a wait that is broken off leaves no place in the queue behind
+        except BaseException:  # also when cancelled: a row that stays would block the queue
             lease.release()
             raise
         self._held[thread_id] = lease
@@ -154,14 +152,14 @@ class Leases:
             del self._held[thread_id]
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Give up all leases."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
         del thread_id, seconds
         return None
 
     def _ask(self, lease: Any, *, waits: bool) -> str:
-        """Ask for a lease; return where its holder is, in words, or nothing when it is ours."""
+        """Request a lease; return a text that says where its owner is, empty once it is obtained."""
         raise NotImplementedError
 
 
@@ -177,7 +175,7 @@ class FileLease:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
-        """Leave the queue; where that takes long, the keeper goes on with it alone."""
+        """Leave the queue; if this takes long, the background thread finishes it alone."""
         self.leases.forget(self)
         self.ended.set()
         if self.keeper is not None and not on_loop():
@@ -210,7 +208,7 @@ class FileLeases(Leases):
         return None if lease is None else lease.token
 
     def forget(self, lease: FileLease) -> None:
-        """Record that a lease was given up; its keeper removes the row."""
+        """Record that a lease was given up; its background thread deletes the row."""
         super().forget(lease)
         self._leaving.add(lease.token)
 
@@ -230,17 +228,18 @@ class FileLeases(Leases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Refuse writes over a connection by a writer that lost its lease.
+        """Refuse writes over a connection by an owner that lost its lease.
 
-        The check is part of the statement that writes, so nothing comes between them. Writes
-        without a lease, by a graph that the host runs itself, are accepted, and so are rows for
-        which `thread_of`, given the values of the columns, returns `None`.
+        Writes without a lease, by a graph that a host runs itself, are accepted, and so are rows
+        for which `thread_of`, called with the values of the columns, returns `None`.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
             TRIGGER: RAISE(ABORT) undoes the statement.
         """
-        # A connection that has not read the table since it was made cannot name it in a trigger.
+        # The check is a trigger, so that it is part of the statement that writes: between a
+        # separate check and the write, another process could take over the lease.
+        # SQLite: a connection must have read a new table before a trigger of it can name the table.
         connection.execute("SELECT 1 FROM leases").fetchall()
         name = f"unsay_token_of_{table}"
         connection.create_function(name, len(columns), lambda *row: self.token(thread_of(*row)))
@@ -251,13 +250,13 @@ class FileLeases(Leases):
             )
 
     def _ask(self, lease: FileLease, *, waits: bool) -> str:
-        # An id may be personal, and no purge cleans this table.
+        # Hashed, since an id may be personal and no purge cleans this table.
         thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:
             if lease.token is not None:
                 rows = self._rows(thread)
                 before = [row for row in rows if row[0] < lease.token and not self._is_over(row)]
-                if before:
+                if before:  # most looks end here, with a read and without a lock on the file
                     return _where(before)
             self._connection.execute("BEGIN IMMEDIATE")
             with self._connection:
@@ -265,23 +264,25 @@ class FileLeases(Leases):
                 over = [row for row in rows if self._is_over(row) and row[0] != lease.token]
                 doomed = [(token,) for token, *_ in over]
                 self._connection.executemany("DELETE FROM leases WHERE token = ?", doomed)
-                standing = [row for row in rows if row not in over]
-                if lease.token not in [token for token, *_ in standing]:
-                    if lease.ended.is_set() or (standing and not waits):
-                        return _where(standing) or " here"
+                waiting = [row for row in rows if row not in over]
+                if lease.token not in [token for token, *_ in waiting]:
+                    if lease.ended.is_set() or (waiting and not waits):
+                        return _where(waiting) or " here"
                     found: Any = self._connection.execute(
                         "INSERT INTO leases (thread, owner, expires) VALUES (?, ?, ?) RETURNING token",
                         (thread, this_process(), self._clock() + lease.seconds),
                     ).fetchone()
                     lease.token = int(found[0])
-                before = [row for row in standing if row[0] < lease.token]
+                before = [row for row in waiting if row[0] < lease.token]
         if lease.keeper is None:
             self._queued.add(lease)
             keeper = threading.Thread(
                 target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
             )
             keeper.start()
-            lease.keeper = keeper  # only now: what ends a lease may join it from another thread
+            lease.keeper = (
+                keeper  # only once it runs: another thread may join it when it ends the lease
+            )
         return _where(before)
 
     def _rows(self, thread: str) -> list[tuple[int, str, float]]:
@@ -295,6 +296,7 @@ class FileLeases(Leases):
 
     def _keep(self, lease: FileLease) -> None:
         while not lease.ended.wait(lease.seconds / RENEWALS):
+            # An update, never an insert: a lease that was taken away must not come back.
             expires = self._clock() + lease.seconds
             self._write("UPDATE leases SET expires = ? WHERE token = ?", expires, lease.token)
         if self._write("DELETE FROM leases WHERE token = ?", lease.token):
@@ -302,7 +304,7 @@ class FileLeases(Leases):
         self._queued.discard(lease)
 
     def _write(self, statement: str, *values: object) -> bool:
-        """Return whether a statement could be executed; a row that it did not reach expires."""
+        """Execute a statement and return whether that worked; if not, the row expires in time."""
         with self._mutex, suppress(sqlite3.Error):
             self._connection.execute(statement, values)
             return True
@@ -310,7 +312,7 @@ class FileLeases(Leases):
 
 
 def thread_of_item(prefix: str, key: str) -> str | None:
-    """Return the thread that an item of the store belongs to; see `items.thread_namespace`."""
+    """Return the id of the thread that an item belongs to; see `items.thread_namespace`."""
     kind, _, rest = prefix.removeprefix("unsay.").partition(".")
     if not prefix.startswith("unsay."):
         return None
@@ -322,7 +324,7 @@ def _where(rows: list[tuple[int, str, float]]) -> str:
 
 
 def on_loop() -> bool:
-    """Return whether this thread runs an event loop, which nothing may block."""
+    """Return whether this thread runs an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -331,7 +333,7 @@ def on_loop() -> bool:
 
 
 class WriterLock:
-    """The lock on one thread, for threads and tasks in the order of their requests."""
+    """The lock on one conversation thread; its users get it in the order of their requests."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -341,10 +343,10 @@ class WriterLock:
     def take(
         self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[None]:
-        """Wait for the others of this process, then for the other processes.
+        """Wait for other users in this process, then for other processes.
 
         Raises:
-            ThreadBusyError: They were not done in time.
+            ThreadBusyError: They did not finish in time.
         """
         deadline = time.monotonic() + wait_seconds
         place: Future[None] = Future()
@@ -370,7 +372,7 @@ class WriterLock:
             raise ThreadBusyError(
                 BUSY.format(thread_id=thread_id, where=" here", wait_seconds=wait_seconds)
             ) from error
-        except BaseException:  # a wait that is broken off leaves no place behind
+        except BaseException:  # also when cancelled: a place that stays would block the queue
             self._leave(place)
             raise
 

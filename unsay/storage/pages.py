@@ -1,9 +1,9 @@
 """Chains of pages in a store: immutable, named by their content, each linked to the one before.
 
 The event log, the offloaded segments and the old operations of a thread are such chains. A page's
-id follows from its link, its facts and its body, so a step that runs twice writes one page, and a
+id is a hash of its link, its facts and its body. So a step that runs twice writes one page, and a
 reader that starts at an id from the committed state notices every page that is missing, changed or
-in another's place. A page that a crash left before the commit is not reached from there.
+swapped. A page that a crash left before the commit cannot be reached from there.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from unsay.storage.items import (
 )
 from unsay.storage.pagination import read_items
 
-# Ends the key of an item that holds nothing but a page's body.
+# Suffix of the key of an item that holds only the body of a page.
 BODY = ".words"
 MOST_PACKED = 1_000
 
@@ -41,54 +41,56 @@ WORTH_PACKING = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One link of a chain."""
+    """One link of a chain; `before` is the id of the older page.
+
+    `facts` are plain JSON that can be read without the body. `body` is packed values; `None` if it
+    is stored in a separate item and was not read.
+    """
 
     id: str
     before: str | None
     facts: Mapping[str, Any]
-    """Plain JSON: what a reader needs to know without the body."""
-
     body: bytes | None
-    """Packed values; `None` where the body has an item of its own and was not read."""
-
     digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The pages of one kind in one thread; `name` and `hint` are for error messages.
+    """The pages of one kind in one thread.
 
-    Whatever reads a page raises `error` where it is missing or was changed.
+    Every method that reads a page raises `error` if the page is missing or was changed; `name` and
+    `hint` are part of its message. With `apart`, bodies are stored in separate items, so that large
+    ones are read only when needed.
     """
 
     store: BaseStore
-    place: tuple[str, ...]
+    namespace: tuple[str, ...]
     name: str
     error: type[StorageError] = DatabaseCorruptError
     hint: str = ""
     apart: bool = False
-    """Whether bodies have items of their own, so that large ones are read only when needed."""
 
     def put(self, page: Page) -> Call:
-        """Make a call that writes a page, which never expires; writing it again changes nothing."""
+        """Make a call that writes a page, which never expires; repeating it changes nothing."""
         assert page.body is not None  # noqa: S101 - a page that was made or read whole
         value = {"before": page.before, **page.facts, "body": page.digest}
         if self.apart:
+            # One batch is one transaction: a page never exists without its body.
             body = {"body": frozen(page.body, dense=True)}
-            return put_items(self.store, self.place, {f"{page.id}{BODY}": body, page.id: value})
+            return put_items(self.store, self.namespace, {f"{page.id}{BODY}": body, page.id: value})
         value["body"] = frozen(page.body)
-        return put_items(self.store, self.place, {page.id: value})
+        return put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that has an item of its own."""
-        found = self._pages((yield get_item(self.store, self.place, page_id)))
+        """Read one page, without a body that is stored separately."""
+        found = self._pages((yield get_item(self.store, self.namespace, page_id)))
         if not found:
             raise self.damaged(page_id)
-        return found[-1]
+        return found[-1]  # a packed item holds several pages and has the id of its newest
 
     def body(self, page: Page) -> Steps[Any]:
-        """Read the values in a page whose body has an item of its own."""
-        item = yield get_item(self.store, self.place, f"{page.id}{BODY}")
+        """Read the values of a page whose body is stored separately."""
+        item = yield get_item(self.store, self.namespace, f"{page.id}{BODY}")
         try:
             with sound(f"Page {page.id!r}"):
                 data = b"" if item is None else bytes_of(item.value["body"])
@@ -99,7 +101,7 @@ class Chain:
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """Return the values in a page that was read whole."""
+        """Return the values of a page that was read with its body."""
         try:
             return unpacked(page.body or b"")
         except DatabaseCorruptError as error:
@@ -109,25 +111,26 @@ class Chain:
         """Read the whole chain in few round trips, oldest first."""
         if page_id is None:
             return []
-        listed = yield from read_items(self.store, self.place, self._pages)
+        listed = yield from read_items(self.store, self.namespace, self._pages)
         found = {page.id: page for pages in listed for page in pages}
         chain: list[Page] = []
         while page_id is not None:
-            # A search may miss what is written meanwhile, and passes over what is damaged.
+            # A search can miss a page that another process is packing, and skips damaged ones.
             page = found.get(page_id) or (yield from self.get(page_id))
             chain.append(page)
             page_id = page.before
         return chain[::-1]
 
     def pack(self, page_id: str | None) -> Steps[None]:
-        """RollbackRequest the newest pages, those not packed yet, into one item; the chain stays the same.
+        """Pack the newest pages, up to those packed before, into one item; the chain stays the same.
 
-        Many small items take three times the room of one. Packing ends at a page without an item
-        of its own: a host may go on from an earlier state, whose page is packed with later ones.
+        Packing also ends at a page that has no separate item: a host may continue from an earlier
+        state, whose newest page was packed together with later ones.
         """
+        # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
         while page_id is not None and len(loose) < MOST_PACKED:
-            item = yield get_item(self.store, self.place, page_id)
+            item = yield get_item(self.store, self.namespace, page_id)
             if item is None or "pages" in item.value:
                 break
             found = self._pages(item)
@@ -140,21 +143,21 @@ class Chain:
         values = [
             {"before": page.before, **page.facts, "body": page.body} for page in reversed(loose)
         ]
-        # A crash between the two writes leaves pages in two places, which say the same.
+        # Written before the old items are deleted: a crash in between leaves each page twice, with
+        # the same content, and the other way round it would lose pages.
         yield put_items(
-            self.store, self.place, {loose[0].id: {"pages": freeze(values, dense=True)}}
+            self.store, self.namespace, {loose[0].id: {"pages": freeze(values, dense=True)}}
         )
-        yield drop_items(self.store, self.place, [page.id for page in loose[1:]])
+        yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def damaged(self, page_id: str | None) -> StorageError:
-        """Return the error for a page that differs from what was written."""
+        """Return the error for a page that is missing or was changed."""
         return self.error(
-            f"Page {page_id!r} of {self.name} is missing, changed or out of place: "
-            f"{BACKUP}{self.hint}"
+            f"Page {page_id!r} of {self.name} is missing or was changed: {BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
-        """Return the pages in an item, oldest first; none if its key does not follow from them."""
+        """Return the pages in an item, oldest first; none if its key is not the id of the newest."""
         if item is None:
             return []
         try:
@@ -174,7 +177,7 @@ class Chain:
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Make the page behind another; the same content makes the same page."""
+    """Make the page that follows `before`; equal content makes an equal page."""
     body = packed(values)
     return _linked(before, storable(facts), body, _digest(body))
 

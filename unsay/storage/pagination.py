@@ -1,4 +1,4 @@
-"""Lists that are read in pages: whole scans of a store, cursors that stay, bounds in time."""
+"""Lists that are read in pages: full scans of a store, stable cursors, time bounds, labels."""
 
 import json
 from base64 import b64decode, urlsafe_b64encode
@@ -14,11 +14,11 @@ from unsay.errors import InputError
 
 T = TypeVar("T")
 
-# Items read from a store at once; fewer than that are read at one moment.
+# Items that one search of a store returns; shorter lists are read in one consistent search.
 PAGE = 20_000
 MOST = 1_000
 
-# The position of a line in a list: when it began, and two ids that settle ties.
+# Position of an entry in a list: its start time, and two ids that order equal times.
 _Place = tuple[datetime, str, str]
 
 
@@ -32,29 +32,30 @@ class Slice(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which stretch of a list is asked for."""
+    """The filters of a list, and the page of it that is wanted.
+
+    A cursor of a list of another `kind` is refused. `since` is included and `until` excluded; `None`
+    sets no bound.
+    """
 
     kind: str
-    """Of the list; a cursor of another list is refused."""
-
     since: datetime | None
     until: datetime | None
-    """The first moment that no longer counts; `None` has no bound."""
 
     labels: Mapping[str, str]
     after: _Place | None
     limit: int
 
     def holds(self, moment: datetime, labels: Mapping[str, str] | None = None) -> bool:
-        """Return whether something that began then and has these labels is asked for."""
+        """Return whether an entry with this start time and these labels matches the filters."""
         early = self.since is not None and moment < self.since
         late = self.until is not None and moment >= self.until
         return not early and not late and has_labels(labels or {}, self.labels)
 
-    def branch(
+    def page(
         self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
-        """Return the lines of this page, and the cursor of the next."""
+        """Return the entries of this page and the cursor of the next."""
         after = self.after
         rest = (
             (place(line), line)
@@ -79,13 +80,15 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check what a caller asks for.
+    """Check a caller's filters and return them.
 
     Raises:
-        InputError: A label, a bound, the cursor or the limit cannot be used.
+        InputError: A label, a time, the cursor or the limit is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
-        raise InputError(f"limit={limit!r} is no page length: give a whole number from 1 to {MOST}")
+        raise InputError(
+            f"limit={limit!r} is not a page length: give a whole number from 1 to {MOST}"
+        )
     return Window(
         kind=kind,
         since=_bound("since", since),
@@ -97,11 +100,11 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """Return a stored time, UTC where it names no zone.
+    """Parse a stored time; one without a zone is UTC.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It is no time.
+        TypeError: It is not a text.
+        ValueError: It is not a time.
     """
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -114,14 +117,14 @@ def scan(
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
-    """Read the items of a namespace and of those under it; items that `read` makes `None` are left out.
+    """Read the items of a namespace and of those below it, without those that `read` maps to `None`.
 
-    Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
-    if the overlap is missing, an item was deleted and the previous page is read again. Items that
-    a write moved to the front are found by reading the first page once more at the end.
-
-    `equal` names fields of ours that must have these values; the caller's words are never keys.
+    `equal` are fields that must have these values. Its keys must not come from a user: a store puts
+    them into its query.
     """
+    # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
+    # if the overlap is missing, an item was deleted and the previous page is read again. Items that
+    # a write moved to the front are found by reading the first page once more at the end.
     found: dict[tuple[tuple[str, ...], str], T | None] = {}
     where, fields = tuple(place), dict(equal) if equal else None
 
@@ -148,7 +151,7 @@ def scan(
 def read_items(
     store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """Read the items of one namespace as `scan` does, without those under it."""
+    """Read the items of one namespace as `scan` does, without those of namespaces below it."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == place else None
@@ -157,45 +160,47 @@ def read_items(
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
-    """Refuse a word that is none of a `Literal`'s.
+    """Refuse a value that is not in a `Literal`.
 
     Raises:
-        InputError: The word is unknown.
+        InputError: The value is unknown.
     """
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
 
 
 def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
-    """Check labels and return them as they are stored.
+    """Check labels and return them as a dict; `None` means no labels.
 
     Raises:
-        InputError: A name is empty, or a name or value is no storable text.
+        InputError: A name is empty, or a name or value is not a text that can be stored.
     """
     given = {} if labels is None else labels
     if not isinstance(given, Mapping):
-        raise InputError(f"labels={given!r} are none: give names and values as text in a dict")
+        raise InputError(
+            f"labels={given!r} are not labels: give a dict with names and values as text"
+        )
     for name, value in given.items():
         if not (_is_text(name) and name and _is_text(value)):
             raise InputError(
-                f"The label {name!r}: {value!r} cannot be kept: give names and values as text, "
-                "the name not empty"
+                f"The label {name!r}: {value!r} cannot be stored: give names and values as text, "
+                "and names of 1 character or more"
             )
     return dict(given)
 
 
 def are_labels(value: Any) -> bool:
-    """Return whether a stored value is labels; as JSON, its keys are text already."""
+    """Return whether a value from JSON is labels; its keys are text in any case."""
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def has_labels(given: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Return whether all wanted labels are among the given ones."""
+    """Return whether `given` has all wanted labels."""
     return all(given.get(name) == value for name, value in wanted.items())
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a store's JSON can hold it, which excludes half a surrogate pair."""
+    """Return whether a value is text without lone surrogates, which a store's JSON cannot hold."""
     return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
@@ -208,7 +213,7 @@ def _bound(name: str, text: str | None) -> datetime | None:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InputError(
-            f"{name}={text!r} is no moment: write ISO 8601 with a zone, such as "
+            f"{name}={text!r} is not a time: give ISO 8601 with a zone, such as "
             "2026-01-31T09:00:00+09:00 or 2026-01-31T00:00:00Z"
         )
     return moment
@@ -223,8 +228,8 @@ def decode_cursor(cursor: str) -> Any:
     """Return the values in a cursor.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It is no cursor.
+        TypeError: It is not a text.
+        ValueError: It is not a cursor.
     """
     return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
 
@@ -238,7 +243,7 @@ def _place_in(kind: str, cursor: str) -> _Place:
     except (RecursionError, TypeError, ValueError):
         pass
     raise InputError(
-        f"cursor={cursor!r} is none of this list: give back the one that came with a page, "
+        f"cursor={cursor!r} is not from this list: give the cursor of the page before, "
         "or None for the first page"
     )
 

@@ -1,4 +1,4 @@
-"""Postgres for the threads' states and for what outlives them, shared by many processes."""
+"""Postgres as checkpointer and store, shared by many processes."""
 
 import asyncio
 import threading
@@ -44,13 +44,13 @@ except ImportError as error:
 T = TypeVar("T")
 Connection = psycopg.Connection[DictRow]
 
-# Most connections of one open database. Source: own measurement.
+# Largest number of connections of one open database. Source: own measurement.
 CONNECTIONS = 10
 CONNECT_SECONDS = 10
 
-# How long a call waits for a connection: for another call's, or for a server that restarts.
+# How long a call waits for a free connection, also while the server restarts.
 WAIT_SECONDS = 30.0
-# Of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`.
+# Options of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`.
 OPTIONS: dict[str, Any] = {
     "autocommit": True,
     "prepare_threshold": 0,
@@ -62,19 +62,19 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The connections to a database."""
+    """The connections to a database.
+
+    `due` holds, for each Python thread, the proofs of the leases that its current write needs.
+    """
 
     path: str
     pool: ConnectionPool[Connection]
     leases: PostgresLeases
     due: threading.local = field(default_factory=threading.local)
-    """The proofs of leases that the write in this thread needs."""
 
     def reach(self, work: Callable[[], T]) -> T:
-        """Do some work, once more if its connection was lost.
-
-        Rows are written under ids of their own, so all of it may be done twice.
-        """
+        """Run `work`, and run it again if its connection was lost."""
+        # Work can be repeated after a lost commit: every row is written under a fixed id.
         with _translated(self.path):
             try:
                 return work()
@@ -85,7 +85,7 @@ class Server:
                 return work()
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
-        """Do some work that writes to threads; refuse it if the lease on one was lost."""
+        """Run `work`, which writes to threads; refuse it if the lease on one of them was lost."""
         self.due.proofs = self.leases.proofs(thread_ids)
         try:
             return self.reach(work)
@@ -93,22 +93,19 @@ class Server:
             self.due.proofs = []
 
     def check(self, cursor: Any) -> None:
-        """Make a transaction fail unless the leases of what is due are held."""
+        """Make a transaction fail unless all leases that it needs are held."""
         for proof in getattr(self.due, "proofs", []):
             cursor.execute(GUARD, proof)
 
 
 class _Pooled:
-    """A checkpointer or store over a pool.
-
-    LangGraph's own lock, which would let one call through at a time, is taken off: each call has a
-    connection to itself.
-    """
+    """A checkpointer or store over a pool."""
 
     lock: Any
 
     def __init__(self, server: Server, **options: Any) -> None:
         super().__init__(server.pool, **options)  # type: ignore[call-arg]
+        # LangGraph's lock would let one call through at a time; here each has its own connection.
         self.lock = nullcontext()
         self.server = server
 
@@ -135,7 +132,7 @@ def _writing(name: str) -> Any:
 
 
 class PoolSaver(_Pooled, OffLoop, PostgresSaver):
-    """LangGraph's Postgres checkpointer over a pool, usable from an event loop as well."""
+    """LangGraph's Postgres checkpointer over a pool, for synchronous and asynchronous callers."""
 
     get_tuple = _reading("get_tuple")
     get_delta_channel_history = _reading("get_delta_channel_history")
@@ -153,7 +150,7 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
 
 
 class PoolStore(_Pooled, PostgresStore):
-    """LangGraph's Postgres store over a pool; nothing is indexed, and nothing expires."""
+    """LangGraph's Postgres store over a pool, without an index and without expiry."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See `PostgresStore`."""
@@ -168,7 +165,7 @@ class PoolStore(_Pooled, PostgresStore):
 
 
 class Session:
-    """The connection of the leases."""
+    """The connection that holds the leases."""
 
     def __init__(self, url: str, path: str) -> None:
         self._url = url
@@ -177,7 +174,7 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """Return the first row of a query; connect again if the connection was lost."""
+        """Return the first row of a query; reconnect if the connection was lost."""
         with self._mutex, _translated(self._path):
             connection = self._connection
             if connection is not None and not connection.closed:
@@ -191,14 +188,14 @@ class Session:
             self._connection = connect(self._url, self._path)
             return self._connection.execute(query, values).fetchone()
 
-    def tell(self, query: LiteralString, *values: Any) -> None:
-        """Run a query if there is a connection."""
+    def execute(self, query: LiteralString, *values: Any) -> None:
+        """Run a query unless the connection is lost."""
         with self._mutex, suppress(psycopg.OperationalError):
             if self._connection is not None:
                 self._connection.execute(query, values)
 
     def close(self) -> None:
-        """Close the connection if there is one."""
+        """Close the connection."""
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
@@ -216,7 +213,7 @@ class PostgresDatabase(Database):
         self.server.pool.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete a thread's rows, all in one transaction."""
+        """Delete all rows of a thread in one transaction."""
 
         def work() -> Purged:
             with self.server.pool.connection() as connection, connection.transaction():
@@ -226,12 +223,11 @@ class PostgresDatabase(Database):
         return self.server.write([thread_id], work)
 
     def scrub(self) -> None:
-        """Free the space of deleted rows.
+        """Free the space of deleted rows for new ones.
 
-        No query finds them any more, and later rows take their place. Until then their bytes
-        may lie in the tables' free space, as they do in the write-ahead log, on replicas and in
-        backups: only the server's operator can clean those, the tables by `VACUUM FULL`, which
-        locks everybody out for its while.
+        No query finds deleted rows. Their bytes can remain in the free space of the tables until
+        new rows overwrite them, and in the write-ahead log, on replicas and in backups. Only the
+        server's operator can remove those, from the tables with `VACUUM FULL`, which locks them.
 
         Source:
             PostgreSQL, VACUUM; own measurement of the files.
@@ -245,17 +241,17 @@ class PostgresDatabase(Database):
 
 
 def open_postgres(url: str) -> PostgresDatabase:
-    """Open a Postgres database; its tables are made if they are not there.
+    """Open a Postgres database, and create its tables if they are missing.
 
     Args:
-        url: `postgresql://user:password@host:port/name`, as libpq reads it. Between here and
-            the server no pooler may share connections by transaction.
+        url: `postgresql://user:password@host:port/name`, in the syntax of libpq. A pooler in front
+            of the server must not share connections by transaction.
 
     Raises:
-        ConfigurationError: The URL cannot be read.
-        StorageError: The server, the database or the user is not there.
-        DatabaseTooNewError: A newer unsay made its tables.
-        DatabaseTooOldError: An older one made them, in another layout.
+        ConfigurationError: The URL is invalid.
+        StorageError: The server cannot be reached, or refuses the database or the user.
+        DatabaseTooNewError: A newer version of unsay made its tables.
+        DatabaseTooOldError: An older version made them, with another layout.
     """
     check_url(url)
     path = masked(url)
@@ -283,12 +279,13 @@ def open_postgres(url: str) -> PostgresDatabase:
 
 
 def connect(url: str, path: str) -> Connection:
-    """Open a connection; libpq's error is not chained, since it carries the password.
+    """Open a connection.
 
     Raises:
-        ConfigurationError: The URL cannot be read.
-        StorageError: The server, the database or the user is not there.
+        ConfigurationError: The URL is invalid.
+        StorageError: The server cannot be reached, or refuses the database or the user.
     """
+    # Raised outside of `except`, so that libpq's error is not chained: it can hold the password.
     failure: psycopg.Error
     try:
         return psycopg.connect(url, **OPTIONS)
@@ -310,8 +307,8 @@ def _translated(path: str) -> Iterator[None]:
         yield
     except PoolTimeout as error:
         raise StorageError(
-            f"{path!r} gave no connection for {WAIT_SECONDS:g} s: see that the server runs, and "
-            f"that not all connections are in use; {KEPT}"
+            f"{path!r} gave no connection within {WAIT_SECONDS:g} s: check that the server runs, and "
+            f"that it has free connections. {KEPT}"
         ) from error
     except PoolClosed as error:
         raise StorageError(f"{path!r} was closed: open it again") from error

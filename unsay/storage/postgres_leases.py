@@ -1,9 +1,9 @@
 """One writer per thread among all processes of a Postgres database.
 
-A lease is an advisory lock of one connection that does nothing else. It ends with that
-connection: when its process does, when the server stops, or when the network has been gone for
-as long as a lease lasts. An owner that lost it is refused at its next write. A process that was
-stopped and not ended keeps its leases; `pg_terminate_backend` takes them away.
+A lease is an advisory lock of a connection that does nothing else. It ends with that connection:
+when its process ends, when the server stops, or when the network is down for longer than a lease
+lasts. An owner that lost it is refused at its next write. A process that is suspended keeps its
+leases; `pg_terminate_backend` ends them.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 
 from unsay.storage.leases import Leases, on_loop
 
-# Signs of life that the server misses before it gives a silent machine's leases away.
+# Keepalive packets that may be lost before the server ends the connection of a silent machine.
 SIGNS = 4
 _TRY: LiteralString = (
     "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
@@ -27,7 +27,7 @@ _ALIVE: LiteralString = (
     " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
 )
 
-# Divides by zero, which ends its transaction, unless a lease is still held. Source: PostgreSQL,
+# Divides by zero, and so ends its transaction, unless a lease is still held. Source: PostgreSQL,
 # pg_locks: a bigint key's high half is the class, its low half the object.
 GUARD: LiteralString = (
     "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
@@ -38,7 +38,7 @@ GUARD: LiteralString = (
 
 @dataclass(slots=True, eq=False)
 class PostgresLease:
-    """The right to write to a thread, while a connection lives."""
+    """The right to write to a thread while a connection is open."""
 
     leases: "PostgresLeases"
     thread_id: str
@@ -49,12 +49,12 @@ class PostgresLease:
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def release(self) -> None:
-        """Give it up; on an event loop another thread does it in a moment."""
+        """Give up the lease; on an event loop, a background thread does this."""
         self.leases.forget(self)
 
 
 class PostgresLeases(Leases):
-    """The leases of one Postgres database, all on one connection, a `postgres.Session`."""
+    """The leases of one Postgres database, all on one connection (a `postgres.Session`)."""
 
     def __init__(self, session: Any) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """Return the values of `GUARD` for some threads; none for a host's own graphs."""
+        """Return the parameters of `GUARD` for some threads; none for threads without a lease."""
         held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
@@ -104,7 +104,7 @@ class PostgresLeases(Leases):
         return "" if row["got"] else elsewhere
 
     def _free(self, lease: PostgresLease) -> None:
-        """Free a lock; a connection that came after the lease's own has nothing to free."""
+        """Free a lock, unless its connection was replaced, which freed it already."""
         with lease.mutex:
             if lease.pid is not None:
-                self._session.tell(_UNLOCK, lease.key, lease.pid)
+                self._session.execute(_UNLOCK, lease.key, lease.pid)

@@ -1,4 +1,4 @@
-"""The tables in a Postgres database: how they are made, and how a thread leaves them."""
+"""The tables in a Postgres database: creating them, deleting a thread, JSON, error texts."""
 
 import json
 import re
@@ -41,24 +41,25 @@ _DELETE_ITEMS: LiteralString = (
 
 
 def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
-    """Make the tables if they are not there, once, however many processes begin.
+    """Create the tables if they are missing, once, even if several processes start together.
 
-    Where they are there nothing is written: the user needs no right to make any. The connection
-    is in autocommit mode and gives rows as dicts.
+    If they exist, nothing is written, and the user needs no right to create tables. The connection
+    must be in autocommit mode and return rows as dicts.
 
     Raises:
-        ConfigurationError: The database cannot hold every language.
-        DatabaseTooNewError: A newer unsay made them.
-        DatabaseTooOldError: An older one made them, in another layout.
-        DatabaseLockedError: Another process makes them, and does not end.
+        ConfigurationError: The encoding of the database is not UTF-8.
+        DatabaseTooNewError: A newer version of unsay created them.
+        DatabaseTooOldError: An older version created them, with another layout.
+        DatabaseLockedError: Another process is creating them and does not finish in time.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
     if encoding != "UTF8":
         raise ConfigurationError(
-            f"{path!r} stores text as {encoding}: CREATE DATABASE … ENCODING 'UTF8' another"
+            f"{path!r} has the encoding {encoding}: use one made with CREATE DATABASE … ENCODING 'UTF8'"
         )
     if _is_current(connection, path, saver, store):
         return
+    # The version comes last: after a crash in between, the next process makes the tables again.
     with _alone(connection, path):
         saver.setup()
         store.setup()
@@ -69,13 +70,13 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
 
 
 def erase(connection: Any, thread_id: str) -> Purged:
-    """Delete a thread's rows; the caller opened a transaction."""
-    gone = {table: connection.execute(each, [thread_id]) for table, each in _DELETE.items()}
+    """Delete all rows of a thread; the caller has opened a transaction."""
+    deleted = {table: connection.execute(each, [thread_id]) for table, each in _DELETE.items()}
     (_, _, quoted) = thread_namespace("*", thread_id)
     items = connection.execute(_DELETE_ITEMS, [OURS, quoted, ".".join(THREADS), thread_id])
     return Purged(
-        checkpoints=gone["checkpoints"].rowcount,
-        writes=gone["checkpoint_writes"].rowcount,
+        checkpoints=deleted["checkpoints"].rowcount,
+        writes=deleted["checkpoint_writes"].rowcount,
         items=items.rowcount,
     )
 
@@ -98,16 +99,14 @@ def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
 
 @contextmanager
 def _alone(connection: Any, path: str) -> Iterator[None]:
-    """Hold the lock for making tables.
-
-    It is asked for again and again: a statement that waited for it would itself be waited for
-    by the other's `CREATE INDEX CONCURRENTLY`, for ever.
-    """
+    """Hold the lock for creating tables."""
+    # Polled: a statement that waits for the lock is an open transaction, and `CREATE INDEX
+    # CONCURRENTLY` in the process that holds the lock would wait for it, which is a deadlock.
     latest = time.monotonic() + SETUP_SECONDS
     while not _one(connection, "SELECT pg_try_advisory_lock(%s) AS one", SETUP_LOCK):
         if time.monotonic() > latest:
             raise DatabaseLockedError(
-                f"Another process has been making tables in {path!r} for {SETUP_SECONDS:g} s: "
+                f"Another process has been creating tables in {path!r} for {SETUP_SECONDS:g} s: "
                 "try again when it is done"
             )
         time.sleep(0.05)
@@ -121,7 +120,7 @@ def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
     return connection.execute(query, values).fetchone()["one"]
 
 
-# Precedes the four digits of what cannot be stored; no character of any language. Source: Unicode
+# Stands before the four hexadecimal digits of a character that `jsonb` refuses; a noncharacter. Source: Unicode
 # 16, chapter 23.7, noncharacters.
 ESCAPE = "\ufdd0"
 _UNSTORABLE = re.compile(
@@ -130,7 +129,7 @@ _UNSTORABLE = re.compile(
 
 
 def to_json(value: Any) -> str:
-    r"""Return a value as JSON that `jsonb` accepts; `from_json` gives it back as it was.
+    r"""Return a value as JSON that `jsonb` accepts; `from_json` restores it.
 
     Source:
         PostgreSQL, chapter 8.14: `\u0000` and lone surrogates are refused.
@@ -149,67 +148,64 @@ def from_json(data: str | bytes) -> Any:
     return json.loads(text)
 
 
-KEPT = "what was committed is kept: say it again to go on"
+KEPT = "What was committed is stored: repeat the last message to continue"
 
-# By code. Source: PostgreSQL, appendix A, error codes.
+# Next step by error code. Source: PostgreSQL, appendix A, error codes.
 ADVICE: dict[str, tuple[type[StorageError], str]] = {
-    "25006": (StorageError, "it is a standby; give the URL of the server that may be written"),
-    "42501": (StorageError, "let the tables' owner GRANT this user its rights"),
-    "42P01": (StorageError, "its tables are gone; put a backup in their place, or open it anew"),
-    "53100": (StorageError, "make room on the server's disk"),
-    "53300": (StorageError, "raise the server's max_connections, or open fewer"),
-    "55P03": (DatabaseLockedError, "try again when the other is done"),
+    "25006": (StorageError, "it is a standby; give the URL of the primary server"),
+    "42501": (StorageError, "ask the owner of the tables to GRANT this user access"),
+    "42P01": (StorageError, "its tables are missing; restore a backup, or open the database again"),
+    "53100": (StorageError, "free disk space on the server"),
+    "53300": (StorageError, "raise the server's max_connections, or open fewer connections"),
+    "55P03": (DatabaseLockedError, "try again when the other process is done"),
     "57014": (DatabaseLockedError, "try again, or raise statement_timeout"),
     "40P01": (DatabaseLockedError, "try again"),
-    "XX001": (DatabaseCorruptError, "put a backup in its place"),
-    "XX002": (DatabaseCorruptError, "let the server's operator REINDEX it"),
+    "XX001": (DatabaseCorruptError, "restore a backup"),
+    "XX002": (DatabaseCorruptError, "ask the server's operator to REINDEX it"),
 }
-# By words of a server that speaks English: a refused connection has no code.
+# Next step by a part of the English message: a refused connection has no error code.
 REFUSALS = {
-    "authentication failed": "check user and password",
-    "no password supplied": "put the password into the URL, PGPASSWORD or ~/.pgpass",
+    "authentication failed": "check the user and the password",
+    "no password supplied": "give the password in the URL, PGPASSWORD or ~/.pgpass",
     'role "': "check the user, or CREATE ROLE it",
     'database "': "check the name, or CREATE DATABASE it with ENCODING 'UTF8'",
-    "clients already": "raise the server's max_connections, or open fewer",
+    "clients already": "raise the server's max_connections, or open fewer connections",
     "starting up": "try again in a moment",
-    "pg_hba.conf": "let the server's operator allow this user from here",
+    "pg_hba.conf": "ask the server's operator to allow this user from this machine",
 }
 
 
 def is_broken(code: str) -> bool:
-    """Return whether a code says that the connection ended.
-
-    Source:
-        PostgreSQL, appendix A: class 08, and 57P01 to 57P03.
-    """
+    """Return whether an error code means that the connection ended."""
+    # Class 08, and 57P01 to 57P03. Source: PostgreSQL, appendix A.
     return re.fullmatch(r"08...|57P0[123]", code) is not None
 
 
 def unreadable(path: str) -> ConfigurationError:
-    """Return the error for a URL that libpq cannot read, without the URL and its password."""
+    """Return the error for an invalid URL; the text hides its password."""
     return ConfigurationError(
-        f"{path!r} is no URL of a Postgres database: check its parameters, and write a "
-        "password's % as %25"
+        f"{path!r} is not the URL of a Postgres database: check its parameters, and write % in a "
+        "password as %25"
     )
 
 
 def refusal(words: str, path: str) -> StorageError:
-    """Return the error for a connection that could not be made."""
+    """Return the error for a connection that failed."""
     why = " ".join(words.split())
-    other = "see that the server runs, and that host and port are right"
-    advice = next((advice for said, advice in REFUSALS.items() if said in why), other)
+    other = "check that the server runs, and that host and port are right"
+    advice = next((advice for part, advice in REFUSALS.items() if part in why), other)
     return StorageError(f"{path!r} cannot be opened ({why}): {advice}")
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """Return ours for an error over a connection; `code` is `None` when the server sent none."""
-    if code == "22012":  # the one division that we make: a lease was not held any more
+    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
+    if code == "22012":  # division by zero, which only `postgres_leases.GUARD` does
         return ThreadBusyError(
-            f"The connection to {path!r} that kept the thread for this turn was lost, and another "
-            f"process may be writing to it: nothing more was stored, {KEPT}"
+            f"The connection to {path!r} that held the lease of this thread was lost, and another "
+            f"process may be writing to the thread. The rest of this turn was not stored. {KEPT}"
         )
     why = " ".join(words.split())
     if lost:
-        return StorageError(f"The connection to {path!r} was lost ({why}); {KEPT}")
+        return StorageError(f"The connection to {path!r} was lost ({why}). {KEPT}")
     kind, advice = ADVICE.get(code or "", (StorageError, ""))
     return kind(f"{path!r} could not be read or written ({why})" + (advice and f": {advice}"))

@@ -1,6 +1,6 @@
 """Offloaded segments: the oldest part of a long transcript, as a chain of pages in the store.
 
-A page that is missing or was changed raises `DatabaseCorruptError`.
+Reading a page that is missing or was changed raises `DatabaseCorruptError`.
 """
 
 from base64 import b64decode, b64encode
@@ -17,32 +17,30 @@ from unsay.storage.items import thread_namespace
 from unsay.storage.pages import Chain, Page, make_page
 from unsay.types import Offloaded, Segment, Topic
 
-# Bytes of a message's id in a page's facts: a search need not read all bodies.
+# Bytes of each message id's hash in a page's facts, so that a search need not read all bodies.
 PRINT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadedSegment:
-    """A stretch of a transcript that is no longer in the state."""
+    """A part of a transcript that was moved from the state to the store.
+
+    `before` is the end of the older part, `None` if this is the beginning. `messages` has one or
+    more, oldest first. `topics` are as they were when it was moved. `instructions` are the texts of
+    all system messages of the transcript up to its end.
+    """
 
     id: str
     before: Offloaded | None
-    """Where the older part of the transcript ends; `None` where this is its beginning."""
-
     turns: int
     messages: tuple[AnyMessage, ...]
-    """Oldest first, at least one."""
-
     segments: tuple[Segment, ...]
     topics: tuple[Topic, ...]
-    """The topics of its messages as they were before."""
-
     instructions: tuple[str, ...]
-    """What the system messages say that the transcript has up to here."""
 
     @property
     def head(self) -> Offloaded:
-        """What the state keeps of the transcript up to here."""
+        """The reference that the state keeps to this segment and all older ones."""
         older = self.before or Offloaded(page_id="", last="", messages=0, turns=0)
         head = Offloaded(
             page_id=self.id,
@@ -64,7 +62,7 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a stretch of a transcript as a page behind the others."""
+    """Write a part of a transcript as the newest page of the chain."""
     ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
     body = {
         "messages": [message_to_dict(each) for each in messages],
@@ -79,13 +77,13 @@ def put_page(
 
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
-    """Read a stretch of a transcript."""
+    """Read one segment."""
     chain = segment_chain(store, thread_id)
     return (yield from _whole(chain, (yield from chain.get(page_id))))
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Read where the transcript's part before a page ends, also where the page's body is lost."""
+    """Return the end of the part before a page; this works even if the page's body is lost."""
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
 
@@ -93,15 +91,16 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloade
 def find_page(
     store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[OffloadedSegment | None]:
-    """Find the page that holds a message; `None` where none does."""
+    """Return the segment that holds a message; `None` if no segment does."""
     chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
     while next_id is not None:
         page = yield from chain.get(next_id)
         if wanted in _prints(page):
-            found = yield from _whole(chain, page)
-            if any(message.id == message_id for message in found.messages):
-                return found
+            # Two ids can have the same short hash, so the messages themselves decide.
+            segment = yield from _whole(chain, page)
+            if any(message.id == message_id for message in segment.messages):
+                return segment
         next_id = page.before
     return None
 
@@ -114,10 +113,10 @@ def read_back(
     *,
     turns: int = 0,
 ) -> Steps[list[OffloadedSegment]]:
-    """Read the newest pages, newest first, as many as hold some messages and some answered turns.
+    """Read segments from the newest until they hold the wanted messages and answered turns.
 
-    In `wanted` are ids of messages; those that are nowhere are left out. `None` among them, or in
-    their place, is the transcript's beginning.
+    `wanted` has ids of messages; unknown ones are ignored. `None` among them, or instead of them,
+    means the beginning of the transcript. The newest segment is first in the result.
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(each) for each in wanted or ()}
@@ -132,20 +131,20 @@ def read_back(
         prints -= _prints(page)
         turns -= page.facts["turns"]
         next_id = page.before
-    # Bodies are read only now: those of the last pages are not needed where a message is nowhere.
-    found: list[OffloadedSegment] = []
+    # Bodies are read only now: an unknown id leads to the oldest page, whose body is not needed.
+    restored: list[OffloadedSegment] = []
     for page in pages[:needed]:
-        found += [(yield from _whole(chain, page))]
-    return found
+        restored += [(yield from _whole(chain, page))]
+    return restored
 
 
 def segment_chain(store: BaseStore, thread_id: str) -> Chain:
-    """The chain of pages of a thread's offloaded segments."""
+    """Return the chain of pages of a thread's offloaded segments."""
     return Chain(
         store=store,
-        place=thread_namespace("offloaded", thread_id),
-        name="this thread's record",
-        hint=". What is newer is intact",
+        namespace=thread_namespace("offloaded", thread_id),
+        name="this thread's transcript",
+        hint=". Newer messages are intact",
         apart=True,
     )
 

@@ -1,4 +1,4 @@
-"""One SQLite file for a thread's state and for what outlives it."""
+"""One SQLite file as checkpointer and store."""
 
 import asyncio
 import os
@@ -33,8 +33,8 @@ from unsay.storage.items import damaged, sound, summed, thread_namespace, unsumm
 from unsay.storage.leases import FileLeases, Leases, thread_of_item
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 
-# Largest file that is looked through whenever it is opened. Looking through it costs about 1.5 ms
-# of CPU a megabyte. Source: own measurement.
+# Largest file whose pages are all checked when it is opened: the check costs about 1.5 ms of CPU a
+# megabyte. Source: own measurement.
 LOOK_BYTES = 8 * 2**20
 MEMORY = ":memory:"
 
@@ -53,7 +53,8 @@ class Cursor(sqlite3.Cursor):
     """A cursor that rolls its transaction back when a statement fails."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """See `sqlite3.Cursor.execute`; to commit what was taken back changes nothing."""
+        """See `sqlite3.Cursor.execute`."""
+        # LangGraph's store commits even after a failed statement, which was rolled back here already.
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self
         try:
@@ -72,16 +73,11 @@ class Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
-    """A connection that takes back at once what failed.
+    """A connection that rolls back at once when a statement fails."""
 
-    LangGraph's saver and store end what they began with a commit, also where one of its statements
-    failed: half of a step's writes would be stored, and the step be taken for done.
-
-    Source:
-        SQLite, "Transaction", response to errors: after a full disk, a lock or a broken read an
-        application is to roll back by itself.
-    """
-
+    # LangGraph's saver and store commit in `finally`, also after a failed statement: half of a
+    # step's writes would be stored, and the step would count as done. After a full disk, a lock or
+    # a failed read the application must roll back. Source: SQLite, "Transaction", response to errors.
     busy_seconds: float = 0.0
 
     def cursor(self, factory: Any = Cursor) -> Any:
@@ -106,11 +102,7 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """A connection that any thread may use, one at a time.
-
-    Source:
-        SQLite, "Defense Against The Dark Arts": for files that others may have written to.
-    """
+    """Return a connection that any Python thread may use, one at a time."""
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
@@ -119,23 +111,24 @@ def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "")
         factory=Connection,
     )
     connection.busy_seconds = busy_seconds
+    # For files that others may have written to. Source: SQLite, "Defense Against The Dark Arts".
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
 class FileStore(SqliteStore):
-    """LangGraph's SQLite store, usable from an event loop as well; our items have checksums."""
+    """LangGraph's SQLite store for synchronous and asynchronous callers, with checksums."""
 
     conn: Connection
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do some operations, all of them or none, and return what they find."""
+        """Run operations in one transaction and return their results."""
         given = list(ops)
         for index, op in enumerate(given):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
                 given[index] = op._replace(value=summed(op.namespace, op.key, op.value))
-        with _told(puts=any(isinstance(op, PutOp) for op in given)):
+        with _translated(puts=any(isinstance(op, PutOp) for op in given)):
             results = super().batch(given)
         for found in results:
             for item in found if isinstance(found, list) else [found]:
@@ -152,14 +145,14 @@ class FileStore(SqliteStore):
         with super()._cursor(transaction=transaction) as cursor:
             try:
                 yield cursor
-            except BaseException:  # whatever ends it early must leave no half transaction
+            except BaseException:  # also when cancelled: LangGraph would commit half of the batch
                 self.conn.rollback()
                 raise
 
 
 @contextmanager
-def _told(*, puts: bool) -> Iterator[None]:
-    """Raise one error for damaged rows; a caller's own errors stay."""
+def _translated(*, puts: bool) -> Iterator[None]:
+    """Raise one error for damaged rows; errors that the caller caused stay."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
@@ -172,7 +165,7 @@ def _told(*, puts: bool) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDatabase(Database):
-    """An open file: a checkpointer, a store and leases on a connection each."""
+    """An open file: a checkpointer, a store and leases, each with a connection."""
 
     saver: FileSaver
     store: FileStore
@@ -184,7 +177,7 @@ class FileDatabase(Database):
         self.store.conn.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete a thread's rows without reading their values: damaged ones go as well."""
+        """Delete all rows of a thread; values are not read, so damaged ones are deleted too."""
         with translated(self.path):
             with self.saver.cursor(transaction=False) as cursor:
                 checkpoints, writes = cursor.execute(
@@ -192,32 +185,32 @@ class FileDatabase(Database):
                     " (SELECT count(*) FROM writes WHERE thread_id = :thread)",
                     {"thread": thread_id},
                 ).fetchone()
+            # The store comes last: its list of threads still names the thread after a crash, so that
+            # the purge can be repeated.
             self.saver.delete_thread(thread_id)
             with self.store.lock:
                 items = _delete_items(self.store.conn, thread_id)
         return Purged(checkpoints=checkpoints, writes=writes, items=items)
 
     def scrub(self) -> None:
-        """Write the file once more, so that it has the bytes of what is stored, and no others.
+        """Rewrite the file, so that the bytes of deleted rows are gone.
 
         Raises:
-            DatabaseLockedError: Another process reads the file.
-
-        Source:
-            SQLite, VACUUM and `PRAGMA wal_checkpoint`: what is deleted stays in free pages, in
-            what pages in use have left over, and in the journal.
+            DatabaseLockedError: Another process is reading the file.
         """
+        # Deleted bytes stay in free pages, in the unused part of other pages, and in the journal.
+        # Source: SQLite, VACUUM and `PRAGMA wal_checkpoint`.
         with translated(self.path), self.store.lock:
             self.store.conn.execute("VACUUM")
             busy, *_ = self.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise DatabaseLockedError(
-                f"{self.path!r} was being read by another process: the thread is gone, but its "
-                "bytes may lie in the journal still. Purge it again when the other is done"
+                f"{self.path!r} is being read by another process: the thread is deleted, but the journal "
+                "may still hold its bytes. Purge it again when the other process is done"
             )
 
     def check(self) -> None:
-        """Look for lost rows and damaged pages, all through the file."""
+        """Check the whole file for lost rows and damaged pages."""
         with translated(self.path), self.store.lock:
             _check_pages(self.store.conn, self.path)
 
@@ -225,27 +218,27 @@ class FileDatabase(Database):
 def open_database(
     path_or_url: str | os.PathLike[str], *, busy_seconds: float | None = None
 ) -> Database:
-    """Open a file, making it if there is none, or a Postgres database.
+    """Open a SQLite file, which is created if it does not exist, or a Postgres database.
 
     Args:
         path_or_url: A path, `sqlite:///path`, `:memory:`, or
             `postgresql://user:password@host:port/name`.
-        busy_seconds: How long to wait when another process keeps a file locked; `None` is 30.
+        busy_seconds: How long to wait while another process locks the file; `None` means 30.
 
     Raises:
-        ConfigurationError: It is the URL of something else, or this is Windows.
-        MissingExtraError: It is Postgres' and the extra is not installed.
-        StorageError: The file cannot be made, read or written; the server refuses.
-        DatabaseCorruptError: It is no SQLite file, or another program's.
-        DatabaseTooNewError: A newer unsay wrote it.
-        DatabaseTooOldError: An older one wrote it, in another layout.
-        DatabaseLockedError: Another process holds it.
+        ConfigurationError: The URL is of another kind of database, or this is Windows.
+        MissingExtraError: The URL is of Postgres, and the extra `postgres` is not installed.
+        StorageError: The file cannot be created, read or written, or the server refuses.
+        DatabaseCorruptError: The file is damaged, or another program's.
+        DatabaseTooNewError: A newer version of unsay wrote it.
+        DatabaseTooOldError: An older version wrote it, with another layout.
+        DatabaseLockedError: Another process keeps it locked.
     """
-    # The locks ask with signal 0 whether another process still runs: on Windows that is Ctrl-C.
+    # Leases check with signal 0 whether a process still runs: on Windows that signal is Ctrl-C.
     if sys.platform == "win32":
         raise ConfigurationError(
-            "unsay runs on Linux and macOS, not on Windows, where its locks cannot tell whether "
-            "another process still runs: use the Windows Subsystem for Linux (WSL)"
+            "unsay runs on Linux and macOS, not on Windows, where it cannot check whether another "
+            "process still runs: use the Windows Subsystem for Linux (WSL)"
         )
     location = os.fspath(path_or_url)
     if is_postgres(location):
@@ -254,9 +247,8 @@ def open_database(
     plain = location.removeprefix("sqlite:///")
     if "://" in plain:
         raise ConfigurationError(
-            f"{masked(plain)!r} is no database: give a path, sqlite:///path, or "
-            "postgresql://user:password@host:port/name. For another compile build_graph(…) with "
-            "its checkpointer and store"
+            f"{masked(plain)!r} is not a supported database: give a path, sqlite:///path, or "
+            "postgresql://user:password@host:port/name"
         )
     path = plain if plain == MEMORY else os.path.abspath(plain)
     busy = BUSY_SECONDS if busy_seconds is None else busy_seconds
@@ -271,6 +263,8 @@ def open_database(
             _check_pages(first, path)
         saver = FileSaver(first, serde=CheckedSerializer())
         saver.setup()
+        # After `setup`, which switches to WAL: there NORMAL loses no transaction to a crash of the
+        # process, and a commit needs no fsync. Source: SQLite, `PRAGMA synchronous`.
         first.execute("PRAGMA synchronous=NORMAL")
         second = connect(path, busy_seconds=busy, isolation_level=None)
         failed.callback(second.close)
@@ -279,7 +273,7 @@ def open_database(
         second.execute("PRAGMA synchronous=NORMAL")
         leases = Leases()
         if path != MEMORY:
-            # A connection that neither long reads nor long writes of ours keep busy.
+            # Separate, so that renewing a lease never waits for a long call over another connection.
             third = connect(path, busy_seconds=busy, isolation_level=None)
             failed.callback(third.close)
             third.execute("PRAGMA synchronous=NORMAL")
@@ -296,17 +290,18 @@ def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         rows = connection.execute("SELECT DISTINCT prefix FROM store").fetchall()
-        # Compared as it is written: in a pattern the characters of an id would have a meaning.
+        # Compared as text: in a pattern, characters of an id would be wildcards.
         own = [(name,) for (name,) in rows if name.split(".")[0:3:2] == [OURS, quoted]]
         items = connection.executemany("DELETE FROM store WHERE prefix = ?", own).rowcount
-        line = connection.execute(
+        listed = connection.execute(
             "DELETE FROM store WHERE prefix = ? AND key = ?", (".".join(THREADS), thread_id)
         )
-        return max(items, 0) + line.rowcount
+        return max(items, 0) + listed.rowcount
 
 
 def _set_up(store: FileStore) -> None:
-    """Make the store's tables, step by step with other processes that begin at the same time."""
+    """Create the store's tables, also while other processes do so."""
+    # LangGraph's migrations take no lock: each failure means that another process did that one.
     for _ in store.MIGRATIONS:
         try:
             return store.setup()
@@ -320,31 +315,29 @@ def _make_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite itself: 0644
         with path.open("r+b"):
             pass
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StorageError(
             f"{str(path)!r} cannot be written ({why}): give another path, "
-            "or set UNSAY_HOME to a folder of your own"
+            "or set UNSAY_HOME to a folder that you may write to"
         ) from error
 
 
 def _check_layout(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file that is not ours; give a new one its marks."""
+    """Refuse a file of another program; mark a new one as a file of unsay."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     tables = {name for (name,) in names if not name.startswith("sqlite_")}
     if application not in (0, APPLICATION_ID) or (application == 0 and tables - _TABLES):
-        raise DatabaseCorruptError(
-            f"{path!r} is another program's database; give unsay a file of its own"
-        )
+        raise DatabaseCorruptError(f"{path!r} is a database of another program: give another path")
     if application == APPLICATION_ID:
         check_layout(path, version)
         return
-    # The mark comes last: a file that has it has its layout's version, also after a crash.
+    # The application id comes last: after a crash, a file that has it also has its version.
     connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 

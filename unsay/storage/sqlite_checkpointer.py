@@ -1,8 +1,7 @@
-"""LangGraph's SQLite checkpointer, with what a long conversation asks of it.
+"""LangGraph's SQLite checkpointer, extended for long conversations.
 
-It loads a transcript without reading the state of every turn since the last snapshot, lets go of
-checkpoints that no later one builds on, whose events are in the event log, and gives no state that
-is no longer as it was written.
+It loads a transcript without reading the state of every turn since the last snapshot, deletes
+checkpoints that no later one builds on, and refuses a state that differs from what was written.
 """
 
 import asyncio
@@ -34,16 +33,16 @@ COMPRESSED = "+z"
 
 # Smallest value that is worth compressing, in bytes. Source: own measurement.
 COMPRESSED_FROM = 256
-# Marks the type of a value that has a checksum of its own; a compressed one has zlib's.
+# Marks the type of a value with a checksum; a compressed value has that of zlib.
 CHECKED = "+c"
 MARK = "#"
 
 # Where a checkpoint's metadata names the channels whose values it holds.
 HOLDS = "unsay_holds"
-# The channel of which most checkpoints hold only what was added.
-RECORD = "messages"
-# How many whole copies of a record keep the checkpoints behind them. Two: whatever is under way
-# builds on the newest, or on the one before it.
+# The channel of which most checkpoints hold only the changes.
+TRANSCRIPT = "messages"
+# Full copies of a transcript that are kept, with the checkpoints that build on them. Two, because a
+# run under way builds on the newest or on the one before it.
 GENERATIONS = 2
 _ANCESTORS = """
 WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
@@ -60,23 +59,21 @@ SELECT id, metadata, parent FROM ancestors ORDER BY depth
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A write's value with a mark of its channel and task, which no column of its row repeats."""
+    """A write's value with a checksum of the channel and the task that it belongs to."""
 
     value: Any
     annotation: str
 
 
 class CompressedSerializer(JsonPlusSerializer):
-    """LangGraph's strict serializer, its larger values compressed; its errors say who must act.
-
-    Only messages and plain values are read back: nothing in a file can name code to run.
-    """
+    """LangGraph's strict serializer, which compresses large values."""
 
     def __init__(self) -> None:
+        # Only messages and plain values are restored: no value in a file can make code run.
         super().__init__(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type, marked when it is compressed, and its bytes."""
+        """Return the value's type and bytes; the type is marked if the bytes are compressed."""
         try:
             kind, data = super().dumps_typed(obj)
         except (TypeError, ValueError) as error:
@@ -86,7 +83,7 @@ class CompressedSerializer(JsonPlusSerializer):
         return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, whether it was compressed or not."""
+        """Return the value, compressed or not."""
         kind, packed = data
         with sound("A checkpoint"):
             if kind.endswith(COMPRESSED):
@@ -95,10 +92,10 @@ class CompressedSerializer(JsonPlusSerializer):
 
 
 class CheckedSerializer(CompressedSerializer):
-    """A serializer whose values carry a checksum, zlib's or one of four bytes."""
+    """A serializer that gives each value a checksum: that of zlib, or one of four bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type and bytes, marked when they have a checksum of ours."""
+        """Return the value's type and bytes; the type is marked if the bytes start with a checksum."""
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
             return f"{kind}{MARK}{obj.annotation}", data
@@ -106,7 +103,7 @@ class CheckedSerializer(CompressedSerializer):
         return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, also one that was stored without a checksum."""
+        """Return the value, with or without a checksum."""
         with sound("A checkpoint"):
             kind, packed = data[0].partition(MARK)[0], data[1]
             if kind.endswith(CHECKED):
@@ -122,7 +119,7 @@ def _off_loop(name: str) -> Any:
 
 
 class OffLoop(BaseCheckpointSaver[Any]):
-    """A checkpointer that an event loop can use as well: its calls move to a thread."""
+    """A checkpointer for asynchronous callers too: their calls run in a background thread."""
 
     aget_tuple = _off_loop("get_tuple")
     aput = _off_loop("put")
@@ -138,25 +135,24 @@ class OffLoop(BaseCheckpointSaver[Any]):
 
 @dataclass(slots=True)
 class _Walk:
-    behind: dict[str, list[str]] = field(default_factory=dict)
-    """For each channel, the checkpoints whose writes lead from its seed, the newest first."""
+    """By channel: the checkpoint with its full value, and those after it, newest first."""
 
+    behind: dict[str, list[str]] = field(default_factory=dict)
     seeded: dict[str, str] = field(default_factory=dict)
-    """For each channel, the checkpoint that holds it whole."""
 
 
 class FileSaver(OffLoop, SqliteSaver):
-    """LangGraph's SQLite checkpointer; it refuses a state of which rows were lost."""
+    """LangGraph's SQLite checkpointer, which refuses a state with lost or changed rows."""
 
     def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(conn, serde=serde)
         self.memo = Memo()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint of a thread, or the one that is named.
+        """Return the newest checkpoint of a thread, or the one that `config` names.
 
         Raises:
-            DatabaseCorruptError: It is not what was written.
+            DatabaseCorruptError: It differs from what was written.
         """
         thread = str(config["configurable"]["thread_id"])
         with sound(f"The newest checkpoint of {thread!r}"):
@@ -168,10 +164,10 @@ class FileSaver(OffLoop, SqliteSaver):
         return found
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """Return the checkpoints of a thread, the newest first.
+        """Return the checkpoints of a thread, newest first.
 
         Raises:
-            DatabaseCorruptError: One is not what was written.
+            DatabaseCorruptError: One differs from what was written.
         """
         with _metadata():
             yield from super().list(config, **options)
@@ -182,14 +178,14 @@ class FileSaver(OffLoop, SqliteSaver):
         """Store a checkpoint, and delete those that nothing builds on any more.
 
         Raises:
-            DatabaseCorruptError: An older one is not what was written.
+            DatabaseCorruptError: An older one differs from what was written.
             InputError: It holds something other than messages and plain values.
         """
         noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
             stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
-            if RECORD in checkpoint["channel_values"]:
-                self._let_go(stored["configurable"])
+            if TRANSCRIPT in checkpoint["channel_values"]:
+                self._prune(stored["configurable"])
         return stored
 
     def put_writes(
@@ -199,13 +195,13 @@ class FileSaver(OffLoop, SqliteSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store a step's writes, each with a mark of its channel and its task."""
+        """Store a step's writes, each with a checksum of its channel and its task."""
         marked = [(channel, Marked(value, _mark(channel, task_path))) for channel, value in writes]
         super().put_writes(config, marked, task_id, task_path)
 
-    def _let_go(self, newest: Mapping[str, Any]) -> None:
+    def _prune(self, newest: Mapping[str, Any]) -> None:
         place = (str(newest["thread_id"]), newest["checkpoint_ns"])
-        if place[1]:
+        if place[1]:  # subgraphs are pruned below, together with their thread
             return
         with self.cursor() as cursor:
             cursor.execute(
@@ -214,22 +210,26 @@ class FileSaver(OffLoop, SqliteSaver):
                 place,
             )
             rows = cursor.fetchall()
-            whole = [name for name, _, noted in rows if RECORD in json.loads(noted).get(HOLDS, ())]
+            whole = [
+                name for name, _, noted in rows if TRANSCRIPT in json.loads(noted).get(HOLDS, ())
+            ]
             if len(whole) <= GENERATIONS:
                 return
             kept, doomed = set(whole[-GENERATIONS:]), []
-            for name, parent, _ in rows:  # what is older, or does not build on what is kept, goes
+            # Ids are ordered by time, so a parent comes before its children. What is older than the
+            # kept copies, or does not build on one of them, is not reachable any more.
+            for name, parent, _ in rows:
                 if name in kept or (name > whole[-GENERATIONS] and parent in kept):
                     kept.add(name)
                 else:
                     doomed.append(name)
             for table in ("checkpoints", "writes"):
                 cursor.executemany(
-                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a name of ours
+                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a constant
                     [(place[0], name) for name in doomed],
                 )
                 cursor.execute(
-                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns != ? "  # noqa: S608 - a name of ours
+                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns != ? "  # noqa: S608 - a constant
                     "AND checkpoint_id < ?",
                     (*place, whole[-GENERATIONS]),
                 )
@@ -237,15 +237,15 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what rebuilds each channel: its last whole value, and the writes since.
+        """Return each channel's last full value and the writes since then.
 
         Raises:
-            DatabaseCorruptError: A checkpoint on the way there is gone or not what was written.
+            DatabaseCorruptError: A checkpoint since then is missing or was changed.
         """
         place = config["configurable"]
         thread, ns = str(place["thread_id"]), place.get("checkpoint_ns", "")
         values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
-        with sound(f"The record of {thread!r}"):
+        with sound(f"The transcript of {thread!r}"):
             found: Mapping[str, DeltaChannelHistory] | None = None
             rows: Sequence[tuple[str, str, str | None]] = ()
             with self.cursor(transaction=False) as cursor:
@@ -259,7 +259,8 @@ class FileSaver(OffLoop, SqliteSaver):
                         }
             if found is None:
                 found = super().get_delta_channel_history(config=config, channels=channels)
-            # Writes alone must lead back to a thread's beginning; one purged meanwhile has none.
+            # Without a full value the writes must reach back to the thread's first checkpoint. Another
+            # process may have purged the thread meanwhile: then there are no rows at all.
             begins = not rows or any(parent is None for *_, parent in rows)
             if not begins and not all("seed" in found[name] for name in channels):
                 raise ValueError(f"an ancestor of {values['start']!r} is missing")
@@ -290,7 +291,7 @@ class FileSaver(OffLoop, SqliteSaver):
         return history
 
     def _refuse_strayed(self, thread: str) -> None:
-        """Refuse a thread with a write whose row was changed to another channel or task."""
+        """Refuse a thread in which the channel or the task of a write was changed."""
         with self.cursor(transaction=False) as cursor:
             cursor.execute(
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
@@ -302,7 +303,7 @@ class FileSaver(OffLoop, SqliteSaver):
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Find where each channel's value begins; `None` if a checkpoint does not say what it holds."""
+    """Find each channel's last full value; `None` if a checkpoint does not list what it holds."""
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:
