@@ -190,7 +190,7 @@ def test_newer_database(run: Run, talk: Path) -> None:
     connection.close()
     result = run("timeline")
     assert 1 == result.exit_code
-    assert "newer unsay" in result.stderr
+    assert "newer version of unsay" in result.stderr
 
 
 def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

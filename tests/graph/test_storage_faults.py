@@ -16,10 +16,10 @@ TWO = ["human: q1", "ai: A long answer, about", "human: q2", "ai: A long answer,
 THREE = [*TWO, "human: q3", "ai: A long answer, about"]
 
 MOMENTS = ("before", "in-the-model")
-NOT_WRITTEN = "let this user write to it and to its folder"
+NOT_WRITTEN = "give this user write access to the file and its folder"
 WORDS = {
     "small-files": "disk I/O error",
-    "few-pages": "database or disk is full): make room on its disk",
+    "few-pages": "database or disk is full): free disk space",
     "only-queries": NOT_WRITTEN,
     "read-only-file": "cannot be written (Permission denied)",
     "read-only-folder": NOT_WRITTEN,
@@ -84,4 +84,4 @@ def test_a_thread_outlives_a_full_disk(small_disk: Path) -> None:
     """On a file system without room the same process goes on once there is some."""
     cases = [f"full-disk:{when}" for when in MOMENTS]
     for each in run(small_disk, *cases).values():
-        check(each, "database or disk is full): make room on its disk")
+        check(each, "database or disk is full): free disk space")

@@ -152,7 +152,7 @@ def test_a_truncated_file_is_refused(lost: float, whole: tuple[Path, Seen]) -> N
 
     assert ["open"] == list(seen)
     assert isinstance(seen["open"], DatabaseCorruptError)
-    assert "put a backup in its place" in str(seen["open"])
+    assert "restore a backup" in str(seen["open"])
 
 
 def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
@@ -208,12 +208,12 @@ def test_a_large_file_is_looked_through_when_asked(
     data[place + len(b"unsay." + key) - 1] ^= 2
     copy.write_bytes(data)
 
-    with pytest.raises(DatabaseCorruptError, match="put a backup in its place"):
+    with pytest.raises(DatabaseCorruptError, match="restore a backup"):
         open_database(copy)
     monkeypatch.setattr("unsay.storage.sqlite.LOOK_BYTES", 0)
     database = open_database(copy)
     try:
-        with pytest.raises(DatabaseCorruptError, match="put a backup in its place"):
+        with pytest.raises(DatabaseCorruptError, match="restore a backup"):
             database.check()
     finally:
         database.close()

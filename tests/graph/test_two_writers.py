@@ -206,4 +206,4 @@ def test_the_command_line_says_that_a_thread_is_busy(
     found = CliRunner().invoke(cli, ["say", "--db", "talk.db", "--thread", "t", "Hello"])
 
     assert 4 == found.exit_code, found.output
-    assert f"is under way in process {child.process.pid}" in found.stderr
+    assert f"is running in process {child.process.pid}" in found.stderr

@@ -46,9 +46,9 @@ def test_a_lease_keeps_the_other_out(two: tuple[Database, Database]) -> None:
     """Who asks once is refused, who waits long enough has it, and other threads are free."""
     one, other = two
     lease = hold(one)
-    with pytest.raises(ThreadBusyError, match="'t' is under way in another process"):
+    with pytest.raises(ThreadBusyError, match="'t' is running in another process"):
         hold(other)
-    with pytest.raises(ThreadBusyError, match=r"did not end in 0\.1 s"):
+    with pytest.raises(ThreadBusyError, match=r"did not end within 0\.1 s"):
         hold(other, wait=0.1)
     hold(other, "t2").release()
     lease.release()

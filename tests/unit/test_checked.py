@@ -78,7 +78,7 @@ def test_a_changed_row_is_no_record(statement: str, database: FileDatabase) -> N
     """Whichever column was changed, the record is refused, and the message says what to do."""
     change(database, statement)
 
-    with pytest.raises(DatabaseCorruptError, match="put a backup of the database in its place"):
+    with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
         read(database)
 
 
@@ -119,7 +119,7 @@ def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> No
     """Under whatever name it is found, an item that was changed is not given out."""
     change(database, statement)
 
-    with pytest.raises(DatabaseCorruptError, match="put a backup of the database in its place"):
+    with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
         database.store.search(("unsay", "branches"))
 
 

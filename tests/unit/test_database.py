@@ -194,7 +194,9 @@ def test_memory_leaves_no_file(
 )
 def test_another_database_is_refused(url: str) -> None:
     """Only SQLite and Postgres are opened; the message says what to do for others."""
-    with pytest.raises(ConfigurationError, match=r"^(?!.*sesame).*is no database: give a path"):
+    with pytest.raises(
+        ConfigurationError, match=r"^(?!.*sesame).*is not a supported database: give a path"
+    ):
         open_database(url)
 
 
@@ -225,7 +227,9 @@ def test_a_damaged_file_is_refused_and_left_alone(
     damaged = damage(_filled(file))
     file.write_bytes(damaged)
 
-    with pytest.raises(DatabaseCorruptError, match=r"is damaged or no SQLite file .* backup"):
+    with pytest.raises(
+        DatabaseCorruptError, match=r"is damaged, or it is not a SQLite file .* backup"
+    ):
         open_database(file)
 
     assert damaged == file.read_bytes()
@@ -237,25 +241,25 @@ def test_a_damaged_file_is_refused_and_left_alone(
         pytest.param(
             ["CREATE TABLE bookmarks (url TEXT)"],
             DatabaseCorruptError,
-            "another program's database; give unsay a file of its own",
+            "a database of another program: give another path",
             id="foreign tables",
         ),
         pytest.param(
             ["PRAGMA application_id = 252006675"],
             DatabaseCorruptError,
-            "another program's database",
+            "a database of another program",
             id="foreign mark",
         ),
         pytest.param(
             [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 4"],
             DatabaseTooNewError,
-            r"written by a newer unsay \(layout 4, this one knows 3\): upgrade",
+            r"written by a newer version of unsay \(layout 4, this version reads 3\): upgrade",
             id="newer layout",
         ),
         pytest.param(
             [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 2"],
             DatabaseTooOldError,
-            r"written by an older unsay \(layout 2, this one reads 3 alone\): give another path",
+            r"written by an older version of unsay \(layout 2, this version reads 3\): give another path",
             id="older layout",
         ),
     ],

@@ -127,7 +127,7 @@ def test_one_process_has_a_thread_at_a_time(opened: Opens) -> None:
     """A second one is refused, and let in when the first is done; other threads are free."""
     first, second = opened(), opened()
     lease = hold(first.leases)
-    with pytest.raises(ThreadBusyError, match=rf"thread 't' is under way in process {os.getpid()}"):
+    with pytest.raises(ThreadBusyError, match=rf"thread 't' is running in process {os.getpid()}"):
         hold(second.leases)
     hold(second.leases, "another").release()
     lease.release()
@@ -383,7 +383,7 @@ def test_a_writer_that_lost_its_lease_writes_nothing(opened: Opens) -> None:
     ]
     for each in late:
         with (
-            pytest.raises(ThreadBusyError, match="another writer took the thread over"),
+            pytest.raises(ThreadBusyError, match="another process took over the thread"),
             translated(slow.path),
         ):
             each()
@@ -507,7 +507,7 @@ def test_a_lock_is_refused_when_the_wait_is_over() -> None:
     lock = WriterLock()
     drive(take(lock))
     for wait in (0.0, 0.01):
-        with pytest.raises(ThreadBusyError, match="under way here, and did not end"):
+        with pytest.raises(ThreadBusyError, match="running here and did not end"):
             drive(take(lock, wait))
     lock.release()
     drive(take(lock, 0.0))

@@ -14,10 +14,10 @@ PATH = "postgresql://ann@host/db"
         pytest.param("22012", ThreadBusyError, "another process may be writing", id="guard"),
         pytest.param("25006", StorageError, "standby", id="standby"),
         pytest.param("42501", StorageError, "GRANT", id="rights"),
-        pytest.param("42P01", StorageError, "tables are gone", id="tables"),
-        pytest.param("53100", StorageError, "make room", id="disk"),
+        pytest.param("42P01", StorageError, "tables are missing", id="tables"),
+        pytest.param("53100", StorageError, "free disk space", id="disk"),
         pytest.param("53300", StorageError, "max_connections", id="connections"),
-        pytest.param("55P03", DatabaseLockedError, "when the other is done", id="lock"),
+        pytest.param("55P03", DatabaseLockedError, "when the other process is done", id="lock"),
         pytest.param("57014", DatabaseLockedError, "statement_timeout", id="timeout"),
         pytest.param("XX001", DatabaseCorruptError, "backup", id="damage"),
         pytest.param("99999", StorageError, r"written \(why not\)$", id="any other"),
@@ -39,7 +39,7 @@ def test_a_lost_connection_says_what_is_kept() -> None:
     error = meaning("server closed the connection", None, PATH, lost=True)
 
     assert StorageError is type(error)
-    assert "was lost (server closed the connection); what was committed is kept" in str(error)
+    assert "was lost (server closed the connection). What was committed is stored" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_which_codes_end_a_connection(code: str, broken: bool) -> None:  # noqa:
 
 def test_what_has_no_word_of_ours_is_told_all_the_same() -> None:
     """A server of another language is quoted, with what to see to."""
-    assert "cannot be opened (Verbindung verweigert): see that" in str(
+    assert "cannot be opened (Verbindung verweigert): check that" in str(
         refusal("Verbindung\nverweigert", PATH)
     )
     assert "write a password's % as %25" in str(unreadable(PATH))

@@ -30,7 +30,7 @@ def test_guarded_bytes_come_back_or_are_refused(data: bytes, place: int, bits: i
     changed[place % len(changed)] ^= bits
 
     assert data == unguard(guarded)
-    with pytest.raises(ValueError, match="the checksum is another"):
+    with pytest.raises(ValueError, match="the checksum does not match"):
         unguard(bytes(changed))
 
 
@@ -46,7 +46,9 @@ def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
         (("unsay", "branches", "u"), "k", kept),
         (PLACE, "k", {**kept, "one more": 1}),
     ):
-        with pytest.raises(DatabaseCorruptError, match=r"the checksum is another.*put a backup"):
+        with pytest.raises(
+            DatabaseCorruptError, match=r"the checksum does not match.*restore a backup"
+        ):
             unsummed(place, key, found)
 
 
@@ -64,7 +66,7 @@ def test_an_item_without_a_sum_is_read() -> None:
 @pytest.mark.parametrize("value", [[], "text", None, 1])
 def test_an_item_is_an_object(value: Any) -> None:
     """Anything else was not written by a store."""
-    with pytest.raises(DatabaseCorruptError, match="it is no JSON object"):
+    with pytest.raises(DatabaseCorruptError, match="it is not a JSON object"):
         unsummed(PLACE, "k", value)
 
 
@@ -73,7 +75,7 @@ def test_an_item_is_an_object(value: Any) -> None:
 )
 def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
     """Whatever damaged bytes make of their reader, the message names what was read."""
-    told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*put a backup")
+    told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*restore a backup")
     with told as raised, sound("A value"):
         raise error
 

@@ -66,7 +66,7 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
         raise EventLogGapError(
             f"The {len(log)!r} events of thread {opened.thread_id!r} make another record than "
             f"the one that is kept, {len(made)!r} messages where there are {len(transcript)!r}: "
-            "put a backup of the database in its place"
+            "restore a backup of the database"
         )
     counts = {"events": len(log), "messages": len(transcript)}
     opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
