@@ -55,4 +55,4 @@ def test_what_has_no_word_of_ours_is_told_all_the_same() -> None:
     assert "cannot be opened (Verbindung verweigert): check that" in str(
         refusal("Verbindung\nverweigert", PATH)
     )
-    assert "write a password's % as %25" in str(unreadable(PATH))
+    assert "write % in a password as %25" in str(unreadable(PATH))
