@@ -19,7 +19,7 @@ FORKS.set_forkserver_preload(["unsay.conversation.conversation", "unsay.testing"
 
 
 class Child:
-    """A module that runs as `__main__` in a process of its own."""
+    """A module that runs as `__main__` in another process."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="unsay-child-"))
@@ -54,7 +54,7 @@ class Child:
 
 
 def run_child(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a module in a process of its own to its end."""
+    """Run a module in another process to its end."""
     return Child(module, *arguments).wait()
 
 

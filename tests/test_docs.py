@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list:
-    """Every block of a language in the documentation, with where it stands."""
+    """Every block of a language in the documentation, with its location."""
     return [
         pytest.param(body, id=f"{page.name}-{number}")
         for page in PAGES
@@ -32,7 +32,7 @@ def blocks(language: str) -> list:
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_examples_print_what_they_say(code: str) -> None:
-    """Each example runs, and prints what stands behind `#>`."""
+    """Each example runs, and prints the text after `#>`."""
     printed = StringIO()
     names: dict[str, Any] = {"__name__": "example"}
 

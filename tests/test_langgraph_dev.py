@@ -451,7 +451,7 @@ async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
 async def test_an_ended_thread_refuses_the_next_run(thread: Thread, llmock: LLMock) -> None:
     """A line in the catalogue ends a thread on a server too; the server names the error.
 
-    It shows no words of an error, of whatever kind.
+    It shows no words of any error.
     """
     llmock.add(answers(GOOD), grades(0.9))
     await thread.say(QUESTION)

@@ -26,7 +26,7 @@ SHOWN = {
 
 
 def read(path: Path) -> Any:
-    """A notebook as it lies in the repository."""
+    """A notebook as it is in the repository."""
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 

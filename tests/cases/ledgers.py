@@ -29,7 +29,7 @@ def _params(case: Case, *known: str) -> dict[str, Any]:
 
 
 def transcript(case: Case, folder: Path) -> Seen:
-    """A ledger that is told the events one by one, results that follow each other at once."""
+    """Record events one by one, and results that follow each other in one call."""
     del folder
     _params(case)
     numbers = count(1)

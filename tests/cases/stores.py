@@ -128,7 +128,7 @@ def _break_writes(conversation: Conversation, world: World) -> None:
 
 
 def versions(case: Case, folder: Path) -> Seen:
-    """The record as it was after each turn, each in a thread of its own."""
+    """Count the different transcripts after each turn, each read in a separate fork."""
     turns = case["given"]["turns"]
     world = _said(case, folder, turns)
     with world.open() as talk:

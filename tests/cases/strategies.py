@@ -93,7 +93,7 @@ def sliding_construct(case: Case, folder: Path) -> Seen:
 
 
 def count_management(case: Case, folder: Path) -> Seen:
-    """How often a turn of so many calls is managed, at its end as well."""
+    """Return how often a turn with this number of calls is managed, its end included."""
     del folder
     rhythm = _sliding(case).per_turn
     calls: list[int | None] = [*range(1, case["given"]["model_calls"] + 1), None]

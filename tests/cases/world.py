@@ -41,7 +41,7 @@ class NotBoundError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityDetector:
-    """A topic detector that is told each turn's similarity."""
+    """A topic detector with a scripted similarity for each turn."""
 
     similarities: list[float | None]
     threshold: float
@@ -104,7 +104,7 @@ class World:
         )
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
-        """The answering model: notes what it was sent; fails where the case says so."""
+        """The answering model: records its input, and fails where the case says so."""
         self.model_inputs.append(list(messages))
         script = self.params.get("model")
         call = len(self.model_inputs) - 1

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own, as a person would use it."""
+"""A program in a real terminal, as a person would use it."""
 
 import fcntl
 import os

@@ -61,7 +61,7 @@ def own_messages(run: Run, line: str) -> list[str]:
 
 
 def test_preview(run: Run) -> None:
-    """What would go is told to the last token, and nothing goes."""
+    """The preview names everything that would be removed, and removes nothing."""
     shown = run("rollback", "first", "--preview").stdout.splitlines()
     assert "Would go back to checkpoint first; nothing was changed." == shown[0]
     assert "Turns: 2. Messages: 4. Tokens: 22 (20 in, 2 out)." == shown[1]
@@ -103,7 +103,7 @@ def test_rollback_by_turns_and_redo(run: Run) -> None:
 
 
 def test_redo_json(run: Run) -> None:
-    """Programs get where the talk stands."""
+    """The JSON output has the position of the thread."""
     run("undo")
     moved = found(run, "redo")
     assert ("talk", 3, 2) == (moved["thread_id"], moved["turns"], moved["restored"])
@@ -171,7 +171,7 @@ def test_a_retry_that_is_stopped(run: Run, serve: Serve) -> None:
 
 
 def test_fork(run: Run) -> None:
-    """The id stands alone on standard output; the old thread stays as it is."""
+    """Standard output has only the new id; the old thread is unchanged."""
     result = run("fork", "first", "--as", "trip")
     assert "trip\n" == result.stdout
     assert "at checkpoint first; turns: 1" in result.stderr
@@ -181,7 +181,7 @@ def test_fork(run: Run) -> None:
 
 
 def test_fork_json(run: Run) -> None:
-    """Programs get both threads, and where the new one stands."""
+    """The JSON output has both threads and the position of the new one."""
     made = found(run, "fork", "--turns", "3", "--as", "empty")
     del made["schema_version"]
     where = {"turns": 0, "at": "the start of the conversation"}
@@ -228,7 +228,7 @@ def test_branches_fit_the_terminal(run: Run, thread: str, columns: int) -> None:
 
 
 def test_diff(run: Run, branch: str) -> None:
-    """Both lines are told, with what only one of them has."""
+    """The output describes both branches and what only one of them has."""
     shown = run("diff", branch).stdout
     assert shown.startswith("common: 2 messages\n")
     assert f"  human: {NESTED}\n" in shown
@@ -237,7 +237,7 @@ def test_diff(run: Run, branch: str) -> None:
 
 
 def test_diff_is_safe_in_a_terminal(run: Run, database: Path) -> None:
-    """What was said cannot steer the terminal."""
+    """Control characters in a message cannot steer the terminal."""
     fill(database, "evil", LISTS, "\x1b[2Jgone?")
     assert "\x1b" not in run("diff", "first").stdout
     assert "\ufffd[2Jgone?" in run("diff", "first").stdout
@@ -269,7 +269,7 @@ def test_pick(run: Run, branch: str) -> None:
 
 
 def test_tokens(run: Run, branch: str) -> None:
-    """What stands and what was left are counted apart."""
+    """Current turns and removed turns are counted separately."""
     del branch
     rows = [cells(row) for row in run("tokens").stdout.splitlines()]
     assert ["live", "11", "10 in (0 % cached), 1 out"] in rows

@@ -53,7 +53,7 @@ def test_message_without_words(run: Run, serve: Serve, message: str) -> None:
 
 
 def test_message_of_a_megabyte(run: Run, serve: Serve) -> None:
-    """A message past the limit is refused with the limit, and the thread goes on."""
+    """A message that is too long is refused with the limit, and the thread stays usable."""
     server = serve(ANSWERS)
     result = run("say", "-", "--thread", "t", input="x" * 1_000_000)
     assert (2, []) == (result.exit_code, server.asked)

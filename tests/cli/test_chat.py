@@ -92,7 +92,7 @@ def test_an_error_is_shown_and_the_chat_goes_on(run: Run, serve: Serve) -> None:
 
 
 def test_an_error_is_an_object_for_programs(run: Run, serve: Serve) -> None:
-    """With --json an error is a line of its own between the events."""
+    """With --json an error is printed on a separate line between the events."""
     serve(ANSWERS)
     found = objects(run("chat", "--json", input=f"/resume\n{LISTS}\n").stdout)
     assert "NothingToUndoError" == found[1]["error"]["type"]
@@ -130,7 +130,7 @@ def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) 
 def test_a_decision_is_the_next_line(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When every draft failed the chat asks, takes the answer, and goes on."""
+    """When every draft failed, the chat asks the user, takes the answer and continues."""
     monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
     monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
     serve(DRAFTS, SCORES)
@@ -155,7 +155,7 @@ def test_a_decision_that_was_due_before(
 def test_a_summarizer_that_fails_is_noted(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The local summary stands in, and the user hears of it."""
+    """The local summary is used instead, and the user is informed."""
     monkeypatch.setenv("UNSAY_SUMMARIZER_MODEL", "summarizer")
     server = serve({**ANSWERS, "weather": "I cannot see the weather from here."})
     works = server.script
@@ -171,7 +171,7 @@ def test_a_summarizer_that_fails_is_noted(
 
 
 def test_unscored_answers_say_why(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that nobody judged is not shown as a good one."""
+    """An unscored answer is not shown as a good one."""
     monkeypatch.setenv("UNSAY_JUDGING", "off")
     serve(ANSWERS)
     assert "unscored: judging is off · topic" in run("chat", input=f"{LISTS}\n").stderr

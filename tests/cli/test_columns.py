@@ -10,7 +10,7 @@ WORDS = st.text(st.sampled_from("ab 漢字かな。、「」(),\n\t-é"), max_si
 
 @given(left=WORDS, right=WORDS, columns=st.integers(min_value=100, max_value=240))
 def test_the_line_between_columns_is_straight(left: str, right: str, columns: int) -> None:
-    """Whatever stands left and right, each half keeps to its cells and no word is lost."""
+    """Each half keeps its width for any content, and no word is lost."""
     shown = side_by_side(("one", "two"), (left, right), columns=columns).split("\n")[1:]
     width = (columns - cells_of(GAP)) // 2
     halves = [(line[: line.index("│")], line[line.index("│") + 1 :]) for line in shown]
@@ -36,7 +36,7 @@ def test_words_cannot_steer_the_terminal(text: str, expected: str) -> None:
 
 
 def test_marks_take_no_cells() -> None:
-    """A letter with a mark of its own is as wide as the letter."""
+    """A letter with a combining mark is as wide as the letter."""
     shown = side_by_side(("", ""), ("x\u0304", "y"), columns=103)
     assert f"x\u0304{' ' * 49}{GAP}y" == shown.split("\n")[1]
 

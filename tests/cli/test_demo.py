@@ -31,7 +31,7 @@ def objects(run: Run, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 
 
 def test_says_at_once_that_it_is_scripted(objects: list[dict[str, Any]]) -> None:
-    """Nobody can take the answers for a model's."""
+    """The output shows that no model gave these answers."""
     assert ("demo", 2) == (objects[0]["event"], objects[0]["schema_version"])
     assert "script" in objects[0]["text"] or "台本" in objects[0]["text"]
 

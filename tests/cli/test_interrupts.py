@@ -66,7 +66,7 @@ def _drain(controller: int) -> None:
         while os.read(controller, 4096):
             pass
     except OSError:
-        """Nobody holds the other end any more."""
+        """The other end of the pipe is closed."""
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat(

@@ -18,7 +18,7 @@ def database(home: Path) -> Path:
 
 
 def test_pin_and_unpin(run: Run) -> None:
-    """A turn is pinned and unpinned by its number, by default the last; both are told."""
+    """A turn is pinned and unpinned by its number, by default the last; both are reported."""
     assert "Question 3" in run("pin").stdout
     assert "Question 1" in run("pin", "--turn", "1").stdout
     assert 4 == len(found(run, "timeline")["pins"])
@@ -72,7 +72,7 @@ def test_results(run: Run) -> None:
 
 
 def test_events(run: Run) -> None:
-    """The ledger tells of each, and still makes the record."""
+    """The event log contains each, and still gives the transcript."""
     run("pin", "--turn", "1")
     run("forget", "--turn", "1")
     run("undo")

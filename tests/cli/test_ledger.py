@@ -127,7 +127,7 @@ def test_a_missing_page(run: Run, database: Path) -> None:
 
 
 def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
-    """A chain without a gap that somebody forged does not pass for what was said."""
+    """A forged chain without a gap is not accepted."""
     with Conversation.open(database, thread="talk") as talk:
         page = make_page(EMPTY, talk.events()[:3])
         config = {"configurable": {"thread_id": "talk"}}

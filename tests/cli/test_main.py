@@ -33,7 +33,7 @@ def test_help_lists_every_command(run: Run) -> None:
 
 @pytest.mark.parametrize("command", HOMES)
 def test_every_command_has_help_and_json(run: Run, command: str) -> None:
-    """The options that all share are told by each."""
+    """Every command lists the common options."""
     result = run(command, "-h")
     assert 0 == result.exit_code
     assert all(option in result.stdout for option in ("--json", "--db PATH"))
@@ -125,7 +125,7 @@ def test_usage_error_as_json(run: Run) -> None:
 
 
 def test_json_after_two_dashes_is_no_option(run: Run) -> None:
-    """What stands behind -- is data."""
+    """Arguments after -- are data."""
     assert not run("timeline", "--", "--json").stdout
 
 
@@ -165,7 +165,7 @@ def test_ctrl_c_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_no_traceback_when_the_reader_goes_away() -> None:
-    """A pipe that closes early is no error of ours."""
+    """A pipe that closes early is not an error."""
     process = subprocess.Popen(
         [sys.executable, "-m", "unsay", "demo", "--json"],
         stdout=subprocess.PIPE,

@@ -58,7 +58,7 @@ def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
 
 
 def test_a_line_can_be_edited() -> None:
-    """What is refilled stands in the prompt and can be gone on with."""
+    """The restored text is in the prompt and can be edited."""
     with (
         Conversation.open(":memory:") as talk,
         create_pipe_input() as keys,

@@ -105,7 +105,7 @@ def test_rollback_and_undo(run: Run, database: Path) -> None:
 
 
 def test_rollback_json(run: Run, database: Path) -> None:
-    """Programs get where the talk stands, and the question to put back into a prompt."""
+    """The JSON output has the position and the question to put back into a prompt."""
     del database
     moved = json.loads(run("rollback", "--thread", "talk", "--json").stdout)
     assert {

@@ -1,4 +1,4 @@
-"""`unsay recall`: what was said that bears on some words."""
+"""`unsay recall` finds earlier messages about some words."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_what_was_found_for_programs(run: Run, thread: str) -> None:
 
 
 def test_words_that_nobody_said(run: Run, thread: str) -> None:
-    """Finding nothing is no error: people are told, programs get an empty list."""
+    """Finding nothing is not an error: people get a message, programs an empty list."""
     result = run("recall", "zeppelin", "--thread", thread)
     assert (0, "Nothing that was said bears on “zeppelin”.") == (
         result.exit_code,

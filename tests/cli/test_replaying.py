@@ -15,11 +15,11 @@ from unsay.messages.content import cells_of
 JAPANESE = "リスト内包表記は入れ子にできますか?"
 ON_JAPANESE = "はい、入れ子にできます。ただし、三重以上の入れ子は読みにくくなるのでお勧めしません。"
 NOWHERE = "http://127.0.0.1:9/v1"
-"""Nobody listens at the discard port."""
+"""No process listens at the discard port."""
 
 
 def script(asked: Asked) -> Said:
-    """The answerer speaks of cars unless it is told why not; `other` knows at once."""
+    """The answerer writes about cars unless it gets a hint; `other` is right at once."""
     if asked.model == "judge":
         score = 0.1 if "Buy a car" in asked.text else 0.9
         return {"score": score, "reason": f"It is worth {score}."}
@@ -69,7 +69,7 @@ def test_replay(run: Run, talk: OpenAIServer) -> None:
 
 
 def test_replay_of_a_turn_that_succeeded(run: Run, talk: OpenAIServer) -> None:
-    """Its request was not kept, and is planned anew."""
+    """Its request was not stored, so it is planned again."""
     del talk
     shown = run("replay", "--turn", "1").stdout
     assert shown.startswith("turn 1, attempt 1 · planned anew from the record")
@@ -79,7 +79,7 @@ def test_replay_of_a_turn_that_succeeded(run: Run, talk: OpenAIServer) -> None:
 
 
 def test_replay_of_what_was_put_in(run: Run, server: OpenAIServer, home: Path) -> None:
-    """Tool calls, images and results of a request are named, and what nobody judged says so."""
+    """Tool calls, images and results of a request are named; unscored answers say so."""
     del server
     call = {"name": "weather", "args": {"city": "京都"}, "id": "c1"}
     picture = [{"type": "text", "text": "Where is it?"}, {"type": "image_url", "image_url": "x"}]
@@ -103,7 +103,7 @@ def test_replay_of_an_attempt(run: Run, talk: OpenAIServer) -> None:
 
 
 def test_payload(run: Run, talk: OpenAIServer) -> None:
-    """The provider's body stands alone, as it was sent."""
+    """The output is the provider's body, exactly as it was sent."""
     del talk
     body = json.loads(run("replay", "--payload").stdout)
     assert "answerer" == body["model"]
@@ -126,7 +126,7 @@ def test_json(run: Run, talk: OpenAIServer) -> None:
 
 
 def test_another_model(run: Run, talk: OpenAIServer) -> None:
-    """It is sent the same and judged, one answer stands below the other, and nothing is recorded."""
+    """The same request is sent and judged, both answers are shown, and nothing is stored."""
     before = [run("events", "--json").stdout, run("threads", "--json").stdout]
     shown = run("replay", "--model", "other").stdout
     assert shown.endswith(

@@ -97,7 +97,7 @@ def test_pages_fit_together(run: Run, database: Path) -> None:
 
 
 def test_no_run_fits(run: Run, database: Path) -> None:
-    """An empty list is told, and is no error."""
+    """An empty list is reported, and is not an error."""
     del database
     result = run("runs", "--thread", "talk", "--status", "paused")
     assert (0, "", "There is no such run.\n") == (result.exit_code, result.stdout, result.stderr)

@@ -139,7 +139,7 @@ class TestDecisions:
         assert "unsay say --thread t --decide approve|reject|edit:WORDS" in self.asked.stderr
 
     def test_nothing_else_can_be_said(self, run: Run) -> None:
-        """A message while a decision is due is a conflict."""
+        """A message before a pending decision is a conflict."""
         assert 4 == run("say", LISTS, "--thread", "t").exit_code
 
     @pytest.mark.parametrize(

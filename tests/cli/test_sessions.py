@@ -54,7 +54,7 @@ def test_threads_are_found(
 
 
 def test_pages_fit_together(run: Run, database: Path) -> None:
-    """The cursor of a shorter list leads to the rest, and is told to people as well."""
+    """The cursor of a shorter list leads to the rest, and people see it as well."""
     del database
     first = json.loads(run("threads", "--json", "--limit", "2").stdout)
     rest = json.loads(run("threads", "--json", "--cursor", first["cursor"]).stdout)
@@ -74,7 +74,7 @@ def test_without_filters_nothing_is_new(run: Run, database: Path) -> None:
 
 
 def test_no_thread_fits(run: Run, database: Path) -> None:
-    """An empty answer is told from an empty database."""
+    """No match and an empty database give different messages."""
     del database
     result = run("threads", "--status", "ended")
     assert (0, "", "No thread fits.\n") == (result.exit_code, result.stdout, result.stderr)
@@ -168,7 +168,7 @@ def test_end(run: Run, database: Path) -> None:
 def test_nothing_is_said_in_an_ended_thread(
     run: Run, database: Path, serve: Serve, arguments: list[str], spoken: str
 ) -> None:
-    """It is a conflict, no model is asked, and what was said can be read."""
+    """It is a conflict, no model is asked, and the transcript can be read."""
     del database
     server = serve(ANSWERS)
     run("end", "--thread", "first")

@@ -61,7 +61,7 @@ def test_held_answers_are_printed_once(serve: Serve, monkeypatch: pytest.MonkeyP
 
 
 def test_chat_refills_the_prompt_after_an_undo(serve: Serve) -> None:
-    """The question that was taken back stands in the prompt again, ready to be changed."""
+    """The removed question is in the prompt again, ready to be changed."""
     serve(ANSWERS)
     with Terminal("chat", "--thread", "t") as terminal:
         terminal.expect("/help lists the commands")

@@ -39,7 +39,7 @@ def talk(home: Path) -> Conversation:
 
 
 def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
-    """The draft that was taken back and the one that stands, with what each was sent."""
+    """The rejected and the delivered draft are shown, each with its request."""
     del talk
     text = run("timeline", "--context", "3").stdout
     head, first, second = text.split("\n\n")
@@ -86,7 +86,7 @@ def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
 
 
 def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
-    """Whatever was said and however many places there are, all of it can be seen."""
+    """Everything can be shown, for any content and any number of branches."""
     with fill(home, "日本", *JAPANESE, "長い質問です。" * 30):
         pass
     with Terminal("timeline", "--context", "4", "--thread", "日本", columns=40) as terminal:

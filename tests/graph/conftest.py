@@ -15,7 +15,7 @@ collect_ignore = ["budget_child.py", "crash_child.py", "reversible_child.py", "w
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opening]:
-    """Opens a thread of one file, as often as it is called."""
+    """Opens a thread of one file on each call."""
     talks: list[Conversation] = []
 
     def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:

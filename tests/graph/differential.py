@@ -28,7 +28,7 @@ class Said:
     """One message."""
 
     serial: int = field(default_factory=lambda: next(_SERIALS))
-    """No other message has it; a copy that another attempt makes has one of its own."""
+    """Its id is unique; a copy made by another attempt gets a new one."""
 
     role: Literal["human", "ai"]
     """Who said it."""
@@ -40,7 +40,7 @@ class Said:
     """Whether it is an order, or the notice that answers one: no part of the conversation."""
 
     annotation: str | None = None
-    """Name of the checkpoint that stands here; empty without a name, `None` for no checkpoint."""
+    """Name of the checkpoint at this message; empty without a name, `None` for no checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Line:
         self._put(Said(role="ai", text=text, annotation=annotation))
 
     def ask(self, question: str) -> None:
-        """A question that nobody answers, because the model cannot be reached."""
+        """A question that stays unanswered because the model cannot be reached."""
         self.begun = True
         self._put(Said(role="human", text=question))
 
@@ -158,14 +158,14 @@ class Line:
             self._did(Step(turn=False, base=base, tail=gone))
 
     def restore(self, base: int | None, tail: Sequence[Said]) -> None:
-        """What was taken off returns to its place, and what stands there goes."""
+        """Removed messages return to their place, and those in that place are removed."""
         if serials(tail) <= serials(self.transcript):
             raise RefusedError
         gone = self._swap(base, tail)
         self._did(Step(turn=False, base=base, tail=gone))
 
     def pick(self, messages: Sequence[Said]) -> None:
-        """Messages of another line, at the end; what stands here already is copied."""
+        """Append messages of another branch; those that are present already are copied."""
         step = Step(turn=False, base=self.transcript[-1].serial if self.transcript else None)
         there = serials(self.transcript)
         for each in messages:
@@ -182,7 +182,7 @@ class Line:
         self.begun = True
 
     def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
-        """An order that is typed: it stands on the record with the notice that answers it."""
+        """A typed command: it is in the transcript with the notice that answers it."""
         self.begun = True
         self._put(Said(role="human", text=order))
         waiting = serials(self.waiting())
@@ -195,7 +195,7 @@ class Line:
         self._put(Said(role="ai", text=NOTICE, aside=True))
 
     def fork(self, to: str | None = None, turns: int | None = None) -> "Line":
-        """A thread of its own that begins as this one was; its steps are its turns."""
+        """A new thread that begins like this one; its steps are its turns."""
         if not self.begun and not self.transcript:
             raise RefusedError
         end = len(self.transcript)
@@ -257,7 +257,7 @@ class Line:
     def _swap(
         self, base: int | None, tail: Sequence[Said], keep: Collection[int] = ()
     ) -> tuple[Said, ...]:
-        """Put a tail in the place of what stands behind a message; what stood there is kept."""
+        """Replace what follows a message with a tail; what was there is stored as a branch."""
         place = self._place(base)
         stay = [each for each in self.transcript[place:] if each.serial in keep]
         gone = tuple(each for each in self.transcript[place:] if each.serial not in keep)
@@ -318,7 +318,7 @@ class Line:
         return marks[-1] if marks else self._before(self._last_turn(said))
 
     def _turn_start(self, said: Sequence[Said], turns: int) -> Said:
-        """The first message of so many turns back."""
+        """Return the first message of the last N turns."""
         ends = [place for place, each in enumerate(said) if each.role == "ai"]
         if not 0 < turns <= len(ends):
             raise RefusedError
@@ -334,7 +334,7 @@ class Line:
         return said[place]
 
     def _last_question(self) -> list[Said]:
-        """The question that was asked last, with what was said before it and not answered."""
+        """Return the newest question with the unanswered messages before it."""
         said = self.spoken()
         while said and said[-1].role == "ai":
             said.pop()

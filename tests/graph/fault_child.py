@@ -122,13 +122,13 @@ def _modes(folder: Path, of_folder: int, of_file: int) -> Iterator[None]:
 
 
 def read_only_file(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
-    """The file may be read only; it is opened anew."""
+    """The file may be read-only; it is opened again."""
     talk.close()
     return _modes(folder, 0o777, 0o444)
 
 
 def read_only_folder(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
-    """No journal can be made beside the file; it is opened anew."""
+    """No journal can be made beside the file; it is opened again."""
     talk.close()
     return _modes(folder, 0o555, 0o666)
 

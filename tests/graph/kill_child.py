@@ -207,7 +207,7 @@ def child(asked: dict[str, Any]) -> None:
     """What a forked process does, to its end."""
     try:
         play(asked)
-    except BaseException:  # noqa: BLE001 - the process's edge: whoever forked it reads why
+    except BaseException:  # noqa: BLE001 - the process's edge: the parent reads the traceback
         (Path(asked["folder"]) / "error.txt").write_text(traceback.format_exc())
         os._exit(1)
     os._exit(0)

@@ -19,7 +19,7 @@ def config(thread: str = "t") -> Any:
 
 
 class Numbered:
-    """A model that numbers its drafts and remembers what it was sent."""
+    """A model that numbers its drafts and records its requests."""
 
     def __init__(self) -> None:
         self.inputs: list[list[BaseMessage]] = []

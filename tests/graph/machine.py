@@ -1,4 +1,4 @@
-"""Several threads of one database beside their models: whatever happens, both must tell the same."""
+"""Several threads of one database beside their models; both must always agree."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -62,7 +62,7 @@ class Differential(Script, RuleBasedStateMachine):
         self.enter()
 
     def connect(self) -> Database:
-        """The database, opened anew."""
+        """Open the database again."""
         raise NotImplementedError
 
     def disconnect(self, database: Database) -> None:
@@ -124,7 +124,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(one=THREADS, other=THREADS)
     def speak_at_once(self, one: str, other: str) -> None:
-        """Two threads have a turn at the same time, each in a process of its own."""
+        """Two threads have a turn at the same time, each in another process."""
         if one == other:
             return
         turns = [(name, self._question(name, ""), self._answer(name, 0.9)) for name in (one, other)]
@@ -139,7 +139,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(name=THREADS, who=WHO, then=st.sampled_from(("again", "other", "undo")))
     def fail(self, name: str, who: int, then: str) -> None:
-        """The model cannot be reached; another process goes on with the turn, or does not."""
+        """The model cannot be reached; another process resumes the turn, or does not."""
         line, question = self.lines[name], self._question(name, "")
         talk = self._talk(name, who)
         self.actors[name].rehearse([("unreachable",)])
@@ -246,7 +246,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(target=THREADS, name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
     def fork(self, name: str, who: int, how: str | None, turns: int, place: int) -> Any:
-        """Somebody goes on in a thread of its own."""
+        """Continue in a fork."""
         way = self._way(how, turns, place)
         real = {"at" if key == "to" else key: value for key, value in way.items()}
         line, talk, new = self.lines[name], self._talk(name, who), f"t{len(self.lines)}"
@@ -318,7 +318,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @invariant()
     def readings_are_the_models(self) -> None:
-        """Whoever opens the database now reads in every thread what its model holds."""
+        """A process that opens the database now reads in every thread what its model holds."""
         with self._fresh() as reader:
             for name, line in self.lines.items():
                 assert line.told() == told(reader(name).messages())

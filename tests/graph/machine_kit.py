@@ -13,7 +13,7 @@ from unsay.messages.content import text_of
 
 KNOWN = frozenset({"R1", "S4"})
 """Where the graph does otherwise than the model, and shall.
-R1: a retry answers a question that waits as a turn of its own, which an undo takes off whole.
+R1: a retry answers a pending question as a separate turn, which an undo removes whole.
 S4: a failed draft looks for its checkpoint in the live part alone, see decision 11."""
 
 REFUSALS = (ConflictError, InputError, NotFoundError)
@@ -21,7 +21,7 @@ SETTINGS = {"checkpoint_on": ["score"], "max_rollbacks": MAX_ROLLBACKS}
 """Checkpoints stand where scores say so, so that the model need know nothing of topics."""
 
 WINDOW = {"live_messages": 4}
-"""Of every other thread, and its forks: all but the newest words lie in the store."""
+"""Every other thread and its forks: all but the newest messages are in the store."""
 
 LEADS = ("", "", "NEW: ", "BACK: ")
 """How a question begins; the detector goes by it."""
@@ -43,7 +43,7 @@ class Actors(Troupe):
 
 
 class Script:
-    """What is said, each thing under a number of its own, and the names of places."""
+    """Texts and branch names, each with a unique number."""
 
     number: int
     names: list[str]

@@ -269,7 +269,7 @@ class Stage(Ways):
 
     @step(beats=beats())
     def resume(self, beats: Sequence[Any]) -> None:
-        """A turn that stopped goes on."""
+        """Resume a turn that stopped."""
         self.troupe.rehearse(beats)
         self.talk.resume()
 
@@ -337,7 +337,7 @@ class Stage(Ways):
 
     @step(messages=wild_transcripts(max_size=4, thoughts=()), beats=beats())
     def invoke(self, messages: Sequence[AnyMessage], beats: Sequence[Any]) -> None:
-        """A host runs the graph with messages of its own."""
+        """A host runs the graph with its own messages."""
         self.troupe.rehearse(beats)
         self._graph().invoke({"messages": self._named(messages)}, self.config)
 
@@ -421,7 +421,7 @@ class Stage(Ways):
 
     @step(2, settings=st.sampled_from(SETTINGS), kind=st.sampled_from(KINDS))
     def reopen(self, settings: dict[str, Any], kind: str) -> None:
-        """The process ends, and another goes on with the same file."""
+        """The process ends, and another continues with the same file."""
         self.leave()
         self.settings, self.kind = settings, kind
         self.talk = self._open()

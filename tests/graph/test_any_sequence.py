@@ -1,4 +1,4 @@
-"""Whatever happens to a thread, in any order: its views are valid and nothing is lost."""
+"""After any sequence of operations, contexts are valid and nothing is lost."""
 
 from collections.abc import Sequence
 from pathlib import Path

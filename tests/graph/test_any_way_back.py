@@ -131,7 +131,7 @@ REFUSED = (
 def test_any_way_through_a_conversation(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Undo and redo are exact, whatever lies between; the ledger tells it; the state is bounded."""
+    """Undo and redo are exact over any operations; the event log agrees; the state is bounded."""
     file = tmp_path_factory.mktemp("talk") / "t.db"
     judge = scores(0.9, 0.6, 0.1, 0.9, 0.1, 0.1, 0.6)
     numbered = Numbered()

@@ -72,7 +72,7 @@ def test_so_many_turns_back(opened: Opening, turns: int, left: list[str]) -> Non
 def test_an_impossible_way_back_changes_nothing(
     opened: Opening, asked: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """Rollback and preview refuse alike, and say what there is."""
+    """Rollback and preview give the same error, and it lists the choices."""
     talk = three(opened)
     before = talk.messages()
 
@@ -303,7 +303,7 @@ def test_a_retry_takes_documents_and_the_topic_along(opened: Opening) -> None:
 
 
 def test_a_retry_that_fails_loses_nothing(opened: Opening) -> None:
-    """The old answer is kept while the model is down; a retry again, or an undo, goes on."""
+    """The old answer is kept while the model is down; a further retry or an undo works."""
 
     class Failing(Numbered):
         down = True
@@ -549,7 +549,7 @@ def test_another_question_after_a_retry_that_failed(opened: Opening) -> None:
 def test_checkpoints_come_in_pages(
     opened: Opening, asked: dict[str, Any], names: list[str]
 ) -> None:
-    """So many, after one that is known."""
+    """Return several indices after a known one."""
     talk = opened()
     for name in ("a", "b", "c"):
         talk.say(f"question {name}")

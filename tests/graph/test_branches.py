@@ -65,7 +65,7 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
 
 
 def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
-    """Without a place the fork begins where the talk stands, a question that waits left out."""
+    """Without a place the fork begins at the end, without a pending question."""
 
     class Down(Numbered):
         def __call__(self, messages: list[BaseMessage]) -> AIMessage:
@@ -195,7 +195,7 @@ def test_any_line_can_be_compared(opened: Opening) -> None:
 
 
 def test_each_message_is_paid_for_once(opened: Opening) -> None:
-    """Live and abandoned lines add up to what was asked of the model, whatever was moved."""
+    """Live and abandoned branches together are all calls of the model, after any operation."""
     model = Paid()
     talk = opened(model, scores(0.9, 0.1, 0.9))
 
@@ -227,7 +227,7 @@ def test_each_message_is_paid_for_once(opened: Opening) -> None:
 
 
 def test_two_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    """Forks of one another at the same time end; neither waits for ever."""
+    """Threads that fork one another at the same time do not deadlock."""
 
     async def both() -> list[Any]:
         async with AsyncConversation.open(

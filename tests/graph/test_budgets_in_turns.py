@@ -98,7 +98,7 @@ def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
 
 @both
 def test_a_soft_limit_warns_and_goes_on(run: Run) -> None:
-    """Each answer is booked, whatever the limit says."""
+    """Each answer is booked in spite of the limit."""
     model, store = Metered(), InMemoryStore()
     limits = {"session_budget_tokens": 300, "budget_mode": "soft", **FREE}
     graph = make(model, settings=limits, store=store)
@@ -129,7 +129,7 @@ def test_a_warning_names_the_limits(opened: Opening) -> None:
     ids=["langchain", "name", "inbox list", "inbox"],
 )
 def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
-    """The model is asked once, after the word, and the limit counts as often as it must."""
+    """The model is asked once, after approval, and the limit is multiplied as needed."""
     model, store = Metered(), InMemoryStore()
     graph = make(model, settings={"session_budget_tokens": 600, **FREE}, store=store)
     run(graph, "First question, please?")
@@ -225,7 +225,7 @@ def test_a_question_in_a_later_step_repeats_neither_tool_nor_call(
 
 @both
 def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
-    """It is delivered, nobody is asked, and the reason is told."""
+    """It is delivered without a decision, and the reply has the reason."""
     judged: list[Any] = []
     dear = {"input_tokens": 400, "output_tokens": 200, "total_tokens": 600}
     answer = AIMessage("A list comprehension builds a list in one line.", usage_metadata=dear)
@@ -246,7 +246,7 @@ def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
 
 @both
 def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
-    """The talk goes on, and nobody is asked about it."""
+    """The conversation continues without a decision."""
     asked: list[Any] = []
     graph = make(
         Metered(1_000),
@@ -262,7 +262,7 @@ def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
 
 
 def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) -> None:
-    """Judges, summaries, titles; it survives a rollback, and a fork begins anew."""
+    """Judges, summaries, titles; it survives a rollback, and a fork begins at zero."""
     said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
     verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)
     talk = opened(
@@ -303,7 +303,7 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
 
 
 def test_a_run_may_name_its_agent(opened: Opening) -> None:
-    """Each has a budget of its own."""
+    """Each has a separate budget."""
     talk = opened(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
     for agent in ("writer", "reader"):
         talk.graph.invoke(
@@ -365,7 +365,7 @@ def kept_in(folder: Path) -> UsageAccount:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> UsageAccount:
-    """The book of a process that nobody killed."""
+    """The usage account of a process that was not killed."""
     folder = tmp_path_factory.mktemp("calm")
     assert 0 == child(folder, "nowhere")
     return kept_in(folder)
@@ -419,7 +419,7 @@ def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None
 @both
 @pytest.mark.parametrize("drafts", [0, 1], ids=["first draft", "second draft"])
 def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None:
-    """The question stays on the record, what was drafted is kept, and the talk goes on."""
+    """The question and the drafts are kept, and the conversation continues."""
     model = Metered()
     limits = {**FREE, "judging": "model", "max_rollbacks": 2, "budget_mode": "ask"}
     graph = make(

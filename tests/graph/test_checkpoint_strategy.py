@@ -44,13 +44,13 @@ def graph(*reasons: str, judge: Any = None, **settings: Any) -> Any:
 
 
 def marks(state: dict[str, Any]) -> list[tuple[str, str | None, int]]:
-    """Each checkpoint's reason, the words that it stands behind, and its turn."""
+    """Each checkpoint's reason, the message before it, and its turn."""
     words = {m.id: said([m])[0] for m in state["messages"]}
     return [(c["reason"], words.get(c["message_id"]), c["turn"]) for c in state["checkpoints"]]
 
 
 def test_no_reason_marks_nothing() -> None:
-    """Without a reason no checkpoint is made, whatever happens."""
+    """Without a reason no checkpoint is ever made."""
     state = say(graph(), "Hello", "From now on give short answers.", "To Kyoto?", "To Mars?")
 
     assert [] == state.get("checkpoints", [])

@@ -122,7 +122,7 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
 def test_a_wrong_checkpoint_changes_nothing(
     tmp_path: Path, reference: str, error: type[Exception]
 ) -> None:
-    """An unknown or ambiguous reference is refused, and the talk goes on."""
+    """An unknown or ambiguous reference is refused, and the conversation continues."""
     with opened(tmp_path) as talk:
         talk.say("q1")
         talk.say("q2")
@@ -184,7 +184,7 @@ def test_a_thread_id_that_cannot_be_one(tmp_path: Path, name: str) -> None:
 
 
 def test_a_failed_turn_is_not_doubled_when_said_again(tmp_path: Path) -> None:
-    """The same words after a failure go on with the turn that failed."""
+    """The same question after a failure resumes the failed turn."""
     replies: list[Any] = [ConnectionError("down"), GOOD]
 
     def model(_: Any) -> Any:
@@ -204,7 +204,7 @@ def test_a_failed_turn_is_not_doubled_when_said_again(tmp_path: Path) -> None:
 
 
 def test_resume_ends_a_failed_turn_and_undo_takes_it_away(tmp_path: Path) -> None:
-    """A person may go on with a failed turn, or take its question back."""
+    """A person may resume a failed turn or roll back its question."""
     replies: list[Any] = [ConnectionError("down"), GOOD, ConnectionError("down")]
 
     def model(_: Any) -> Any:
@@ -343,7 +343,7 @@ async def test_a_cancelled_turn_leaves_the_thread_usable(tmp_path: Path) -> None
 def test_a_locked_file_is_a_clear_error_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process holds the file nothing is written; afterwards the talk goes on."""
+    """While another process locks the file nothing is written; afterwards the thread works."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
     with opened(tmp_path) as talk:
         talk.say("q1")

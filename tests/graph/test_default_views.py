@@ -51,7 +51,7 @@ def narrow(*, with_tools: bool) -> ScriptedChat:
 
 
 def question(number: int) -> str:
-    """One of a subject that goes on; every tenth changes it."""
+    """A question about the current subject; every tenth changes it."""
     if number % 10 == 9:
         return f"By the way, which bread did bakers of the village bake in winter {number}?"
     return f"Tell me of the train that leaves on day {number}"
@@ -114,7 +114,7 @@ async def test_the_default_in_async_code(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tools", [(), (look_up,)], ids=["alone", "with tools"])
 def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools: Any) -> None:
-    """A server may say so in the middle of a stream; the shorter view's reply then begins anew."""
+    """A server may report it within a stream; the reply to the shorter context then starts over."""
     left = [Fault(error=TooLongError(TOO_LONG), after_tokens=3, text="Of the train I know")]
 
     def script(messages: Sequence[BaseMessage]) -> Any:
@@ -140,7 +140,7 @@ def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools:
 
 
 def test_nothing_left_out_overflows_and_says_so(tmp_path: Path) -> None:
-    """Without a strategy the model's refusal is told in our words, and the question is kept."""
+    """Without a strategy the error has our words, and the question is kept."""
     settings = {"strategy": "null", "topics": "off", "judging": "local"}
     with Conversation.open(
         tmp_path / "t.db", model=narrow(with_tools=False), settings=settings
@@ -153,7 +153,7 @@ def test_nothing_left_out_overflows_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("preset", ["chat", "debugging", "long_task"])
 def test_a_talk_with_a_preset(preset: str, tmp_path: Path) -> None:
-    """Each preset carries a talk of its own."""
+    """Each preset works for a whole conversation."""
     settings = {"context_window_tokens": WINDOW, "budget_mode": "soft", "backpressure": ()}
     chat = narrow(with_tools=True)
     with Conversation.open(

@@ -1,4 +1,4 @@
-"""Whatever happens to several threads of one database: each is what a plain list says it is."""
+"""After any operation on several threads of one database, each equals a plain list."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,5 +53,5 @@ def test_threads_in_memory_are_what_plain_lists_say() -> None:
 
 
 def test_threads_in_a_file_are_what_plain_lists_say() -> None:
-    """The same holds on SQLite, for two processes and whoever opens the file after each step."""
+    """The same holds on SQLite, for two processes and for a new process after each step."""
     run_state_machine_as_test(InFile, settings=MACHINES)  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ NOW = "2026-01-01T00:00:00.000+00:00"
 
 
 def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
-    """The question is refused before anything is stored, and what was said stays readable."""
+    """The question is refused before anything is stored, and the transcript stays readable."""
     path = tmp_path / "t.db"
     with Conversation.open(
         path, thread="t", model=lambda _: "An answer.", judge=lambda _: 0.9

@@ -133,7 +133,7 @@ def test_what_cannot_be_an_id_is_refused(opens: Opens, turn_id: str) -> None:
 
 
 def test_a_turn_that_died_goes_on_in_its_own_run(opens: Opens, model: Paid) -> None:
-    """The question stands once, is answered once, and no run is left at work."""
+    """The question is in the transcript once, has one answer, and no run is left active."""
     half_said(opens(), "Hello", "a")
     talk = opens()
 
@@ -157,7 +157,7 @@ def test_a_turn_whose_process_died_in_the_model_goes_on(
     """The run that was opened is the one that ends; it tells that it set out twice."""
 
     class Died(BaseException):
-        """What no code of ours catches."""
+        """An exception that our code does not catch."""
 
     def dies(_: Any) -> str:
         raise Died
@@ -176,7 +176,7 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
     """Another message ends the run of the one that died."""
 
     class Died(BaseException):
-        """What no code of ours catches."""
+        """An exception that our code does not catch."""
 
     def dies(_: Any) -> str:
         raise Died
@@ -274,7 +274,7 @@ def test_a_question_that_was_set_aside_unanswered_is_answered(opens: Opens, mode
 
 
 def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
-    """After a purge the same id is a new turn, whatever its words."""
+    """After a purge the same id is a new turn, even with other words."""
     talk = opens()
     talk.say("Hello", turn_id="a")
     talk.undo()
@@ -366,7 +366,7 @@ def test_undo_after_a_crash_takes_the_question_that_died(
 def test_a_question_that_died_and_was_retried_is_not_paid_for_twice(
     opens: Opens, model: Paid, again: Callable[[Conversation], Reply]
 ) -> None:
-    """Whoever sends it again gets the answer that the retry brought."""
+    """A caller that sends it again gets the answer of the retry."""
     talk = opens()
     talk.say("Hello", turn_id="a")
     half_said(opens(), "More", "b")
@@ -377,7 +377,7 @@ def test_a_question_that_died_and_was_retried_is_not_paid_for_twice(
 
 
 def test_a_question_that_died_is_set_aside_by_another(opens: Opens, model: Paid) -> None:
-    """The next question stands alone and is answered alone; the first one is kept in a cut."""
+    """The next question is answered by itself; the first one is kept in a branch."""
     half_said(opens(), "Hello", "a")
     talk = opens()
 
@@ -428,7 +428,7 @@ async def test_async_code_gets_the_same(tmp_path: Path, model: Paid) -> None:
 
 
 def test_a_turn_that_was_sealed_is_found_by_its_run(opens: Opens, model: Paid) -> None:
-    """Also what the state let go of long ago is answered from the store."""
+    """Messages that were offloaded long ago are found in the store."""
     shifts = {f"Topic {n}": "new" for n in range(20)}
     talk = opens(
         detector=ScriptedDetector(shifts=shifts),  # type: ignore[arg-type]

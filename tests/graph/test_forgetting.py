@@ -25,7 +25,7 @@ WINDOW = {"live_messages": 4}
 
 
 class Listener:
-    """A detector that goes by a word, and remembers what it was told."""
+    """A detector that looks for a word, and records its input."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -97,7 +97,7 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
 
 
 def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
-    """A forgetting is a step: undo takes it back, redo makes it again, as often as one likes."""
+    """Forgetting is a step: undo reverts it and redo repeats it, any number of times."""
     talk = three(opened)
     before = probe(talk)
     (entry,) = (talk.forget(turns=2),)
@@ -226,7 +226,7 @@ def test_a_topic_is_forgotten(opened: Opening) -> None:
 
 
 def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
-    """What is said afterwards is a topic of its own, and is shown."""
+    """Later messages begin a new topic, which is shown."""
     talk = topics(opened)
     talk.forget("topic-2")
     talk.say("more of it")
@@ -270,7 +270,7 @@ def test_the_first_message_of_a_topic(opened: Opening) -> None:
 
 
 def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:
-    """A summary of older messages that told of one is made anew without it."""
+    """A summary of older messages that mentioned one is made again without it."""
     settings = {
         "topics": "off",
         "context_window_tokens": 1_000,
@@ -349,7 +349,7 @@ def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
 
 
 def test_a_sealed_message_is_forgotten_and_restored(opened: Opening) -> None:
-    """A message that the state let go of is taken back, forgotten, sealed again, and restored."""
+    """An offloaded message is rolled back, forgotten, offloaded again, and restored."""
     talk = opened(detector=Listener(), settings=WINDOW)
     for number in range(6):
         talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
@@ -389,7 +389,7 @@ def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
 
 
 def test_a_pin_on_what_is_sealed_already(opened: Opening) -> None:
-    """A pin on a message that the state let go of brings it, and the call it belongs to, back."""
+    """A pin on an offloaded message brings it back with its call."""
     model = caller()
     settings = {**WINDOW, "recall_tokens": 0}
     talk = opened(
@@ -557,7 +557,7 @@ ACTS = st.tuples(
 @settings(max_examples=20)
 @given(st.lists(ACTS, min_size=1, max_size=6))
 def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> None:
-    """However things were forgotten and pinned, restored and unpinned the view is what it was."""
+    """After forgetting, pinning, restoring and unpinning, the context is as before."""
     with Conversation.open(
         ":memory:", model=Numbered(), judge=scores(), detector=Listener()
     ) as talk:
@@ -600,7 +600,7 @@ def _do(talk: Conversation, act: str, place: int) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_commands(opened: Opening, language: str) -> None:
-    """Whoever types an order is answered by a notice, and the model never sees it."""
+    """A typed command is answered by a notice, and the model never sees it."""
     talk = three(opened, settings={"language": language})
     model: Any = talk._talk.services.answerer
     asked = len(model.func.inputs)
@@ -627,7 +627,7 @@ def test_commands(opened: Opening, language: str) -> None:
 
 
 def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
-    """`/forget` takes a part of a topic's label, whatever its case."""
+    """`/forget` matches a part of a topic's label in any case."""
     talk = topics(opened)
     (label, _) = [each.label for each in talk.timeline().topics]
     talk.say(f"/forget {label.upper()}")
@@ -648,7 +648,7 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
 
 
 def test_orders_about_sealed_turns(opened: Opening) -> None:
-    """The numbers are those of the timeline, also of turns that the state let go of."""
+    """The numbers are those of the timeline, for offloaded turns as well."""
     talk = opened(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
         talk.say(f"NEW subject {number}")

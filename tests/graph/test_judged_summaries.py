@@ -19,7 +19,7 @@ SUBJECTS = ("ferry", "trains", "planes", "buses", "trams", "bikes", "taxis", "bo
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
-    """Words of their own for each question."""
+    """Different words for each question."""
     asked = messages[-1].text.strip("?.").split()[-1]
     return (
         f"The {asked} leave from the third pier at a quarter past nine, and tickets for {asked} are "
@@ -52,7 +52,7 @@ def told(judged: tuple[JudgedSummary, ...]) -> list[tuple[str, str | None, float
 
 
 def test_topics_that_were_left_are_judged_beside_their_words(tmp_path: Path) -> None:
-    """The judge sees what was said on a topic and its summary, and its score is the verdict's."""
+    """The judge sees a topic's messages and summary, and its score is the verdict's."""
     asked: list[str] = []
 
     def judge(messages: Any) -> float:
@@ -71,7 +71,7 @@ def test_topics_that_were_left_are_judged_beside_their_words(tmp_path: Path) -> 
 
 
 def test_folds_are_judged_beside_what_they_leave_out(tmp_path: Path) -> None:
-    """Each summary of a fold stands for messages of the record, each message for one at most."""
+    """Each summary of a compaction replaces messages, and each message has at most one summary."""
     small = ScriptedChat(script=answer, profile={"max_input_tokens": 1_000})
     strategy = ThreeStage(primers=1, recents=4)
     with Conversation.open(tmp_path / "t.db", **options(model=small, strategy=strategy)) as talk:
@@ -189,7 +189,7 @@ def test_an_impossible_sample_is_refused(tmp_path: Path, sample: int) -> None:
 
 
 def test_a_thread_that_does_not_exist_has_none(tmp_path: Path) -> None:
-    """A thread in which nothing was said is told as such."""
+    """A thread without messages is reported as empty."""
     with (
         Conversation.open(tmp_path / "t.db", **options()) as talk,
         pytest.raises(UnknownThreadError),

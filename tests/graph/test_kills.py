@@ -27,7 +27,7 @@ MORE = ("say", "And how do they grow?", "q2")
 BOOKED = ("say", "UsageAccount seat 4A.", "q2")
 NEXT = "And then?"
 DOUBT = ("Taken back:", "Perhaps taken back, please look:")
-"""What a person is told of a compensation, and of one whose process died meanwhile."""
+"""The texts about a compensation, and about one whose process died."""
 
 pytestmark = pytest.mark.full
 
@@ -109,7 +109,7 @@ class Server:
         )
 
     def run(self, folder: Path, script: Script, acts: Sequence[Act], **more: Any) -> int:
-        """Do some things in a process of their own; its exit code."""
+        """Do some things in another process and return its exit code."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         asked = {
@@ -134,7 +134,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsed:
-    """A script as it goes when nobody is killed."""
+    """A script that runs without a kill."""
 
     folder: Path
     """The thread as the script meets it."""
@@ -200,7 +200,7 @@ def _rehearsed(server: Server, script: Script, root: Path) -> Rehearsed:
 def test_a_thread_survives_a_kill(
     server: Server, rehearse: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
 ) -> None:
-    """Nothing committed is lost, nothing half done, doubled or paid for twice, and it goes on."""
+    """Nothing committed is lost, nothing is doubled or paid twice, and the thread works."""
     rehearsed = rehearse(script)
     share = GOLDEN * (1 + SCRIPTS.index(script)) % 1
     at = ceil(share * rehearsed.instants)
@@ -236,7 +236,7 @@ def _entries(talk: Conversation) -> list[Entry]:
 
 
 class Aftermath:
-    """What a process that was killed left, and how the next one goes on."""
+    """What a killed process left, and how the next one continues."""
 
     def __init__(self, script: Script, rehearsed: Rehearsed, folder: Path) -> None:
         self.script, self.rehearsed, self.parts = script, rehearsed, Parts(folder)
@@ -330,13 +330,13 @@ class Aftermath:
         assert forked.messages() == replay(forked.events()).messages
 
     def _check_books(self, talk: Conversation) -> None:
-        """The ledger tells of the record, each message once."""
+        """The event log contains each message of the transcript once."""
         transcript = talk.messages()
         assert transcript == replay(talk.events()).messages
         assert len(transcript) == len({message.id for message in transcript})
 
     def _check_next(self, talk: Conversation) -> None:
-        """The thread goes on, back, and leaves no run behind that nobody will end."""
+        """The thread continues and rolls back, and leaves no run unfinished."""
         talk.say(NEXT, turn_id="next")
         answer = f"ai: This answers {NEXT}, attempt 1."
         assert [*self.after, f"human: {NEXT}", answer] == said(talk.messages())
@@ -345,9 +345,9 @@ class Aftermath:
         assert self.after == said(talk.messages())
 
     def _check_effects(self, talk: Conversation) -> None:
-        """No compensation ran twice, and each that is told of as done ran.
+        """No compensation ran twice, and each that is reported as done ran.
 
-        A host that lets tools run without a commit after each may leave one that nobody knows of.
+        A host that does not commit after each tool may leave one unnoticed.
         """
         effects = self.parts.lines("effects.txt")
         canceled = [line for line in effects if line.startswith("cancel")]

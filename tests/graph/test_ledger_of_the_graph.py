@@ -46,7 +46,7 @@ Opening = Callable[..., Conversation]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opening]:
-    """Opens the conversation of one file, as often as it is called."""
+    """Opens the conversation of one file on each call."""
     talks: list[Conversation] = []
 
     def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
@@ -179,7 +179,7 @@ def test_a_rejected_draft_takes_its_tool_steps_along(opened: Opening) -> None:
 
 
 def test_the_best_of_bad_drafts(opened: Opening) -> None:
-    """All drafts are told; the one that is delivered at the end is on the record again."""
+    """All drafts have events; the delivered one is in the transcript again."""
     talk = opened(judge=scores(0.9, 0.3, 0.2, 0.1))
 
     talk.say("q1")
@@ -207,7 +207,7 @@ def test_documents_that_are_set_aside(opened: Opening) -> None:
 
 
 def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
-    """What a host put in is told as it entered, judged, and cut."""
+    """An injected message has events for its entry, its verdict and its removal."""
     talk = opened(judge=scores(0.9, 0.1, 0.9))
     talk.say("q1")
     talk.add([HumanMessage("Is it so?", id="h"), AIMessage("It is fish.", id="a")])
@@ -246,7 +246,7 @@ def test_a_fold_is_told(opened: Opening) -> None:
 
 @pytest.mark.parametrize("by", ["command", "order"])
 def test_checkpoints_rollbacks_and_undos_of_a_person(opened: Opening, by: str) -> None:
-    """An order is told the same whether it was typed or called; an undo restores."""
+    """A typed command and a call give the same events; an undo restores."""
     talk = opened()
     talk.say("q1")
     talk.say("/checkpoint here") if by == "command" else talk.checkpoint("here")
@@ -292,7 +292,7 @@ def test_an_undone_turn_and_what_is_said_then(opened: Opening) -> None:
 
 
 def test_events_keep_their_ids(opened: Opening) -> None:
-    """What is told before its page is written has the same id afterwards."""
+    """An event that was read before its page was written keeps its id."""
     talk = opened()
     talk.say("q1")
     talk.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
@@ -332,7 +332,7 @@ def test_a_persons_guidance_is_a_note(opened: Opening) -> None:
 
 @pytest.mark.parametrize("decision", ["approve", "reject", {"type": "edit", "args": "Eight."}])
 def test_a_persons_decision(opened: Opening, decision: Any) -> None:
-    """Whatever a person decides about rejected drafts replays."""
+    """Every decision about rejected drafts replays."""
     talk = opened(judge=scores(0.9, 0.1), settings=ASKING)
     talk.say("q1")
     talk.say("q2")
@@ -397,7 +397,7 @@ def test_a_host_that_changes_a_tools_arguments(opened: Opening) -> None:
 
 
 def test_a_restart_makes_no_edit(opened: Opening) -> None:
-    """Messages read from the file count as those that were written, whatever they hold."""
+    """Messages read from the file count like those that were written, for any content."""
     odd = AIMessage(
         [{"type": "text", "text": "It is odd, 🙈."}, {"type": "image", "data": "aGk="}],
         additional_kwargs={"a": [1, 2.5, None, {"b": "c"}], "nan": float("inf")},
@@ -515,7 +515,7 @@ def _counted(store: Any, item: Any) -> None:
 @pytest.mark.parametrize("fault", [_without, _emptied, _counted])
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], which: int) -> None:
-    """A page that is gone or other than it was is a gap, wherever in the ledger it stands."""
+    """A missing or changed page anywhere in the event log is a gap."""
     talk = opened()
     for number in range(3):
         talk.say(f"question {number}")

@@ -1,4 +1,4 @@
-"""The live window: the state lets go of the oldest part of a long record, and nobody notices."""
+"""The live window: the oldest part of a long transcript is offloaded, with no visible change."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}
-"""A window so small that every few turns part of the record is let go of."""
+"""A window so small that every few turns part of the transcript is offloaded."""
 
 WIDE = {"live_messages": 1_000}
 
@@ -69,7 +69,7 @@ def outline(talk: Conversation) -> dict[str, Any]:
 
 
 def back_to_the_beginning(talk: Conversation) -> None:
-    """Undo as often as can be undone."""
+    """Undo until nothing can be undone."""
     for _ in QUESTIONS:
         talk.undo()
 
@@ -114,7 +114,7 @@ def back_by_checkpoints(talk: Conversation) -> None:
 
 
 def marked_again(talk: Conversation) -> None:
-    """All that is in the state goes; what was said before is marked, and asked again."""
+    """Everything in the state is removed; earlier messages get checkpoints and are asked again."""
     for _ in range(4):
         talk.rollback()
     talk.checkpoint("here")
@@ -146,7 +146,7 @@ WAYS: dict[str, Callable[[Conversation], object]] = {
 
 @pytest.mark.parametrize("name", WAYS)
 def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
-    """Whatever a person does, a thread with a small window says what one with a wide window says."""
+    """After any operation, threads with a small and a wide window have the same transcript."""
     seen = []
     for settings in (SMALL, WIDE):
         path = tmp_path / f"{settings['live_messages']}.db"
@@ -189,13 +189,13 @@ def test_the_ledger_tells_of_all(opened: Opening) -> None:
 
 
 def test_a_thread_without_topics_is_held_whole(opened: Opening) -> None:
-    """Where views show the whole record, nothing of it is let go of."""
+    """Where contexts show the whole transcript, nothing is offloaded."""
     talk = spoken_to(opened, {**SMALL, "topics": "off"})
     assert len(state(talk)["messages"]) == 2 * len(QUESTIONS)
 
 
 def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
-    """The view shows what was said of a topic, also what the state let go of."""
+    """The context shows the topic's messages, offloaded ones as well."""
     detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
     model = Numbered()
     talk = opened(model=model, settings=SMALL, detector=detector)
@@ -242,7 +242,7 @@ def test_what_comes_in_again_is_not_there_twice(opened: Opening) -> None:
 
 
 def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
-    """A host changes what the state has let go of as it changes anything else."""
+    """A host changes offloaded messages like any others."""
     talk = spoken_to(opened, SMALL)
     first, second, *rest = talk.messages()
     talk.add([first.model_copy(update={"content": "In other words?"})])
@@ -253,7 +253,7 @@ def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
 
 @pytest.mark.parametrize("through_the_graph", [False, True])
 def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) -> None:
-    """Who removes all messages removes those too that the state has let go of."""
+    """Removing all messages removes offloaded ones too."""
     talk = spoken_to(opened, SMALL)
     if through_the_graph:
         talk.graph.update_state(config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]})
@@ -316,7 +316,7 @@ def test_what_a_host_removed_does_not_return(
 @pytest.mark.parametrize("through_the_graph", [False, True])
 @pytest.mark.parametrize("first", range(0, 22, 2))
 def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_graph: bool) -> None:
-    """Whatever a host takes away, the rest of the record stays."""
+    """After any removal by a host, the rest of the transcript stays."""
     talk = spoken_to(opened, SMALL)
     before = talk.messages()
     gone = [before[first], before[-1]]
@@ -332,7 +332,7 @@ def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_grap
 
 
 def test_the_same_words_again_are_a_new_question(opened: Opening) -> None:
-    """A host that gives messages no ids may ask the same as often as it likes."""
+    """A host that gives messages no ids may ask the same question repeatedly."""
     talk = opened(settings=SMALL, detector=SHIFTS)
     for _ in range(20):
         talk.graph.invoke({"messages": [("user", "Go on")]}, config())
@@ -356,7 +356,7 @@ def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
 
 
 def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
-    """A record that a host brings is in the first view, for nothing tells of it yet."""
+    """A transcript that a host imports is in the first context, for it has no summary yet."""
     model = Numbered()
     talk = opened(model=model, settings=SMALL, detector=SHIFTS)
     brought = [(HumanMessage(f"Old {n}?"), AIMessage(f"An old answer {n}.")) for n in range(20)]
@@ -389,7 +389,7 @@ def test_an_exchange_that_entered_is_judged_before_it_is_let_go_of(opened: Openi
 
 
 def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
-    """The ledger tells of the line that left an older checkpoint of LangGraph, and of no other."""
+    """The event log contains the branch that left an older LangGraph checkpoint, and no other."""
     talk = opened(settings=SMALL, detector=SHIFTS)
     for number in range(29):
         talk.say(f"Question {number}?")
@@ -451,7 +451,7 @@ async def test_async_conversations_have_the_same_window(tmp_path: Any) -> None:
 
 
 def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -> None:
-    """Where a returning topic's words are damaged, its summary stands for them."""
+    """Where a returning topic's messages are damaged, its summary replaces them."""
     detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
     model = Numbered()
     talk = opened(model=model, settings=SMALL, detector=detector)
@@ -476,7 +476,7 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
 
 
 def test_a_gap_in_the_ledger_does_not_end_the_talk(opened: Opening) -> None:
-    """A thread whose ledger lost a page goes on; whoever reads the ledger is told."""
+    """A thread whose event log lost a page works; a reader of the log gets an error."""
     talk = opened(settings=SMALL, detector=SHIFTS)
     talk.say("Question 0?")
     store = talk.graph.store

@@ -88,7 +88,7 @@ def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
 
 
 def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
-    """Where all drafts failed and a person is asked, each stands once."""
+    """Where all drafts failed and a person is asked, each is listed once."""
     ask = {"on_exhausted": "ask", "max_rollbacks": 1}
     talk = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
     talk.say("q1")
@@ -182,7 +182,7 @@ def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
 
 
 def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
-    """Whatever a turn's answer is, what is noted beside it stays under 400 bytes."""
+    """For any answer of a turn, its metadata stays under 400 bytes."""
     talk = opened(strategy=SlidingWindow(window_size=4))
     for number in range(12):
         talk.say(f"Question {number}?")

@@ -105,7 +105,7 @@ async def test_the_tool_in_async_code(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_told_to_the_model(
     tmp_path: Path, args: dict[str, Any], told: str
 ) -> None:
-    """A wrong id or place is an error that the model can mend; the turn goes on."""
+    """A wrong id or position is an error that the model can correct; the turn continues."""
     name = fetched(tmp_path)
     replies = {"row": calling("read_tool_result", **{"tool_call_id": name, **args})}
     with opened(tmp_path, replies) as talk:
@@ -164,7 +164,7 @@ def test_a_rollback_has_nothing_to_take_back(tmp_path: Path) -> None:
 
 @tool
 def recall(query: str) -> str:
-    """A tool of the user's that is called like one of ours."""
+    """A user's tool with the name of one of unsay's tools."""
     return f"theirs: {query}"
 
 

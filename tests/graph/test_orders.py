@@ -160,7 +160,7 @@ def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
 
 
 def test_a_failed_turn_whose_cut_is_lost_still_leaves_a_usable_thread() -> None:
-    """A store that forgot a cut keeps nobody from talking on."""
+    """A store that lost a branch does not block the conversation."""
     graph = interrupted()
     for ref in graph.get_state(config()).values["branches"]:
         graph.store.delete(("unsay", "branches", "t"), ref["id"])  # type: ignore[union-attr]
@@ -199,7 +199,7 @@ def test_a_context_rollback_of_a_failed_turn_can_be_undone() -> None:
 
 
 def test_a_host_orders_a_rollback_without_a_question() -> None:
-    """The flag as input goes back, answers with where the talk stands, and calls no model."""
+    """The flag as input rolls back, reports the position, and calls no model."""
     model = Numbered()
     graph = make(model)
     first = say(graph, "q1")["checkpoints"][0]["id"]
@@ -269,7 +269,7 @@ def test_a_host_orders_a_rollback_with_a_question() -> None:
 
 
 def test_an_unknown_checkpoint_from_a_host_changes_nothing_and_says_so() -> None:
-    """A wrong id leaves the record, clears the flags, and the thread goes on."""
+    """A wrong id keeps the transcript, clears the flags, and the thread works."""
     graph = make(Numbered())
     say(graph, "q1")
 
@@ -389,7 +389,7 @@ def test_a_person_asks_for_one_more_attempt(decision: object) -> None:
 
 
 def test_a_person_rejects_every_draft() -> None:
-    """Nothing is delivered, the question is answered by a notice, the talk goes on."""
+    """Nothing is delivered, the question is answered by a notice, and the thread works."""
     model, graph, _ = exhausted(0.9)
 
     state = graph.invoke(Command(resume={"decisions": [{"type": "reject"}]}), config())

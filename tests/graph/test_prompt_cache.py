@@ -19,7 +19,7 @@ SYSTEM = "Answer briefly."
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
-    """Some two hundred words of its own for each question."""
+    """Some two hundred different words for each question."""
     asked = messages[-1].text.split()[-1]
     return " ".join(f"{asked}{number}" for number in range(150))
 
@@ -66,7 +66,7 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
 
 
 def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
-    """What is recalled stands right before the newest question, and is gone in the next view."""
+    """Recalled messages come right before the newest question, and are not in the next context."""
     model = ScriptedChat(script=answer)
     with talk_of(tmp_path, model, recall_tokens=500) as talk:
         for number in range(60):
@@ -82,7 +82,7 @@ def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
 
 
 def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None:
-    """Back on a topic, the request begins with the last one of that topic, bytes and all."""
+    """Back on a topic, the request begins with the last one of that topic, byte for byte."""
     model = ScriptedChat(script=answer)
     questions = ["First a?", "More a1?", "Now b?", "More b1?", "Back to a2?", "More a3?"]
     with talk_of(tmp_path, model) as talk:

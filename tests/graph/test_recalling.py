@@ -1,4 +1,4 @@
-"""Recall: what views leave out is shown again where a question bears on it, and where it is asked for."""
+"""Recall: messages outside the context are shown again where a question needs or asks for them."""
 
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def quoted(view: list[BaseMessage]) -> str:
 
 @pytest.mark.parametrize("language", FACTS)
 def test_a_sealed_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, language: str) -> None:
-    """What was said long ago, and is in no view, stands just before the question that needs it."""
+    """An old message outside every context comes just before the question that needs it."""
     fact, question = FACTS[language]
     model = Numbered()
     with opened(tmp_path, model) as talk:
@@ -79,7 +79,7 @@ def test_a_sealed_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, language
 
 @pytest.mark.parametrize("language", FACTS)
 def test_a_new_process_recalls_the_same(tmp_path: Path, language: str) -> None:
-    """Nothing that recall rests on lies in the process alone."""
+    """Recall depends on nothing that only the process holds."""
     fact, question = FACTS[language]
     with opened(tmp_path, Numbered()) as talk:
         for words in (fact, *OTHERS):
@@ -104,7 +104,7 @@ def test_instructions_in_a_quote_stay_data(tmp_path: Path) -> None:
 
 
 def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
-    """The turn goes on without the words of a page that is lost, and finds those of the others."""
+    """The turn continues without the messages of a lost page, and finds those of the others."""
     model = Numbered()
     with opened(tmp_path, model) as talk:
         for words in (FACTS["en"][0], *OTHERS):
@@ -140,7 +140,7 @@ def test_an_order_finds_what_was_said_and_the_next_view_shows_it(tmp_path: Path)
 
 
 def test_an_order_that_finds_nothing_says_so(tmp_path: Path) -> None:
-    """Words that nobody said are answered by a notice, and an order without words is refused."""
+    """Words without a match are answered by a notice, and a command without words is refused."""
     with opened(tmp_path, Numbered()) as talk:
         talk.say(FACTS["en"][0])
         assert "Nothing that was said bears on “zeppelin”." == talk.say("/recall zeppelin").text
@@ -199,7 +199,7 @@ def test_meaning_finds_what_words_do_not(
 
 
 def test_embeddings_that_fail_leave_the_words(tmp_path: Path) -> None:
-    """The turn tells of it and recalls by words."""
+    """The turn reports it and recalls by words."""
     model = Numbered()
     with opened(tmp_path, model, embeddings=Broken()) as talk:
         for words in (FACTS["en"][0], *OTHERS):
@@ -249,7 +249,7 @@ class TooLongError(Exception):
 
 
 class Narrow(Numbered):
-    """A model that refuses whatever quotes something."""
+    """A model that refuses every request with a quotation."""
 
     def __call__(self, messages: list[BaseMessage]) -> Any:
         """The next draft."""

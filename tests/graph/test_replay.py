@@ -110,7 +110,7 @@ def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
 def test_what_is_not_there_is_refused(
     talk: Conversation, asked: Any, error: type[Exception], named: str
 ) -> None:
-    """The error says what was asked for, and how to find what there is."""
+    """The error names what was asked for and how to list the choices."""
     with pytest.raises(error, match=named):
         talk.replay(**asked)
 
@@ -309,7 +309,7 @@ VIDEO: list[Any] = [
 
 
 def test_a_request_that_has_no_openai_form_is_kept_all_the_same(tmp_path: Path) -> None:
-    """What is kept beside the work does not end it: the messages are there, the turn goes on."""
+    """A failure of optional storage does not end the turn: the messages are stored."""
     with opened(tmp_path / "t.db", Numbered(), judge=scores(0.1, 0.9)) as talk:
         talk.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
         found = talk.replay()

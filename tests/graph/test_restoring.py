@@ -63,7 +63,7 @@ def test_a_cut_far_back_still_returns(opened: Opening) -> None:
 
 
 def test_one_message_returns_to_its_place(opened: Opening) -> None:
-    """A message found in a cut stands where it stood, and everything later stays."""
+    """A message found in a branch returns to its place, and everything later stays."""
     talk = three(opened)
     names = [m.id or "" for m in talk.messages()]
     talk.rollback(turns=2)
@@ -288,7 +288,7 @@ def test_what_cannot_be_picked(
 
 
 def test_a_document_that_was_set_aside_returns_to_its_question(opened: Opening) -> None:
-    """What a judge took out before the answer stands where it stood; the answer stays."""
+    """A message that a judge removed before the answer returns to its place; the answer stays."""
     talk = opened(judge=scores(0.9, 0.1, 0.9))
     talk.say("q1")
     talk.say("京都は?", documents=["銀の値段です。"])

@@ -27,7 +27,7 @@ BROKEN: list[str] = []
 
 @pytest.fixture(autouse=True)
 def empty_world() -> None:
-    """Each test has a world of its own."""
+    """Each test has a separate world."""
     WORLD.clear()
     BROKEN.clear()
 
@@ -121,7 +121,7 @@ def step_log(talk: Conversation) -> list[tuple[str, str]]:
 
 
 def told(made: Any, text: str) -> list[tuple[str, str]]:
-    """What the custom stream tells of compensations while a text is answered."""
+    """Return the compensations in the custom stream while a text is answered."""
     stream = made.stream({"messages": [("user", text)]}, config(), stream_mode="custom")
     found = [each for each in stream if each["unsay"] == "compensation"]
     return [(each["description"], each["result"]) for each in found]
@@ -141,7 +141,7 @@ def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
 
 
 def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
-    """What stands on the record again was taken back and stays so; cut again, nothing runs twice."""
+    """Restored messages were compensated and stay so; removed again, nothing runs twice."""
     with opened(tmp_path) as talk:
         talk.say("Hello")
         talk.say("Kyoto")
@@ -367,7 +367,7 @@ def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> 
 
 
 def test_the_last_drafts_dear_deed_is_asked_about_before_another_is_delivered() -> None:
-    """The turn stops with nothing delivered; when it goes on, no tool is called a second time."""
+    """The turn stops without an answer; after resuming, no tool is called a second time."""
     drafts = [
         "I am not sure about this trip.",
         calls(("book_dear", "Paris"), then="Booked, as asked."),
@@ -403,7 +403,7 @@ def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back()
 
 
 def test_an_abandoned_turns_deeds_are_taken_back() -> None:
-    """Whoever asks something else instead of deciding leaves the drafts behind."""
+    """Asking something else instead of deciding discards the drafts."""
     chat = ScriptedChat(
         replies={"trip": calls(("book", "Nara"), then="Booked, so it is."), "Thanks": GOOD}
     )
@@ -427,7 +427,7 @@ def test_without_a_store_calls_are_taken_back_all_the_same() -> None:
 
 
 def test_an_agents_own_tools_are_named() -> None:
-    """What an agent did with its own tools is nobody's to take back, and is said."""
+    """What an agent did with its own tools cannot be compensated, which is reported."""
 
     def agent(messages: list[Any]) -> Any:
         call = {"name": "dig", "args": {"deep": 3}, "id": "1"}
@@ -524,7 +524,7 @@ PAID = "tool: receipt 5"
 def test_signal_9_leaves_no_half_rollback_and_no_second_refund(
     tmp_path: Path, order: str, where: str, times: int
 ) -> None:
-    """Killed anywhere, the next process ends it; what may have run is told and not run again."""
+    """After a kill, the next process finishes; a possible run is reported, not repeated."""
     assert run(tmp_path, where, "Hello", "Pay 5.", order) is None
 
     committed = where not in ("before pending", "after pending")

@@ -217,7 +217,7 @@ async def test_a_failed_run_says_why_and_goes_on(place: dict[str, Any], form: st
 
 
 def test_the_question_said_again_resumes_its_run(tmp_path: Path) -> None:
-    """A conversation goes on in the run that failed, and counts each attempt."""
+    """A conversation resumes the run that failed, and counts each attempt."""
     model = failing(ConnectionError("down"), ConnectionError("down again"))
     with Conversation.open(tmp_path / "t.db", model=model, judge=scores()) as talk:
         for _ in range(2):
@@ -465,7 +465,7 @@ async def test_a_hosts_run_id_is_the_runs_id(place: dict[str, Any], form: str) -
 
 @FORMS
 async def test_an_ended_thread_takes_no_new_run(place: dict[str, Any], form: str) -> None:
-    """A plain invocation is refused before a model or judge is asked; another thread goes on."""
+    """A plain invocation is refused before a model or judge is asked; another thread works."""
     model, judged = Numbered(), []
 
     def judge(_: Any) -> float:
@@ -562,7 +562,7 @@ async def test_an_agent_of_ours_as_the_model_is_a_child_run(form: str) -> None:
 
 @FORMS
 async def test_an_agent_of_ours_in_a_tool_is_a_child_run(form: str) -> None:
-    """With a thread of its own it is found by the run that called the tool."""
+    """With a separate thread it is found by the run that called the tool."""
     store = InMemoryStore()
     inner = make(Numbered(), store=store)
 

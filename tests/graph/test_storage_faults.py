@@ -1,4 +1,4 @@
-"""Storage that breaks under a conversation: a clear error, nothing lost, and it goes on after."""
+"""Storage that fails during a conversation: a clear error, and nothing is lost."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_a_thread_outlives_a_file_that_cannot_be_written(case: str, seen: dict[s
 
 
 def test_a_thread_outlives_a_full_disk(small_disk: Path) -> None:
-    """On a file system without room the same process goes on once there is some."""
+    """On a full file system the same process continues once there is room."""
     cases = [f"full-disk:{when}" for when in MOMENTS]
     for each in run(small_disk, *cases).values():
         check(each, "database or disk is full): free disk space")

@@ -179,7 +179,7 @@ def check_ledger(sound: Database) -> None:
 def test_a_thread_outlives_storage_of_which_every_nth_call_fails(
     every: int, which: str, right: list[list[str]], tmp_path: Path
 ) -> None:
-    """Each failure is told; each step is made whole or not at all, and made when tried again."""
+    """Each failure is reported; each step is complete or absent, and completes when repeated."""
     with opened(tmp_path / "t.db") as sound:
         faults = Faults(lambda call: call % every == 0)
         errors = run(failing(sound, faults, which=which), sound, right)
@@ -209,7 +209,7 @@ def test_a_thread_outlives_each_single_call_that_fails(
 
 @contextmanager
 def held(file: Path) -> Iterator[Callable[[], None]]:
-    """Another process that keeps the file locked, until the block ends or it is told to let go."""
+    """Another process that locks the file until the block ends or it gets a signal."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(file)],
         stdin=subprocess.PIPE,

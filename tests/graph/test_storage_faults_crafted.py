@@ -1,4 +1,4 @@
-"""Rows that somebody else wrote, made to run code: whatever reads them, nothing runs."""
+"""Forged rows that try to run code: no reader runs any of it."""
 
 import json
 import sqlite3
@@ -114,7 +114,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_a_crafted_row_runs_nothing(
     payload: str, form: str, place: str, filled: bytes, tmp_path: Path
 ) -> None:
-    """Whoever can write into a file cannot make its reader run a program."""
+    """A writer of a file cannot make its reader run a program."""
     trace, file = tmp_path / "trace", tmp_path / "t.db"
     file.write_bytes(filled)
     command = f"touch {trace}"

@@ -69,7 +69,7 @@ def _listed(database: Database) -> Any:
 
 
 def _seen(read: Callable[[], Any]) -> Any:
-    """What was read, or the storage's error; any other is a fault of ours and ends the test."""
+    """Return what was read, or the storage's error; any other error ends the test."""
     try:
         return read()
     except StorageError as error:

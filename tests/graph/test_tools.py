@@ -98,7 +98,7 @@ def test_a_rejected_draft_takes_its_tool_steps_with_it() -> None:
 
 
 def test_a_tool_that_raises_tells_the_model() -> None:
-    """An error in a tool becomes its result, and the turn goes on."""
+    """An error in a tool becomes its result, and the turn continues."""
     fails = ToolCalls(calls=[{"name": "broken", "args": {"to": "Mars"}}], then=GOOD)
     graph = make(ScriptedChat(replies={"train": fails}), ScriptedJudge(), tools=[broken])
 
@@ -109,7 +109,7 @@ def test_a_tool_that_raises_tells_the_model() -> None:
 
 
 def test_the_loop_of_tools_is_bounded() -> None:
-    """A model that never stops calling is stopped, and the thread goes on."""
+    """A model that never stops calling tools is stopped, and the thread works."""
     forever = ToolCalls(calls=ASK.calls, then=None)
     chat = ScriptedChat(replies={"train": forever, "Thanks": GOOD})
     graph = make(chat, ScriptedJudge(), tools=[trains], settings={"max_tool_steps": 3})
@@ -123,7 +123,7 @@ def test_the_loop_of_tools_is_bounded() -> None:
 
 
 def test_a_finished_tool_is_not_called_again_when_a_turn_is_resumed() -> None:
-    """After a failure between the tool and the answer, the turn goes on behind the tool."""
+    """After a failure between the tool and the answer, the turn resumes after the tool."""
     failing = [True]
 
     def script(messages: list[Any]) -> Any:

@@ -106,7 +106,7 @@ def test_a_rejected_draft_is_retried_with_the_reason_and_without_the_draft() -> 
 
 
 def test_the_cut_keeps_the_rejected_draft() -> None:
-    """What was taken back lies in the store, whole."""
+    """What was rolled back is in the store, whole."""
     chat = ScriptedChat(replies={"q": ["Nonsense about fish.", "A better answer."]})
     graph = make(chat, ScriptedJudge(scores={"fish": 0.1}))
 
@@ -181,7 +181,7 @@ def test_a_restored_score_does_not_bless_the_next_answer() -> None:
 @given(verdicts=st.lists(st.one_of(st.floats(0, 1), st.just("no score")), max_size=12))
 @settings(max_examples=30)
 def test_every_turn_ends_with_the_question_answered(verdicts: list[float | str]) -> None:
-    """Whatever the judge says, a turn ends within its bound and keeps the question."""
+    """For any verdicts, a turn ends within its bound and keeps the question."""
     model = Numbered()
     graph = make(model, scores(*verdicts))
 
@@ -214,7 +214,7 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
 
 
 def test_an_injected_exchange_alone_is_judged_and_answered_by_a_notice() -> None:
-    """Without a question pending, a bad exchange goes and the person is told where the talk stands."""
+    """Without a pending question, a bad exchange is removed and the person gets the position."""
     model = Numbered()
     graph = make(model, scores(0.9, 0.1))
     say(graph, "q1")
@@ -227,7 +227,7 @@ def test_an_injected_exchange_alone_is_judged_and_answered_by_a_notice() -> None
 
 
 def test_a_good_injected_exchange_stays_and_is_not_judged_twice() -> None:
-    """An app's own exchange keeps its place, its verdict beside it."""
+    """An app's exchange keeps its place and gets a verdict."""
     asked: list[str] = []
     graph = make(Numbered(), lambda m: asked.append(m[-1].content) or 0.9)
     graph.invoke({"messages": [HumanMessage("hi"), AIMessage("An app said so.")]}, config())
@@ -293,7 +293,7 @@ def test_a_graph_may_answer() -> None:
     ],
 )
 def test_a_reply_that_is_no_answer_is_refused(reply: object) -> None:
-    """What cannot enter a record raises, and the thread goes on afterwards."""
+    """Input that cannot be stored raises an error, and the thread works afterwards."""
     replies = [reply, AIMessage(GOOD)]
     graph = make(RunnableLambda(lambda _: replies.pop(0)))
 

@@ -111,7 +111,7 @@ def test_every_turn_of_every_writer_lands(start: Starts, tmp_path: Path, writers
 
 
 def test_a_turn_lands_whole_or_is_refused(start: Starts, tmp_path: Path) -> None:
-    """Who does not wait is told so, and what was refused is nowhere on the record."""
+    """A caller that does not wait gets an error, and nothing of the refused turn is stored."""
     forms = ["blocking", "awaited", "blocking"]
     settings = {"thread_wait_seconds": 0}
     children = [
@@ -128,7 +128,7 @@ def test_a_turn_lands_whole_or_is_refused(start: Starts, tmp_path: Path) -> None
 @FORMS
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
 def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: str) -> None:
-    """Its lease is taken long before its time is over; said again, its turn goes on."""
+    """Its lease is taken over before its time is over; the repeated turn continues."""
     child = start("a", seconds=60, form=form, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
     child.process.kill()
@@ -169,7 +169,7 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
 
 @FORMS
 def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, form: str) -> None:
-    """A turn may take many times the lease's time, and whoever waits comes after it."""
+    """A turn may take many times the lease's time, and a waiting caller comes after it."""
     child = start("a", seconds=2, form=form, settings={"lease_seconds": 0.5})
     child.until_it_asks_its_model()
     with talk_here(tmp_path) as talk:
@@ -180,7 +180,7 @@ def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, fo
 
 
 def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
-    """While another process is in a turn, what was said before can be read, here and there."""
+    """While another process runs a turn, the transcript can be read in both."""
     with talk_here(tmp_path, thread_wait_seconds=0) as talk:
         talk.say("Before")
         child = start("a", seconds=60)

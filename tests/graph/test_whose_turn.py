@@ -46,7 +46,7 @@ SAYS: dict[str, tuple[str | None, Stored | None]] = {
 """What a person may say: the words, and what is stored under their id."""
 
 NEWEST = {"resume", "same words", "its id"}
-"""What goes on with a turn whose question is the newest one."""
+"""Inputs that resume a turn whose question is the newest one."""
 
 
 UNDER_WAY = pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def state_of(end: str, *, done: bool | None) -> dict[str, Any]:
 def snapshot_of(
     values: dict[str, Any], *, is_next: bool = True, is_interrupted: bool = False
 ) -> StateSnapshot:
-    """A snapshot of a thread in which a node is next or not, and a decision is due or not."""
+    """A snapshot of a thread with or without a next node and a pending decision."""
     return StateSnapshot(
         values=values,
         next=("process_message",) if is_next else (),
@@ -91,7 +91,7 @@ def snapshot_of(
 
 
 def going_on(snapshot: StateSnapshot) -> set[str]:
-    """What a person may say to go on with the turn that waits in a thread."""
+    """What a person may say to resume the pending turn of a thread."""
     return {name for name, (text, stored) in SAYS.items() if goes_on_with(snapshot, text, stored)}
 
 
@@ -108,7 +108,7 @@ def going_on(snapshot: StateSnapshot) -> set[str]:
 def test_nothing_goes_on_without_a_node_that_waits(
     end: str, *, is_next: bool, is_interrupted: bool, done: bool | None
 ) -> None:
-    """Whatever the record says, a turn goes on only where a node is next and no decision is due."""
+    """For any transcript, a turn resumes only where a node is next and no decision is pending."""
     values = state_of(end, done=done)
 
     assert set() == going_on(snapshot_of(values, is_next=is_next, is_interrupted=is_interrupted))
@@ -127,13 +127,13 @@ def test_nothing_goes_on_without_a_node_that_waits(
     ],
 )
 def test_a_turn_under_way_goes_on_with_its_own_words(end: str, expected: set[str]) -> None:
-    """A turn that stopped goes on with the newest question, unless somebody has answered it."""
+    """A stopped turn resumes with the newest question, unless it has an answer."""
     assert expected == going_on(snapshot_of(state_of(end, done=False)))
 
 
 @pytest.mark.parametrize("done", [True, None], ids=["done", "no turn"])
 def test_our_own_answer_does_not_end_what_waits(*, done: bool | None) -> None:
-    """A turn that stopped behind its answer goes on with its words, and is not asked again."""
+    """A turn that stopped after its answer returns it without asking again."""
     assert NEWEST == going_on(snapshot_of(state_of("answer", done=done)))
 
 
@@ -191,7 +191,7 @@ CONFLICT, NOTHING = ConflictError, NothingToUndoError
 Outcome = str | type[UnsayError]
 
 ORDERS = ("same", "new", "resume")
-"""What a person does: says the same words or new ones, or goes on."""
+"""A person's action: the same words, new ones, or resuming."""
 
 # How far the turn came, how the host wrote, what it wrote; for each order the record after it.
 CASES: list[tuple[str, str, str, Outcome, Outcome, Outcome]] = [
@@ -290,7 +290,7 @@ def say(talk: Conversation, what: str) -> Outcome:
 def test_whose_turn_it_is_when_a_host_interferes(
     opened: Opening, beginning: str, way: str, wrote: str, what: str, expected: Outcome
 ) -> None:
-    """A person's words go on with the turn that waits, begin another, or are refused."""
+    """A person's words resume the pending turn, begin another, or are refused."""
     talk = interfered(opened, beginning, way, wrote)
     snapshot = talk.graph.get_state(config())
     left = (snapshot.next, len(snapshot.interrupts), snapshot.values["turn"]["done"])
@@ -338,7 +338,7 @@ def test_an_order_waits_until_no_node_is_next(opened: Opening, beginning: str, w
 
 @pytest.mark.parametrize("way", ["update", "add"])
 def test_a_hosts_answer_takes_the_decision_away(opened: Opening, way: str) -> None:
-    """A decision on drafts is taken while it is due, and refused once a host has answered."""
+    """A decision on drafts is accepted while pending, and refused once a host has answered."""
     assert "one" == interfered(opened, "undecided", "", "").resume("approve").text
 
     with pytest.raises(NothingToUndoError, match="No decision is due"):

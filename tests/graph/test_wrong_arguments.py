@@ -1,4 +1,4 @@
-"""Whatever a caller passes: only our own errors come out, and the thread is as it was."""
+"""For any arguments, only our own errors are raised, and the thread is unchanged."""
 
 import asyncio
 import inspect

@@ -58,7 +58,7 @@ class NamelessError(RuntimeError):
 
 
 def beats() -> st.SearchStrategy[list[Any]]:
-    """What the model does, call by call; a fine answer where nothing more is told."""
+    """What the model does, call by call; a fine answer where the script ends."""
     call = st.tuples(st.sampled_from(IDS), st.sampled_from(TOOLS))
     batch = st.tuples(
         st.just("tools"),

@@ -1,4 +1,4 @@
-"""What must hold of a thread, whatever happened to it."""
+"""Properties of a thread that hold after any operation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Verities:
     def _check_ledger(
         self, talk: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
     ) -> None:
-        """The ledger only grows, and tells of the record byte for byte."""
+        """The event log only grows, and gives the transcript byte for byte."""
         try:
             events = talk.events()
         except UnknownThreadError:
@@ -140,7 +140,7 @@ def _unopened(scene: Scene) -> bool:
 
 
 def _check_refusal(scene: Scene) -> None:
-    """Only a decision that is due keeps anybody from saying something."""
+    """Only a pending decision blocks a new message."""
     if scene.name in TALKS and not scene.before.interrupts:
         assert not isinstance(scene.raised, ConflictError | InputError | NotFoundError)
 
@@ -165,7 +165,7 @@ def _check_views(state: Mapping[str, Any], scene: Scene) -> None:
 def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
     """What each provider that the view is for would refuse in it.
 
-    It is for all of them where nobody thought, else for the one that is called.
+    It applies to all of them without thinking, else to the one that is called.
     """
     own = next((name for part, name in PROVIDERS.items() if part in kind), None)
     suited: Sequence[Provider | None] = list(DIALECTS)

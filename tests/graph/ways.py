@@ -48,7 +48,7 @@ class Ways:
 
     @step()
     def fork(self) -> None:
-        """Somebody goes on in a thread of its own, with all that was answered in this one."""
+        """Continue in a fork with everything that was answered in this thread."""
         self.forks += 1
         other = self.talk.fork(thread=f"fork-{self.forks}")
         transcript = [message_to_dict(message) for message in other.messages()]

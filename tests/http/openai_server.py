@@ -76,7 +76,7 @@ Script = Callable[[Asked], Said]
 
 
 class OpenAIServer:
-    """A running server; it remembers what it was asked, oldest first."""
+    """A running server; it records its requests, oldest first."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

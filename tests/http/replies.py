@@ -1,4 +1,4 @@
-"""What llmock's two models are told to say."""
+"""The replies of llmock's two models."""
 
 import json
 from typing import Any

@@ -53,7 +53,7 @@ class SeedTalk:
 
 
 def judged_answer(asked: Asked) -> str:
-    """What stands between the fences of a judge's request."""
+    """Return the text between the fences of a judge's request."""
     found = _FENCED.search(asked.question)
     assert found is not None, asked.question
     return found[2]

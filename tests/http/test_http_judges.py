@@ -133,7 +133,7 @@ async def test_judge_that_hangs_in_async_code(serve: Serve, tmp_path: Path) -> N
 def test_text_that_demands_a_score_does_not_get_it(
     serve: Serve, tmp_path: Path, verdict: Said
 ) -> None:
-    """The judge's own score counts, and what begs for one stands inside the fences."""
+    """The judge's own score counts, and text that asks for one is inside the fences."""
     server = serve(lambda asked: verdict if asked.model == "judge" else BEGGING_ANSWER)
     settings = {"judge_model": "judge", "max_rollbacks": 0}
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:

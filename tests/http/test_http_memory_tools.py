@@ -88,7 +88,7 @@ def call_id(talk: Conversation) -> str:
 def test_any_part_of_a_result_is_fetched(
     serve: Serve, opened: Callable[..., Conversation], settings: dict[str, Any], chat: Any
 ) -> None:
-    """Whatever a view shows of a result, the server is sent the part that its model asks for."""
+    """For any context of a result, the server gets the part that its model asks for."""
     server = serve(script)
     with opened(**settings) as talk:
         talk.say("Look at the squares.")
@@ -102,7 +102,7 @@ def test_any_part_of_a_result_is_fetched(
 
 
 def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conversation]) -> None:
-    """The server is told that there is no such result, and the turn goes on."""
+    """The server learns that there is no such result, and the turn continues."""
     server = serve(script)
     with opened() as talk:
         talk.say("Look at the squares.")
@@ -117,7 +117,7 @@ def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conve
 
 
 def test_earlier_words_are_found(serve: Serve, opened: Callable[..., Conversation]) -> None:
-    """`recall` sends what was said long ago, fenced as data."""
+    """`recall` sends earlier messages, fenced as data."""
     server = serve(script)
     with opened() as talk:
         for words in (FACT, *CHAT, *CHAT, "Who is the pet?"):

@@ -36,7 +36,7 @@ def answerer() -> ChatOpenAI:
 def test_a_failing_server_opens_the_circuit_and_the_fallback_answers(
     llmock: LLMock, tmp_path: Path
 ) -> None:
-    """It is asked twice and then left alone; the judge has a circuit of its own."""
+    """It is asked twice and then skipped; the judge has a separate circuit."""
     llmock.add(grades(0.9, times=None), Reply(text=ANSWER, times=None, match=SPARE))
     llmock.add(Fail(503, times=None, match=ANSWERER))
     settings = {**DOWN, "fallback_model": "spare"}
@@ -65,7 +65,7 @@ async def test_without_a_fallback_an_open_circuit_refuses(llmock: LLMock, tmp_pa
 
 
 def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: Path) -> None:
-    """The user has seen them; the fallback begins anew."""
+    """The user has seen them; the fallback starts over."""
     llmock.add(grades(0.9), Reply(text=ANSWER, match=SPARE))
     llmock.add(answers(), StreamFault("disconnect", after_chunks=3))
     settings = {**JUDGED, "fallback_model": "spare"}
@@ -116,7 +116,7 @@ class Crowd:
 
 
 async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAIServer]) -> None:
-    """Two calls are made at once, whatever thread they belong to; all are answered."""
+    """Two calls are made at once, across threads; all are answered."""
     crowd = Crowd()
     server, store = serve(crowd), InMemoryStore()
     settings = {**JUDGED, "parallel_calls": 2, "session_budget_tokens": 50_000}

@@ -1,4 +1,4 @@
-"""A model that fails over HTTP: what the person is told, and that nothing is lost or doubled."""
+"""A model that fails over HTTP: the person's message, and that nothing is lost or doubled."""
 
 import socket
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) 
 
 
 def test_server_that_fails_for_ever_is_given_up(llmock: LLMock, tmp_path: Path) -> None:
-    """The client's own retries end, and the person is told that the question is kept."""
+    """The client's own retries end, and the person learns that the question is kept."""
     llmock.add(Fail(500, times=None, match=ANSWERER))
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
         with pytest.raises(ModelUnavailableError, match="The question is kept"):

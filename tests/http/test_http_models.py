@@ -116,7 +116,7 @@ def test_summaries_are_another_models(llmock: LLMock, tmp_path: Path) -> None:
 def test_summarizer_that_fails_is_replaced_by_the_local_summary(
     llmock: LLMock, tmp_path: Path
 ) -> None:
-    """The turn goes on, and the answerer is shown the user's own words instead."""
+    """The turn continues, and the answerer gets the user's own words instead."""
     first, second = ENGLISH.questions[:2]
     llmock.add(answers(ENGLISH.answers[first], times=1), answers(ENGLISH.answers[second]))
     llmock.add(grades(0.9), Fail(401, times=None, match=SUMMARIZER))

@@ -1,4 +1,4 @@
-"""Replay over HTTP: the same body to another model, and a succeeded turn's body planned anew."""
+"""Replay over HTTP: the same body to another model, and a successful turn's body planned again."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -117,7 +117,7 @@ GOOD = {
 
 
 def good(asked: Asked) -> Said:
-    """An answer of its own to every question, and a judge that likes them all."""
+    """A different answer to every question, and a judge that likes them all."""
     if asked.model == "judge":
         return {"score": 0.9}
     return GOOD[asked.question.split("\n")[0]]
@@ -167,7 +167,7 @@ def test_a_succeeded_turn_in_each_language(serve: Serve, tmp_path: Path) -> None
 
 
 def test_a_succeeded_turn_with_tools(serve: Serve, tmp_path: Path) -> None:
-    """Its first request is planned anew, with the tools that were offered."""
+    """Its first request is planned again, with the tools that were offered."""
     server = serve(asks_the_meter)
     with opened(tmp_path, tools=[read_meter]) as talk:
         talk.say(QUESTION)

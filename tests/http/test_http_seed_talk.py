@@ -62,7 +62,7 @@ def test_retry_is_told_the_reason_and_not_the_bad_answer(
 def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
     serve: Serve, seed_talk: SeedTalk, tmp_path: Path
 ) -> None:
-    """The judge sees the bad exchange; the answerer is told why it went, never what it said."""
+    """The judge sees the bad exchange; the answerer gets the reason, not its text."""
     server = serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
     (_, _), (_, bad) = seed_talk.pushed_in

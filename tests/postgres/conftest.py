@@ -32,14 +32,14 @@ class Machine:
     """Its files; also its socket's place."""
 
     spare: list[str] = field(default_factory=list)
-    """Names of databases that nobody uses."""
+    """Yields unused database names."""
 
     def url(self, name: str = "postgres", user: str = "postgres") -> str:
         """The way to one of its databases, over its socket."""
         return f"postgresql://{user}@/{name}?host={self.folder}"
 
     def sql(self, *statements: str, name: str = "postgres") -> list[Any]:
-        """The last statement's rows, over a connection of its own."""
+        """Return the last statement's rows over a separate connection."""
         psycopg = import_module("psycopg")
         with psycopg.connect(self.url(name), autocommit=True) as connection:
             cursors = [connection.execute(each) for each in statements]

@@ -82,7 +82,7 @@ class OnAegra(Thread):
     """A thread of Aegra's."""
 
     async def run(self, value: Any = None, **options: Any) -> dict[str, Any]:
-        """The state after a run; one without input names the checkpoint that it goes on from."""
+        """The state after a run; one without input names the checkpoint that it resumes from."""
         if value is None and "command" not in options:
             found = await self.client.threads.get_state(self.thread_id)
             options["checkpoint"] = found["checkpoint"]

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    """A Postgres database of ours."""
+    """A Postgres database of unsay."""
     opened = open_database(url)
     yield opened
     opened.close()

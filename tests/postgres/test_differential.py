@@ -1,4 +1,4 @@
-"""Whatever happens to several threads on a Postgres server: each is what a plain list says it is."""
+"""After any operation on several threads of a Postgres server, each equals a plain list."""
 
 from contextlib import ExitStack
 from functools import partial

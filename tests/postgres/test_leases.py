@@ -67,7 +67,7 @@ def test_nothing_is_left_locked(machine: Machine, two: tuple[Database, Database]
 
 
 def test_a_closed_database_frees_its_threads(url: str) -> None:
-    """What ended without giving its leases up keeps nobody waiting."""
+    """A process that ended without releasing its leases blocks no other."""
     one, other = open_database(url), open_database(url)
     hold(one)
     one.close()

@@ -1,4 +1,4 @@
-"""How a Postgres database is opened, and what is said when it cannot be."""
+"""How a Postgres database is opened, and the errors when it cannot be."""
 
 import subprocess
 import sys
@@ -215,7 +215,7 @@ def test_a_registry_over_postgres(url: str) -> None:
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has not installed it is told how to, not that a module is missing."""
+    """Without the extra, the error says how to install it, not that a module is missing."""
     missing: Any = None
     monkeypatch.delitem(sys.modules, "unsay.storage.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", missing)

@@ -57,7 +57,7 @@ def saved(database: Database, **values: Any) -> Any:
 
 
 def test_what_was_stored_is_there_when_opened_again(url: str, database: Database) -> None:
-    """Checkpoints, writes and the store's items outlive the connections, whatever they hold."""
+    """Checkpoints, writes and the store's items outlive the connections, for any content."""
     messages = [HumanMessage(LONG, id="a"), AIMessage("🍁\0" + LONG, id="b")]
     place = saved(database, messages=messages, notice="\0\ud800\ufdd0", score=0.5)
     database.saver.put_writes(place, [("messages", messages[1:])], "task")
@@ -95,7 +95,7 @@ def test_values_are_compressed_and_nothing_expires(
 def test_a_crafted_row_runs_nothing(
     machine: Machine, url: str, database: Database, tmp_path: Path
 ) -> None:
-    """Whoever can write into the database still cannot make unsay run a program."""
+    """A writer of the database cannot make unsay run a program."""
     trace = tmp_path / "trace"
     call = ormsgpack.packb(
         ormsgpack.Ext(0, ormsgpack.packb(("os", "system", f"touch {trace}")))
@@ -170,7 +170,7 @@ def test_calls_of_many_threads_do_not_wait_for_each_other(database: Database) ->
 
 
 def test_the_server_may_restart_between_turns(machine: Machine, url: str) -> None:
-    """Connections that died meanwhile are made anew, without anybody noticing."""
+    """Connections that died are replaced unnoticed."""
     with Conversation.open(url, thread="t", model=Numbered(), judge=scores()) as talk:
         talk.say("q1")
         machine.stop()
@@ -199,7 +199,7 @@ def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -
 
 
 def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine, url: str) -> None:
-    """As long as the lease's own connection lives, the turn goes on over another."""
+    """As long as the lease's connection lives, the turn continues over another."""
 
     def branches(_: Any) -> AIMessage:
         machine.sql(CUT, name=name_of(url))
@@ -257,7 +257,7 @@ def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> No
 
 
 def _rows(machine: Machine, url: str, thread: str) -> int:
-    """How many rows of a thread lie in the checkpointer's tables."""
+    """Return how many rows of a thread are in the checkpointer's tables."""
     tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
     rows = machine.sql(
         " UNION ALL ".join(f"SELECT thread_id FROM {each}" for each in tables),  # noqa: S608 - ours

@@ -1,4 +1,4 @@
-"""A process that takes the turns it is told to, of many threads at once, and keeps nothing."""
+"""A process that runs scripted turns of many threads at once, and stores nothing."""
 
 import asyncio
 import json

@@ -377,7 +377,7 @@ def test_what_a_conversion_would_lose_is_refused(
 
 
 def test_gemini_would_move_a_result() -> None:
-    """A result that stands apart is refused, though the conversion moves it to its call."""
+    """A result away from its call is refused, though the conversion moves it to its call."""
     messages = [ASK, CALLS, HumanMessage("Wait."), result(content="seventy")]
     moved = str(sent(messages, "gemini"))
 

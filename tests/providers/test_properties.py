@@ -1,4 +1,4 @@
-"""Whatever the rules accept arrives: random transcripts, most of them broken somewhere."""
+"""What the rules accept is converted: random transcripts, most of them broken somewhere."""
 
 from collections.abc import Callable
 from typing import Any

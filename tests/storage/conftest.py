@@ -20,7 +20,7 @@ SHARED = BACKENDS[1:]
 
 @pytest.fixture(params=BACKENDS)
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opens]:
-    """Each backend; the one in memory is opened once, since nobody else could open it."""
+    """Each backend; the one in memory is opened once, since it cannot be opened again."""
     opened: list[Database] = []
     with ExitStack() as stack:
         place = ":memory:" if request.param == "memory" else str(tmp_path / "t.db")

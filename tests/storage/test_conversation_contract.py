@@ -28,7 +28,7 @@ SHIFTS = ScriptedDetector(shifts={"NEW": "new"})
 
 @pytest.fixture
 def talks(opens: Opens) -> Talks:
-    """Opens a conversation, each time over the database opened anew."""
+    """Opens a conversation, each time over a reopened database."""
 
     def open_it(thread: str = "t", **options: Any) -> Conversation:
         given = {"model": Numbered(), "judge": scores(), **options}
@@ -58,7 +58,7 @@ def test_a_transcript_is_read_again_as_it_was_said(talks: Talks) -> None:
 
 
 def test_threads_do_not_mix(talks: Talks) -> None:
-    """Names that begin alike, or differ in case, are threads of their own."""
+    """Names that begin alike, or differ in case, are separate threads."""
     for name in ("t", "t.1", "t%", "T"):
         talks(name).say(f"said in {name}")
 
@@ -113,7 +113,7 @@ def test_a_named_checkpoint_is_found_again(talks: Talks) -> None:
 
 
 def test_a_fork_is_a_thread_of_its_own(talks: Talks) -> None:
-    """What is said in a fork is not said in the thread that it began from."""
+    """Messages of a fork are not in the thread that it began from."""
     asked(talks, "q1", "q2").fork(thread="f", turns=1)
     talks("f").say("another")
 
@@ -163,7 +163,7 @@ def test_a_turn_whose_model_fails_goes_on_later(talks: Talks) -> None:
 
 
 def test_a_tool_that_finished_is_not_called_again(talks: Talks) -> None:
-    """Its result is there when the next process goes on with the turn."""
+    """Its result is there when the next process resumes the turn."""
     calls: list[int] = []
 
     @reversible(undo=lambda result: None, describe="nothing")
@@ -255,7 +255,7 @@ def test_events_replay_to_the_transcript(talks: Talks) -> None:
 
 
 def test_events_have_no_gaps(talks: Talks) -> None:
-    """Each is there once, in the order in which things happened, whoever wrote it."""
+    """Each event is there once, in order of time, from any writer."""
     for question in ("q1", "q2", "q3"):
         talks().say(question)
     events = talks().events()
@@ -266,7 +266,7 @@ def test_events_have_no_gaps(talks: Talks) -> None:
 
 
 def test_runs_are_listed_by_status(talks: Talks) -> None:
-    """Failed and completed runs are told apart."""
+    """Failed and completed runs are distinguished."""
 
     def fails(_: Any) -> Any:
         raise RuntimeError("no model today")
@@ -418,7 +418,7 @@ def test_what_is_not_there_cannot_be_restored(talks: Talks, what: str) -> None:
 
 
 async def test_the_async_form_works_on_the_same_thread(talks: Talks, opens: Opens) -> None:
-    """What was said in one form is read in the other."""
+    """Messages that were written in one form are read in the other."""
     talks().say("q1")
     talk = AsyncConversation.open(opens(), thread="t", model=Numbered(), judge=scores())
     await talk.say("q2")

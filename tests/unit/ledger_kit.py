@@ -151,7 +151,7 @@ SAMPLES: list[AnyMessage] = [
     ToolMessage("4", tool_call_id="c1", name="find", artifact={"rows": [1]}),
     ToolMessage([{"type": "text", "text": "5"}], tool_call_id="nowhere", status="error"),
 ]
-"""One of each kind that a ledger treats in a way of its own."""
+"""One of each kind that an event log treats specially."""
 
 
 def messages() -> st.SearchStrategy[AnyMessage]:

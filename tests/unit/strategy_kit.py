@@ -22,7 +22,7 @@ def count(messages: Sequence[AnyMessage]) -> int:
 
 @dataclass(kw_only=True)
 class Summarizer:
-    """Gives its replies in order, the last for ever; an exception is raised."""
+    """Gives its replies in order, and repeats the last; an exception is raised."""
 
     replies: list[Any] = field(default_factory=lambda: [AIMessage("- a summary")])
     requests: list[list[AnyMessage]] = field(default_factory=list)
@@ -93,10 +93,10 @@ class QuestionsOnly(Strategy):
 
 
 class Sparse(Strategy):
-    """A user's own strategy that leaves out whatever it can, every other message."""
+    """A user's strategy that leaves out every other message where it can."""
 
     def plan(self, now: PlanContext) -> Plan:
-        """Every other message goes, whatever it is."""
+        """Every other message is left out."""
         return now.leave_out(list(now.messages)[::2], why="sparse")
 
 

@@ -124,7 +124,7 @@ def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
 
 @pytest.mark.parametrize("driver", [drive, lambda steps: asyncio.run(adrive(steps))])
 def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[Any], Any]) -> None:
-    """Each thread has its own, whatever its id."""
+    """Each thread has a separate account, for any id."""
     database, account = open_database(":memory:"), opened()
     store = database.store
     drive(account.settle(Amount(tokens=7), key="k", place=PLACE))

@@ -74,7 +74,7 @@ def test_the_pressure_has_a_word(usage: float, level: Pressure) -> None:
 
 @given(low=USAGES, more=USAGES, steps=STEPS)
 def test_a_fuller_budget_never_waits_less(low: float, more: float, steps: list[Step]) -> None:
-    """Whatever the steps and their order."""
+    """This holds for any steps in any order."""
     assert delay_ms(low, steps) <= delay_ms(low + more, steps)
 
 

@@ -46,7 +46,7 @@ def served(prefix: ModuleType, *requests: Sequence[AnyMessage]) -> list[int]:
 
 
 def test_the_cache_serves_what_a_request_begins_with(prefix: ModuleType) -> None:
-    """The first request is new; what goes on from it gets all of it in blocks of 128."""
+    """The first request is new; later ones find it cached in blocks of 128 tokens."""
     first = request(LONG, LONG, LONG)
     whole = prefix.COUNT(first)
     again = [*first, AIMessage("Yes."), HumanMessage("And?")]
@@ -68,7 +68,7 @@ def test_only_a_common_beginning_is_served(
     later: tuple[str, ...],
     expected: tuple[int, int],
 ) -> None:
-    """Whole messages, and of the first that differs what stands before the difference."""
+    """Whole messages, and of the first different one the part before the difference."""
     _, found = served(prefix, request(*earlier), request(*later))
     least, most = expected
     assert least <= found <= most
@@ -84,7 +84,7 @@ def test_any_earlier_request_is_kept(prefix: ModuleType) -> None:
 
 
 def test_made_up_talk_is_the_same_every_time(prefix: ModuleType) -> None:
-    """So many turns, each 16th with a tool, the ids all different."""
+    """Return N turns with different ids, each 16th with a tool."""
     turns = prefix.made_up(40)
     assert turns == prefix.made_up(40)
     assert [16, 32] == [place for place, turn in enumerate(turns, 1) if len(turn.steps) == 2]
@@ -129,7 +129,7 @@ def test_topics_are_told_apart(prefix: ModuleType) -> None:
     "name", ["last_tokens", "summary_of_older", "cleared_results", "primers_and_recents"]
 )
 def test_rules_of_others_keep_to_the_budget(prefix: ModuleType, name: str) -> None:
-    """Each sends what was said last at the end, begins with the user, and fits the window."""
+    """Each ends with the newest message, begins with the user, and fits the window."""
     peer, said = prefix.peers(6_000)[name], []
     for turn in prefix.made_up(80):
         said += turn.asked
@@ -208,7 +208,7 @@ def written(path: Path, *rows: Any) -> Path:
 def test_files_of_all_shared_forms_are_read(
     prefix: ModuleType, tmp_path: Path, row: dict[str, Any]
 ) -> None:
-    """Conversations of a file are one talk; a question that nobody answers goes on in the next."""
+    """Conversations of a file are one; an unanswered question continues in the next."""
     turns = prefix.read(written(tmp_path / "a.jsonl", row, row), 10)
     said = [[m.text for m in turn.asked][-1] for turn in turns]
     assert ["Where?", "Where?"] == said
@@ -264,7 +264,7 @@ def test_people_get_a_table(
 def test_a_file_without_answers_is_refused(
     prefix: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no conversation is told, not measured as nothing."""
+    """A file without a conversation is an error, not an empty result."""
     file = tmp_path / "a.txt"
     file.write_text("Some words that nobody answers.", encoding="utf-8")
     assert 2 == prefix.main([str(file)])
@@ -272,7 +272,7 @@ def test_a_file_without_answers_is_refused(
 
 
 def test_instructions_stand_before_every_request(prefix: ModuleType) -> None:
-    """A request begins with the same line by every rule of ours."""
+    """A request begins with the same line under each of our rules."""
     (first, *_), *_ = [
         list(prefix.Views(strategy=Null(), window=32_000, count=prefix.COUNT).requests(turn))
         for turn in prefix.made_up(1)

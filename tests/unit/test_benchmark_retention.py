@@ -182,7 +182,7 @@ def test_embeddings_are_named_on_the_command_line(
 def test_embeddings_that_are_none_are_refused(
     retention: ModuleType, capsys: pytest.CaptureFixture[str], name: str, said: str
 ) -> None:
-    """What cannot be loaded, or is something else, is told."""
+    """A file that cannot be loaded, or is something else, is reported."""
     with pytest.raises(SystemExit):
         retention.main(["--embeddings", name, "a.jsonl"])
     assert said in capsys.readouterr().err

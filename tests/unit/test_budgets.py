@@ -195,7 +195,7 @@ def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
 
 
 def test_a_held_call_is_booked_where_it_was_held() -> None:
-    """Whoever brings the usage need not know the task any more."""
+    """A caller that reports the usage need not know the task."""
     held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).book
 
     assert used(settle(held, tokens(9), key="k", place=OTHER_TASK), PLACE) == [9, 9, 9]
@@ -239,7 +239,7 @@ def test_only_a_refusal_is_an_error(mode: BudgetMode) -> None:
 
 
 def test_a_persons_yes_makes_room() -> None:
-    """Each exceeded limit counts again, as often as the call needs; the others stay."""
+    """Each exceeded limit is multiplied until the call fits; the others stay."""
     limits = replace(HARD, mode="ask")
     book = spent((250, PLACE))
     wider = extend(book, limits, tokens(400), place=PLACE)

@@ -1,4 +1,4 @@
-"""The door to the models in a graph of one node: what is held, asked, booked, and let go of."""
+"""The model gateway in a graph of one node: what is held, asked, booked and released."""
 
 import asyncio
 from collections.abc import Callable
@@ -157,7 +157,7 @@ def test_a_call_that_is_not_answered_is_let_go_of(run: Run) -> None:
 
 
 def test_a_call_that_ran_out_of_time_is_paid_for(run: Run) -> None:
-    """Its request was sent; nobody knows what it came to, so that the estimate stands."""
+    """Its request was sent at an unknown cost, so the estimate is booked."""
     bench = Bench()
     bench.fault = TimeoutError()
     with pytest.raises(TimeoutError):
@@ -288,7 +288,7 @@ async def test_calls_of_one_thread_share_its_book() -> None:
 
 
 class Broken(InMemoryStore):
-    """A store that fails while it is told to."""
+    """A store that fails on demand."""
 
     fails = False
 

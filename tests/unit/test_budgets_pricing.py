@@ -166,7 +166,7 @@ USAGES = st.builds(Usage, input=COUNTS, output=COUNTS, cache_read=COUNTS, cache_
 
 @given(usage=USAGES)
 def test_what_langchain_adds_up_is_taken_apart(usage: Usage) -> None:
-    """Whatever the kinds, reading LangChain's form of a usage gives the usage."""
+    """For all kinds, reading LangChain's form of a usage gives the usage."""
     metadata = {
         "input_tokens": usage.input + usage.cache_read + usage.cache_creation,
         "output_tokens": usage.output,

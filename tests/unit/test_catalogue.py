@@ -43,7 +43,7 @@ def steps(*calls: Call) -> Steps[object]:
     ["t", "t1", "t10", "a.b", "a_b", "a%b", "'; DROP TABLE store; --", "../../x", "日本 語", " "],
 )
 async def test_a_thread_is_listed_under_its_own_id(thread_id: str, tmp_path: Path) -> None:
-    """Whatever the id, an entry is stored, read and listed, blocking and awaited alike."""
+    """For any id, an entry is stored, read and listed, blocking and awaited alike."""
     database = open_database(tmp_path / "t.db")
     store = database.store
     try:

@@ -116,7 +116,7 @@ def test_a_purged_thread_is_not_a_damaged_one(database: FileDatabase) -> None:
     ids=lambda statement: statement[7:50],
 )
 def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> None:
-    """Under whatever name it is found, an item that was changed is not given out."""
+    """A changed item is not returned under any name."""
     change(database, statement)
 
     with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
@@ -153,7 +153,7 @@ def test_a_batch_that_fails_changes_nothing(database: FileDatabase) -> None:
 
 
 def test_a_closed_file_is_told_by_its_own_error(database: FileDatabase) -> None:
-    """LangGraph's wrapping of an error does not hide what it was."""
+    """The original error is found inside LangGraph's wrapping."""
     database.store.conn.execute("DROP TABLE store")
 
     with pytest.raises(sqlite3.OperationalError, match="no such table"):

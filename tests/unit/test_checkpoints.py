@@ -209,7 +209,7 @@ def test_a_second_checkpoint_at_a_message_joins_the_first(
 
 
 def test_a_name_has_one_checkpoint() -> None:
-    """A name that stands at another message is refused."""
+    """A name that another message has is refused."""
     with pytest.raises(CheckpointExistsError, match="named 'a' exists already"):
         add_checkpoint([made("m0", name="a")], made("m1", name="a"), limit=5)
 
@@ -310,7 +310,7 @@ def test_a_checkpoint_is_found(reference: str, index: int) -> None:
 def test_a_reference_to_none_or_many_is_refused(
     checkpoints: list[Checkpoint], reference: str, error: type[Exception], message: str
 ) -> None:
-    """The message lists what there is to choose from."""
+    """The message lists the choices."""
     with pytest.raises(error) as raised:
         find_checkpoint(checkpoints, reference)
 

@@ -73,7 +73,7 @@ def test_probes_that_answer_close_it() -> None:
 
 
 def test_a_probe_that_fails_opens_it_anew() -> None:
-    """For the whole time again, whatever another probe answered."""
+    """It stays open for the whole time again, after any result of another probe."""
     again = OPEN.admit(63.0).circuit.admit(63.0).circuit.succeeded(64.0).failed(65.0)
 
     assert ["open", "open", "half-open"] == [again.state(now) for now in (65.0, 124.9, 125.0)]
@@ -141,7 +141,7 @@ def test_a_policy_that_cannot_be_is_refused(values: dict[str, Any], said: str) -
 
 
 class CircuitMachine(RuleBasedStateMachine):
-    """Calls begin and end in any order while time goes on."""
+    """Calls begin and end in any order while time passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @invariant()
     def probes_are_bounded(self) -> None:
-        """While it is half-open at most so many calls of the period are under way or answered."""
+        """While it is half-open, at most the number of probes are running or answered."""
         if self.circuit.state(self.now) != "closed":
             current = sum(period == self.circuit.period for period in self.calls)
             assert current + self.circuit.answers <= POLICY.probes
@@ -198,7 +198,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @invariant()
     def time_always_lets_a_call_through(self) -> None:
-        """No circuit stays shut for ever, whoever went away without a word."""
+        """No circuit stays open for ever, even if a caller disappears."""
         much_later = self.now + 2 * POLICY.reset_seconds
         assert self.circuit.admit(much_later).admitted
 
@@ -214,7 +214,7 @@ TestCircuitMachine = CircuitMachine.TestCase
 def test_a_model_that_is_well_again_serves_everybody(
     failures: int, probes: int, reset: float
 ) -> None:
-    """Under every policy: so many failures, the time, so many answers."""
+    """Under every policy: the number of failures, the time, the number of answers."""
     circuit = Circuit(policy=CircuitPolicy(failures=failures, reset_seconds=reset, probes=probes))
     for _ in range(failures):
         circuit = circuit.failed(0.0)

@@ -68,7 +68,7 @@ async def later(seat: str, result: str) -> None:
 
 
 def anything(**given: Any) -> None:
-    """Take a call back, whatever it was."""
+    """Compensate any call."""
     SEEN.append(given)
 
 
@@ -224,7 +224,7 @@ LABEL = Label(kind="person", reason="r", created_at="")
 
 
 def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
-    """Each with its result, or with what stands in the way; what has no consequences is left out."""
+    """Each with its result, or with what prevents it; calls without consequences are left out."""
     change = replace_tail(LiveBranch(messages=tuple(RECORD)), "q", label=LABEL)
     found = compensations_of(change, SERVICES)
 
@@ -246,7 +246,7 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
 
 
 def test_two_calls_with_one_id_are_two() -> None:
-    """Some servers number their calls anew in every reply."""
+    """Some servers number their calls from the start in every reply."""
     again = [
         calling("a", ("booked", "1")),
         gave("1"),
@@ -323,7 +323,7 @@ PLAIN = st.recursive(
 
 @given(args=st.dictionaries(st.text(), PLAIN, max_size=4), result=st.none() | st.text())
 def test_an_entry_comes_back_as_it_was(args: dict[str, Any], result: str | None) -> None:
-    """Whatever the model passed and the tool said."""
+    """This holds for any arguments of the model and any result."""
     entry = Entry(compensation=compensation(args=args, result=result), status="pending", error="e")
 
     assert entry == unpack(pack(entry))

@@ -56,7 +56,7 @@ def test_what_succeeds_is_committed(connection: Connection, tmp_path: Path) -> N
 
 
 def test_a_lock_is_waited_for_as_long_as_was_said(connection: Connection, tmp_path: Path) -> None:
-    """The error knows how long, for whoever explains it."""
+    """The error has the waiting time, for the one that explains it."""
     other = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(sqlite3.OperationalError, match="locked") as raised:

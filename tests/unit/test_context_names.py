@@ -13,6 +13,6 @@ def test_every_name_of_the_context_is_there(name: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """A misspelled strategy is told by its name."""
+    """The error names a misspelled strategy."""
     with pytest.raises(AttributeError, match="SlidingWindows"):
         unsay.context.SlidingWindows  # noqa: B018 - the access is what is tested

@@ -98,7 +98,7 @@ def test_wordless_messages_teach_nothing(blank: str) -> None:
     starts=st.lists(st.tuples(st.integers(0, 11), st.sampled_from("xyz")), max_size=5),
 )
 def test_every_message_belongs_to_one_topic(size: int, starts: list[tuple[int, str]]) -> None:
-    """Whatever the segments, each spoken message is in exactly one group, in order."""
+    """For any segments, each spoken message is in exactly one group, in order."""
     talk = [HumanMessage(str(i), id=f"m{i}") for i in range(size)]
     segments = [Segment(topic_id=name, start=f"m{i}") for i, name in sorted(dict(starts).items())]
     grouped = by_topic(talk, segments)

@@ -113,7 +113,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_a_cut_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
-    """Whatever a record can hold comes back as it was, from text and from the file."""
+    """Every possible transcript is read back unchanged, from text and from the file."""
     before = branch(message, drafts=(message,))
     after = kept(before)
     database = open_database(tmp_path / "t.db")

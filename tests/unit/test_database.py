@@ -59,7 +59,7 @@ def opened(file: Path) -> Iterator[Callable[..., Database]]:
 
 
 def sql(file: Path, *statements: str) -> Any:
-    """The last statement's first row, over a connection of its own."""
+    """Return the last statement's first row over a separate connection."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         rows = [connection.execute(each).fetchone() for each in statements]
@@ -131,7 +131,7 @@ def test_what_was_stored_is_there_when_opened_again(
 def test_a_file_whose_creation_was_cut_short_opens(
     file: Path, opened: Callable[..., Database]
 ) -> None:
-    """A process that died after the layout's version and before the mark left a file to go on with."""
+    """A process that died between the layout's version and its completion left a usable file."""
     file.parent.mkdir(exist_ok=True)
     sql(file, f"PRAGMA user_version = {LAYOUT_VERSION}")
     opened().store.put(PLACE, "k", {})
@@ -280,7 +280,7 @@ def test_a_file_of_others_is_refused_and_left_alone(
 
 
 def test_a_file_of_langgraph_is_taken_over(file: Path, opened: Callable[..., Database]) -> None:
-    """A thread that was kept with LangGraph's own saver is read and goes on."""
+    """A thread of LangGraph's own saver is read and continued."""
     file.parent.mkdir()
     with SqliteSaver.from_conn_string(str(file)) as theirs:
         theirs.put(CONFIG, {**empty_checkpoint(), "channel_values": {"v": 1}}, METADATA, {})
@@ -345,7 +345,7 @@ def test_a_file_locked_by_another_is_reported(
 def test_a_file_being_written_can_be_opened(
     file: Path, locked: Callable[[str], None], opened: Callable[..., Database]
 ) -> None:
-    """Another's write does not keep a reader out, and a second writer is told."""
+    """Another's write does not block a reader, and a second writer gets an error."""
     saved(opened(), v=1)
     locked("write")
     database = opened()
@@ -468,7 +468,7 @@ THREADS = [
 
 
 def test_threads_are_kept_apart(opened: Callable[..., Database]) -> None:
-    """Ids that a careless query would confuse have states of their own, to the last."""
+    """Ids that a careless query would confuse have separate states."""
     database = opened()
     for thread in THREADS:
         config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
@@ -560,7 +560,7 @@ def test_a_crafted_row_runs_nothing(
     tmp_path: Path,
     opened: Callable[..., Database],
 ) -> None:
-    """Whoever can write into the file still cannot make unsay run a program."""
+    """A writer of the file cannot make unsay run a program."""
     database = opened()
     place = saved(database, v=1)
     trace = tmp_path / "trace"

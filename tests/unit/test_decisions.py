@@ -50,7 +50,7 @@ def test_a_person_is_shown_the_best_draft() -> None:
 
 
 def test_drafts_without_a_score_count_as_worst() -> None:
-    """Of drafts that nobody scored, the first is shown."""
+    """Of unscored drafts, the first is shown."""
     turn: Any = {"rejections": [rejection("one", None, "a"), rejection("two", None, "b")]}
     (action,) = person_request({"turn": turn}, Texts("ja"))["action_requests"]
 
@@ -182,7 +182,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_answer_is_a_decision_or_refused(answer: Any) -> None:
-    """Whatever a front end sends, there is no third outcome."""
+    """For any input of a front end, there is no third outcome."""
     try:
         decision = read_decision(answer)
     except InputError:

@@ -20,7 +20,7 @@ Driver = Callable[[Steps[Any]], Any]
 
 
 def run(steps: Steps[Any]) -> Any:
-    """Drive a step on an event loop of its own."""
+    """Drive a step on a new event loop."""
     return asyncio.run(adrive(steps))
 
 
@@ -55,7 +55,7 @@ def gate() -> Iterator[threading.Event]:
 
 
 def hang(gate: threading.Event, timeout_seconds: float | None) -> Call:
-    """A call that comes to no end of its own, in both forms."""
+    """A call that never ends, in both forms."""
 
     async def awaited() -> None:
         await asyncio.Event().wait()
@@ -69,7 +69,7 @@ def hang(gate: threading.Event, timeout_seconds: float | None) -> Call:
 def test_step_receives_each_result_in_order(
     driver: Driver, timeout: float | None, values: list[Any]
 ) -> None:
-    """Whatever the calls return comes back to the step, falsy values too."""
+    """The step receives every result of a call, falsy values too."""
 
     def steps() -> Steps[list[Any]]:
         received = []
@@ -214,7 +214,7 @@ def test_late_result_of_a_call_given_up_is_dropped() -> None:
 @both
 @pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
 def test_context_variables_are_carried(driver: Driver, timeout: float | None) -> None:
-    """A call sees the context variables of whoever drives the step, in another thread too."""
+    """A call sees the context variables of the step's driver, in another thread too."""
     token = WHO.set("ann")
     try:
 

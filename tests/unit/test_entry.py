@@ -40,7 +40,7 @@ def transcript(shape: str) -> list[AnyMessage]:
 
 
 def turn(question_id: str | None, *more: str, done: bool) -> Turn:
-    """A turn that asked this question, with what else waited beside it."""
+    """A turn that asked this question, with the other pending messages."""
     return Turn(
         number=1,
         question_id=question_id,

@@ -29,7 +29,7 @@ def drawn() -> dict[str, str | None]:
 
 
 def test_the_tree_is_drawn_as_it_is() -> None:
-    """Every class stands in the drawing, under its own base, and no other."""
+    """Every class is in the drawing, under its own base, and no other."""
     bases = {each.__name__: each.__base__.__name__ for each in CLASSES}
 
     assert {**bases, "UnsayError": None} == drawn()

@@ -69,7 +69,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 @given(message=messages())
 def test_taking_apart_and_putting_together_is_the_identity(message: AnyMessage) -> None:
-    """Whatever a record can hold comes back equal and, stored, byte for byte the same."""
+    """Every possible transcript comes back equal and, stored, byte for byte the same."""
     events = events_of(message, stamp=STAMP)
     again = message_from(events)
 
@@ -88,7 +88,7 @@ def test_a_message_made_again_is_equal(message: AnyMessage) -> None:
 
 @given(message=messages())
 def test_a_message_made_again_shares_nothing_with_its_events(message: AnyMessage) -> None:
-    """Whoever changes the message leaves the ledger as it was."""
+    """A later change of the message does not change the event log."""
     events = events_of(message, stamp=STAMP)
     before = canonical(events)
     again = message_from(events)
@@ -169,7 +169,7 @@ def test_ids_follow_from_what_happened_and_where() -> None:
 
 
 def test_the_same_thing_twice_is_two_events() -> None:
-    """A repeated event has an id of its own, the same one whenever the ids are made."""
+    """A repeated event has a new id, the same on every run."""
     once = make_event(*planner_note("again"), stamp=STAMP)
     twice = distinct([once, once, once])
 
@@ -196,7 +196,7 @@ def test_a_body_is_the_same_after_the_store(value: Any) -> None:
 
 @given(left=VALUES, right=VALUES)
 def test_different_values_have_different_bodies(left: Any, right: Any) -> None:
-    """Values that a checkpoint tells apart are told apart."""
+    """Values that a checkpoint distinguishes stay distinct."""
     same = freeze([left]) == freeze([right])
 
     assert same == (canonical(left) == canonical(right))

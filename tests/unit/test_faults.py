@@ -149,7 +149,7 @@ def test_a_long_story_is_cut_short() -> None:
 
 @pytest.mark.parametrize("code", sorted(OVERFLOW_CODES))
 def test_a_code_tells_an_overflow(code: str) -> None:
-    """The code is enough, whatever the words."""
+    """The code is enough, for any message."""
     assert is_context_overflow(replied(400, "no", code))
 
 

@@ -68,7 +68,7 @@ SEGMENTS: list[Segment] = [{"topic_id": "A", "start": "q1"}, {"topic_id": "B", "
     ],
 )
 def test_what_is_left_out(forgotten: list[Forgotten], expected: str) -> None:
-    """What is named and stands here is left out, with all that no cut may part from it."""
+    """Named messages that exist are left out, with all that must stay together with them."""
     assert set(expected.split()) == forgotten_ids(talk(), SEGMENTS, forgotten)
 
 
@@ -80,7 +80,7 @@ def test_the_running_question_is_never_left_out() -> None:
 
 
 def test_topics() -> None:
-    """A forgotten topic is told to nobody; the others are."""
+    """A forgotten topic is not mentioned; the others are."""
     plain = Topic(id="A", label="a", summary="s", summarized_through="a1")
     forgotten = [entry("message", "q1"), entry("topic", topic="B")]
 
@@ -91,7 +91,7 @@ def test_topics() -> None:
 
 @pytest.mark.parametrize("words", ["ok", "long " * 500], ids=["short", "long"])
 def test_a_cleared_result_says_nothing(words: str) -> None:
-    """Of a result that is forgotten only the length is told, however short it is."""
+    """Of a forgotten result only the length is shown, however short it is."""
     result = ToolMessage(words, id="r", tool_call_id="c")
     (cleared,) = without_forgotten([result], [], [entry("tool_results", "r")], ENGLISH)
     assert isinstance(cleared, ToolMessage)
@@ -154,7 +154,7 @@ def span(first: str, through: str, *kept: str, summary: str | None = None) -> Sp
 def test_folds_tell_nothing_of_what_is_forgotten(
     before: Span, forgotten: str, expected: Span | None
 ) -> None:
-    """A summary that tells of something forgotten goes; a span holds on to what is left."""
+    """A summary that mentions something forgotten is dropped; a span keeps the rest."""
     made = compaction_without(
         talk(), SEGMENTS, Compaction(spans=[before]), forgotten=set(forgotten.split()), cleared=()
     )
@@ -201,7 +201,7 @@ def forgettings(draw: st.DrawFn) -> tuple[list[AnyMessage], list[Segment], list[
 def test_what_is_left_can_be_sent(
     drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
 ) -> None:
-    """Whatever is forgotten, the rest is valid for every provider, in its order, and unchanged."""
+    """After forgetting anything, the rest is valid for every provider, in order, and unchanged."""
     messages, segments, forgotten = drawn
     before = json.dumps([m.model_dump() for m in messages], default=str)
     waiting = [messages[index].id or "" for index in steps(messages)[-1]]

@@ -59,7 +59,7 @@ def call(outcome: Any) -> Call:
 
 
 def run(steps: Steps[Any]) -> Any:
-    """Drive a step on an event loop of its own."""
+    """Drive a step on a new event loop."""
     return asyncio.run(adrive(steps))
 
 
@@ -70,7 +70,7 @@ Driver = Callable[[Steps[Any]], Any]
 
 
 class Crowd:
-    """Calls that note how many of them are inside at once, until they are let go."""
+    """Calls that record how many run at once, until they are released."""
 
     def __init__(self) -> None:
         self.inside = self.most = 0
@@ -140,7 +140,7 @@ def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
 
 
 def test_threads_go_in_in_the_order_of_coming() -> None:
-    """Whoever waits longest is next."""
+    """The caller that has waited longest is next."""
     door, crowd, held = gate(waiting=5), Crowd(), threading.Event()
     with ThreadPoolExecutor(6) as pool:
         for number in range(6):

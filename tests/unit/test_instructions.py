@@ -157,7 +157,7 @@ def test_what_only_sounds_like_it_does_not(sentence: str) -> None:
 
 @given(st.sampled_from(lines(LASTING)))
 def test_a_quoted_instruction_is_none(sentence: str) -> None:
-    """What stands in quotation marks or code is what the message is about."""
+    """Text in quotation marks or code is what the message is about."""
     assert not is_lasting(f'Translate "{sentence}" into German.')
     assert not is_lasting(f"```\n{sentence}\n```")
     assert not is_lasting(f"> {sentence}")
@@ -165,7 +165,7 @@ def test_a_quoted_instruction_is_none(sentence: str) -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_read(text: str) -> None:
-    """Whatever a user writes gives an answer, the same each time."""
+    """Every message gives an answer, the same each time."""
     assert is_lasting(text) == is_lasting(text)
 
 

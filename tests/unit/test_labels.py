@@ -31,7 +31,7 @@ def test_a_question_names_its_topic(question: str, label: str) -> None:
 
 @given(st.text())
 def test_a_label_is_a_short_line(question: str) -> None:
-    """Whatever was asked, its label is one line of at most forty characters."""
+    """For any question, its label is one line of at most forty characters."""
     label = label_of(question)
 
     assert len(label) <= LABEL_CHARS

@@ -149,7 +149,7 @@ def test_every_token_is_new(opened: Opens) -> None:
 
 
 def test_those_who_wait_come_in_the_order_of_asking(opened: Opens) -> None:
-    """Whoever asked first writes first, and whoever writes again stands behind them."""
+    """The first to ask writes first, and a repeated writer queues behind the others."""
     holder = opened()
     lease = hold(holder.leases)
     came: list[int] = []
@@ -219,7 +219,7 @@ def test_a_process_that_nobody_buried_is_gone() -> None:
 
 
 def test_what_was_not_renewed_is_over(clocked: Callable[[Clock], FileLeases]) -> None:
-    """A lease ends with its time, by the clock of whoever asks."""
+    """A lease ends with its time, by the asking process's clock."""
     clock = Clock()
     first, second = clocked(Clock()), clocked(clock)
     hold(first, lease=10.0)
@@ -233,7 +233,7 @@ def test_what_was_not_renewed_is_over(clocked: Callable[[Clock], FileLeases]) ->
 
 
 class Wait:
-    """A wait for a lease, which looks at the queue only when it is told to."""
+    """A wait for a lease, which looks at the queue only on demand."""
 
     def __init__(self, leases: FileLeases, lease: float = 600.0) -> None:
         self._steps = leases.hold("t", wait_seconds=600.0, lease_seconds=lease)
@@ -257,7 +257,7 @@ class Wait:
 def test_a_waiter_takes_the_lease_of_an_expired_holder(
     clocked: Callable[[Clock], FileLeases],
 ) -> None:
-    """Whoever waits already gets the lease once the holder's time is over, and not before."""
+    """A waiting process gets the lease once the holder's time is over, and not before."""
     clock = Clock()
     holder, waiter = clocked(Clock()), clocked(clock)
     hold(holder, lease=10.0)
@@ -274,7 +274,7 @@ def test_a_waiter_takes_the_lease_of_an_expired_holder(
 
 
 def test_a_waiter_passes_an_expired_waiter(clocked: Callable[[Clock], FileLeases]) -> None:
-    """A waiter whose time is over keeps nobody from the lease that its holder gave up."""
+    """A waiter whose time is over does not block the lease that its holder released."""
     clock = Clock()
     holder, expired, waiter = clocked(clock), clocked(Clock()), clocked(clock)
     lease = hold(holder)
@@ -293,7 +293,7 @@ def test_a_waiter_passes_an_expired_waiter(clocked: Callable[[Clock], FileLeases
 
 @linux
 def test_a_waiter_takes_the_lease_of_a_holder_that_died(opened: Opens) -> None:
-    """Whoever waits already gets the lease once the holder's process has ended."""
+    """A waiting process gets the lease once the holder's process has ended."""
     first, second = opened(), opened()
     hold(first.leases)
     assert isinstance(second.leases, FileLeases)
@@ -332,7 +332,7 @@ def test_nothing_is_left_of_leases_that_were_given_up(
 def test_a_clock_that_was_set_back_delays_and_no_more(
     clocked: Callable[[Clock], FileLeases],
 ) -> None:
-    """A lease that nobody renews is over once the clock is past its end again."""
+    """A lease that is not renewed is over once the clock is past its end again."""
     clock = Clock()
     first, second = clocked(Clock()), clocked(clock)
     hold(first, lease=10.0)
@@ -422,7 +422,7 @@ def test_a_lost_lease_can_be_given_up(opened: Opens) -> None:
 
 @given(st.text(min_size=1))
 def test_every_item_of_a_thread_is_known_as_its_own(thread: str) -> None:
-    """Whatever characters a thread's id has, as far as a namespace can be made of it."""
+    """Thread ids may have any characters that a namespace can hold."""
     thread = thread.encode("utf-8", "ignore").decode()
     kept = ".".join(thread_namespace("event_log", thread or "t"))
 
@@ -479,7 +479,7 @@ async def test_a_wait_does_not_block_the_loop(opened: Opens) -> None:
 
 
 async def test_a_wait_that_is_cancelled_leaves_nothing(opened: Opens) -> None:
-    """Nobody stands in the queue afterwards, whenever it was broken off."""
+    """The queue is empty afterwards, at any point of the interruption."""
     first, second = opened(), opened()
     lease = hold(first.leases)
     for pauses in range(6):
@@ -503,7 +503,7 @@ def take(lock: WriterLock, wait: float = 60.0, leases: Any = None) -> Any:
 
 
 def test_a_lock_is_refused_when_the_wait_is_over() -> None:
-    """In one process as among several; and it is there for whoever comes later."""
+    """It works in one process as among several, and for later callers."""
     lock = WriterLock()
     drive(take(lock))
     for wait in (0.0, 0.01):
@@ -515,7 +515,7 @@ def test_a_lock_is_refused_when_the_wait_is_over() -> None:
 
 
 async def test_threads_and_tasks_share_one_queue() -> None:
-    """Nobody who asks again and again keeps the others out."""
+    """A caller that asks repeatedly does not block the others."""
     lock = WriterLock()
     came: list[str] = []
 

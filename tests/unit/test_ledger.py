@@ -51,7 +51,7 @@ def searched() -> EventBuilder:
 
 
 def test_parts_in_any_order_become_the_sacred_one() -> None:
-    """Thinking, text, calls, then results in the calls' order, then what is said next."""
+    """Thinking, text, calls, then results in the calls' order, then the next text."""
     book = searched()
     book.results([{"id": "c2", "content": "2", "is_error": True}, {"id": "c1", "content": "1"}])
     book.text("Done.")
@@ -74,7 +74,7 @@ def test_parts_in_any_order_become_the_sacred_one() -> None:
 
 
 def test_a_flush_ends_a_message() -> None:
-    """What is said after it is another message."""
+    """Text after it is another message."""
     book = event_log()
     book.text("one")
     book.flush()
@@ -119,7 +119,7 @@ def test_every_event_says_where_and_when() -> None:
 
 
 def test_the_events_give_the_same_messages_in_another_ledger() -> None:
-    """A ledger goes on where its events end, open calls included."""
+    """An event log continues where its events end, open calls included."""
     book = searched()
     again = event_log(events=book.events)
     book.results([{"id": "c1"}, {"id": "c2"}])
@@ -189,7 +189,7 @@ def test_the_same_event_twice_is_one() -> None:
 
 @given(chosen=st.lists(st.sampled_from(SAMPLES), max_size=6), data=st.data())
 def test_appending_any_prefix_twice_changes_nothing(chosen: list[Any], data: st.DataObject) -> None:
-    """Whatever is sent again, the events and messages stay."""
+    """After any repetition, the events and messages stay."""
     whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(chosen)]
     events = [event for m in whole for event in events_of(m, stamp=STAMP)]
     size = data.draw(st.integers(0, len(events)))

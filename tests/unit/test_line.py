@@ -136,7 +136,7 @@ def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
 
 @given(at=situations())
 def test_pending_question_stays_last(at: PlanContext) -> None:
-    """What waits for an answer stands at the end, whatever is cut or put back."""
+    """A pending question stays at the end after every rollback and restore."""
     back = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
     again = replace_tail(back.live, at.bases[0], [back.branch], label=UNDO, keep=at.pending)
 
@@ -238,7 +238,7 @@ def test_what_stands_already_is_not_put_back_twice() -> None:
 
 
 def test_a_part_of_a_cut_returns_among_what_stays() -> None:
-    """One message is put in its place, with its checkpoint; what was there stands behind it."""
+    """One message is restored to its place with its checkpoint; the removed ones follow it."""
     back = replace_tail(live(6, marks=("m3", "m5")), "m1", label=PERSON)
     here = LiveBranch(messages=(*back.live.messages, *transcript(2, "n")))
 
@@ -261,7 +261,7 @@ def test_a_name_stays_with_the_checkpoint_that_has_it() -> None:
 
 
 def test_a_summary_goes_and_returns_with_its_words() -> None:
-    """A fold tells of messages; without the last of them it tells nothing."""
+    """A compaction refers to messages; without the last of them it shows nothing."""
     told = Topic(id="t", label="Kyoto", summary="Of Kyoto.", summarized_through="m3")
     silent = Topic(id="t", label="Kyoto", summary=None, summarized_through=None)
     here = LiveBranch(messages=tuple(transcript(6)), topics=(told,))
@@ -310,7 +310,7 @@ def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
 
 @pytest.mark.parametrize("base", [None, "m5"], ids=["the record's beginning", "an older message"])
 def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
-    """Whoever wants to go there must have it unsealed first: nothing is cut instead."""
+    """A rollback to that place needs the messages loaded first: nothing is removed instead."""
     with pytest.raises(ConflictError, match=repr(base)):
         replace_tail(behind(live(4)), base, label=PERSON)
 
@@ -323,7 +323,7 @@ def test_a_checkpoint_in_the_sealed_part_stays() -> None:
 
 
 def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
-    """What tells of a topic's sealed part is of now, not of when its newer part was cut."""
+    """The summary of a topic's offloaded part is the newest one, not that of the branch."""
     old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
     at = replace(live(4, starts=("m0", "m2")), topics=(old,))
     change = replace_tail(at, None, label=PERSON)

@@ -102,7 +102,7 @@ def test_a_digest_does_not_depend_on_how_many_there_are(size: int) -> None:
     ],
 )
 def test_a_hosts_change_is_seen(change: object, edited: bool) -> None:  # noqa: FBT001
-    """A record that does not begin as the ledger leads to was changed; one that goes on was not."""
+    """A transcript with another beginning was changed; a longer one was not."""
     assert callable(change)
     state = stepped(State(), Update(messages=transcript(6)), InMemoryStore())
     assert edited == edited_by_host({**state, "messages": change(state["messages"])})
@@ -112,7 +112,7 @@ def test_a_hosts_change_is_seen(change: object, edited: bool) -> None:  # noqa: 
 def test_a_record_of_which_a_stretch_is_left_was_not_emptied(
     size: int, data: st.DataObject
 ) -> None:
-    """Whatever a host takes off the front, and as much again behind, the sealed part stays."""
+    """After a host removes messages in front and behind, the offloaded part stays."""
     state = stepped(State(), Update(messages=transcript(size)), InMemoryStore())
     behind = data.draw(st.integers(0, size - 1))
     left = data.draw(st.integers(min(behind + 1, size - behind), size - behind))
@@ -141,7 +141,7 @@ def test_what_was_emptied_stays_so() -> None:
 
 
 def test_what_is_sealed_stays_so() -> None:
-    """A step on a record that goes on changes nothing of its older part."""
+    """A step on a longer transcript changes nothing of its older part."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(4)), store)
     after = stepped({**state, "offloaded": SEALED}, Update(messages=transcript(1, "answer")), store)

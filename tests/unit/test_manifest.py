@@ -110,7 +110,7 @@ def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
 @given(now=situations())
 def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanContext) -> None:
-    """Nothing on the record goes untold, and no message is told of twice."""
+    """Every message of the transcript is listed exactly once."""
     plan = drive(plan_if_due(strategy, now))
     view = _read(_manifest(_asked(now, plan)), now.messages)
     told = [i for name, named in _named(view).items() if name not in EXTRA_RULES for i in named]
@@ -120,7 +120,7 @@ def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanCon
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
 @given(now=situations())
 def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext) -> None:
-    """Each omission stands under its rule, what a summary stands for and pins as well."""
+    """Each omission is under its rule, with summarized and pinned messages as well."""
     plan = drive(plan_if_due(strategy, now))
     named = _named(_read(_manifest(_asked(now, plan)), now.messages))
     for rule in {each.why for each in plan.left_out}:
@@ -150,7 +150,7 @@ def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
 def test_places_are_those_of_the_whole_record(
     now: PlanContext, strategy: str, offloaded: int, said: int
 ) -> None:
-    """What is sealed counts, what is said afterwards changes nothing."""
+    """Offloaded messages count, and later ones change nothing."""
     plan = drive(plan_if_due(STRATEGIES[strategy], now))
     manifest = _manifest(_asked(now, plan, before=offloaded))
     older = [HumanMessage("long ago", id=f"old{place}") for place in range(offloaded)]
@@ -273,7 +273,7 @@ def test_neighbours_that_were_joined_were_sent() -> None:
     ids=["blank", "unsay's own words", "an instruction", "an instruction without words"],
 )
 def test_what_no_strategy_left_out_has_a_rule_too(message: AnyMessage, rule: str) -> None:
-    """What a provider cannot be sent, and what is not for it, is told of by name."""
+    """What a provider cannot be sent, or must not see, is named."""
     transcript = [*talk("ua"), message, HumanMessage("Go on", id="q")]
     head = [SystemMessage("You are kind.\n\nSpeak softly.")]
     view = [
@@ -362,7 +362,7 @@ def test_sealed_words_that_are_shown_were_sent() -> None:
     ids=["none", "no cache", "a cache"],
 )
 def test_the_models_own_report_is_read_with_it(usage: Any, read: Usage | None) -> None:
-    """What was counted before the call stands beside what the model reported."""
+    """The count before the call is listed with what the model reported."""
     answer = AIMessage("done", id="answer", usage_metadata=usage)
     view = _read(_manifest(_shown(talk("u"), talk("u"))), talk("u"), answer)
     assert (read, 1_000) == (view.usage, view.prompt)
@@ -376,14 +376,14 @@ def test_the_models_own_report_is_read_with_it(usage: Any, read: Usage | None) -
 
 
 def test_a_message_without_a_manifest_has_none() -> None:
-    """An answer of an older version, or one that a host wrote, is told apart."""
+    """An answer of an older version, or of a host, is recognized."""
     assert manifest_in(AIMessage("hi")) is None
     manifest = _manifest(_shown(talk("u"), talk("u")))
     assert manifest == manifest_in(with_manifest(AIMessage("hi"), manifest))
 
 
 def test_a_manifest_that_was_changed_is_refused() -> None:
-    """Places that nobody wrote are no places."""
+    """Ranges that were not written by unsay are refused."""
     manifest = _manifest(_shown(talk("u"), talk("u")))
     with pytest.raises(InputError, match="'all' names no places"):
         _read({**manifest, "sent": "all"}, talk("u"))

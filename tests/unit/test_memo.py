@@ -92,7 +92,7 @@ def test_a_twin_is_the_message_and_shares_nothing(name: str) -> None:
 
 @given(messages())
 def test_any_message_is_copied_whole(message: AnyMessage) -> None:
-    """Whatever stands in its fields, a copy has it and shares nothing that can be changed."""
+    """A copy has the same fields and shares nothing that can be changed."""
     copy = twin(message)
     assert as_stored([message]) == as_stored([copy])
     assert repr(everything(message)) == repr(everything(copy))
@@ -101,7 +101,7 @@ def test_any_message_is_copied_whole(message: AnyMessage) -> None:
 
 @given(VALUES)
 def test_plain_values_are_copied_whole(value: Any) -> None:
-    """Lists in dicts in lists: equal, and nobody else's."""
+    """Lists in dicts in lists are equal and not shared."""
     copy = twin(value)
     assert repr(value) == repr(copy)
     assert not {*changeable(value)} & {*changeable(copy)}

@@ -239,7 +239,7 @@ def test_a_person_goes_where_they_say() -> None:
 def test_there_may_be_nothing_to_go_back_from(
     transcript: list[AnyMessage], pending: list[str]
 ) -> None:
-    """An empty conversation is told so."""
+    """An empty conversation is reported."""
     with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
         target_of(live(transcript), pending=pending)
 
@@ -440,7 +440,7 @@ def test_an_undo_brings_it_all_back(*, stored: bool) -> None:
 
 @STORES
 def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
-    """A turn goes, and is kept as a cut of its own."""
+    """A turn is removed and kept as a separate branch."""
     here = scope(InMemoryStore() if stored else None)
     state = full()
     undone = after(state, drive(undo_last(state, here, [], "/undo")))
@@ -463,7 +463,7 @@ def test_only_a_persons_order_can_be_undone_by_itself(kind: Any) -> None:
 
 
 def test_going_nowhere_changes_nothing() -> None:
-    """A rollback to where the record stands is no step and makes no cut."""
+    """A rollback to the current position is no step and makes no branch."""
     state = full()
     update = drive(go_back(state, scope(InMemoryStore()), "a3", PERSON, []))
 
@@ -509,7 +509,7 @@ def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
 @STORES
 @given(places=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5))
 def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> None:
-    """Rollback after rollback, then undo after undo: the record is what it was."""
+    """After several rollbacks and as many undos, the transcript is as before."""
     here = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
     state["operations"] = []
@@ -547,7 +547,7 @@ def test_cuts_are_fetched_in_the_order_asked_for() -> None:
     back=st.integers(min_value=1, max_value=5),
 )
 def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: bool) -> None:
-    """So many undos and as many redos give exactly what was there, bounded."""
+    """N undos and N redos restore the transcript exactly, within the bound."""
     here = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
     for place in places:
@@ -568,7 +568,7 @@ def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: b
 
 
 def test_what_was_undone_is_redone_only_where_it_was() -> None:
-    """Once the record ends elsewhere nothing is redone, and the next undo begins anew."""
+    """Once the transcript ends elsewhere nothing is redone, and undo starts over."""
     here = scope(InMemoryStore())
     state = full()
     undone = after(state, drive(undo_last(state, here, [], "undo")))

@@ -179,7 +179,7 @@ def test_colours_add_nothing_but_colours() -> None:
 
 
 def test_question_column_is_straight() -> None:
-    """Questions begin in the same terminal cell, whatever the width of the topic before them."""
+    """Questions begin in the same terminal cell for any width of the topic before them."""
     topics = ("lists", "装飾", "", "ﾊﾝｶｸ", "a topic that is far too long to be shown whole")
     text = tree_text(timeline(*(turn(n, topic=topic) for n, topic in enumerate(topics, 1))))
     starts = {cells_of(line.split("Question")[0]) for line in text.splitlines()[2:]}
@@ -187,7 +187,7 @@ def test_question_column_is_straight() -> None:
 
 
 def test_checkpoint_at_a_question_is_kept() -> None:
-    """A checkpoint that stands at no answer is shown at the turn it was made after."""
+    """A checkpoint without an answer is shown at the turn that it was made after."""
     seen = timeline(turn(1), turn(2), checkpoints=(annotation("q3", "here", number=2),))
     assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(seen).splitlines()[-1]
 
@@ -268,7 +268,7 @@ def test_thresholds_are_dashed_and_named() -> None:
 
 
 def test_what_was_taken_back_is_counted() -> None:
-    """A turn that was taken back twice has a cross with a two beside it."""
+    """A turn that was rolled back twice has a cross with a two."""
     assert "2" in words_of(score_svg(timeline(turn(1, rollbacks=2))))
     assert "2" not in words_of(score_svg(timeline(turn(1, rollbacks=1))))
 
@@ -291,7 +291,7 @@ def test_close_thresholds_do_not_overlap() -> None:
 
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_words_are_only_words(words: str) -> None:
-    """Whatever people write, the pictures stay well-formed and the text stays harmless."""
+    """For any text, the pictures are well-formed and harmless."""
     bundle = mimebundle(everything(words=words))
     for key in ("image/svg+xml", "text/html"):
         tags = {each.tag.removeprefix(SVG) for each in drawn(bundle[key]).iter()}
@@ -344,6 +344,6 @@ def test_bundle_formats() -> None:
 
 
 def test_markdown_fence_is_longer_than_any_within() -> None:
-    """Backticks in a question cannot close the block that the tree stands in."""
+    """Backticks in a question cannot close the code block of the tree."""
     text = mimebundle(timeline(turn(1, question="what is ```` for?")))["text/markdown"]
     assert ["`````text", "`````"] == [text.splitlines()[0], text.splitlines()[-1]]

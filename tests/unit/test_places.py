@@ -20,7 +20,7 @@ PLACES = st.sets(st.integers(1, 1200), max_size=400)
     ids=["none", "one", "a pair", "several rows", "a long row"],
 )
 def test_places_are_written_short(places: list[int], text: str) -> None:
-    """Rows become ranges, whatever their length and order."""
+    """Rows of any number and order become ranges."""
     assert text == write_places(places)
     assert tuple(sorted(places)) == read_places(text)
 
@@ -54,6 +54,6 @@ def test_scattered_places_are_bounded(places: set[int]) -> None:
          "more than there can be"],
 )  # fmt: skip
 def test_what_names_no_places_is_refused(text: str) -> None:
-    """A text that was changed by somebody is told, not misread."""
+    """A text that was changed is reported, not misread."""
     with pytest.raises(InputError, match="places"):
         read_places(text)

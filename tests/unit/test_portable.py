@@ -62,7 +62,7 @@ def kept(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_snapshot_comes_back_whole() -> None:
-    """Through JSON text and back every field is what it was, bytes too."""
+    """Through JSON and back every field is unchanged, bytes too."""
     text = json.dumps(kept())
 
     found = from_dict(json.loads(text))
@@ -73,7 +73,7 @@ def test_a_snapshot_comes_back_whole() -> None:
 
 
 def test_a_conversations_state_can_be_taken() -> None:
-    """What a real thread keeps is a snapshot without a change, and goes on from nothing else."""
+    """A real thread's state is a snapshot without a change, and loads nowhere else."""
     talk = Conversation.open(
         ":memory:",
         thread="t",
@@ -150,7 +150,7 @@ def test_fields_are_chosen(asked: Any, fields: tuple[str, ...]) -> None:
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(asked: Any, said: str) -> None:
-    """The message names what there is to choose from."""
+    """The message names the choices."""
     with pytest.raises(SnapshotError, match=said):
         resolve_fields(**asked)
 
@@ -164,7 +164,7 @@ def test_absent_fields_are_left_alone() -> None:
 
 
 def test_marks_follow_the_record_that_comes_back() -> None:
-    """Where the record changes alone, no mark or summary tells of a message that is gone."""
+    """Where only the transcript changes, no checkpoint or summary refers to a missing message."""
     old = HumanMessage("old", id="a")
     snapshot = Portable(created_at=NOW, data={"messages": [old]})
 
@@ -229,7 +229,7 @@ JUNK = st.recursive(
 
 @given(field=st.sampled_from(FIELDS), junk=JUNK)
 def test_no_junk_is_taken_or_breaks_the_reader(field: str, junk: Any) -> None:
-    """Whatever stands in a field, it is read as what it must be, or refused."""
+    """Each field is read with its type, or refused."""
     value = kept(**{field: junk})
     try:
         found = from_dict(value)

@@ -35,7 +35,7 @@ def test_a_code_has_its_error(code: str | None, kind: type[Exception], said: str
 
 
 def test_a_lost_connection_says_what_is_kept() -> None:
-    """Whoever was cut off is told that saying it again is safe."""
+    """After a broken connection the error says that repeating is safe."""
     error = meaning("server closed the connection", None, PATH, lost=True)
 
     assert StorageError is type(error)

@@ -302,7 +302,7 @@ def test_decides_against_an_earlier_answer_again() -> None:
     ids=["same question", "doubt", "asked again"],
 )
 def test_an_earlier_answer_may_be_asked_for(question: str) -> None:
-    """Whoever asks the same, doubts, or wants to hear it again gets the same answer."""
+    """Asking again, doubting or wanting a repetition gets the same answer."""
     earlier = (("Which river crosses the most countries?", RIVER_ANSWER),)
     found = prejudge(Exchange(question=question, answer=RIVER_ANSWER, earlier=earlier))
     assert not found.decided
@@ -484,7 +484,7 @@ def test_benchmark_holds_scores_against_votes(
 def test_benchmark_corrupts_good_answers(
     benchmark_judging: ModuleType, unlabelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without votes it makes answers bad and counts what is seen of that."""
+    """Without ratings it makes answers bad and counts the detected ones."""
     assert benchmark_judging.main([str(unlabelled), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     values = {name: figure["value"] for name, figure in figures.items() if name != "files"}

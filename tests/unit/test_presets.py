@@ -1,4 +1,4 @@
-"""Presets, the order of the sources, and what is said of a name that is nearly right."""
+"""Presets, the order of the sources, and hints for misspelled names."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def pairs() -> Iterator[Any]:
 def test_the_stronger_source_wins_for_every_setting(
     name: str, stronger: str, weaker: str, read: Read
 ) -> None:
-    """A run's context, an argument, the preset, the environment, the file: whatever the values."""
+    """A run's context, an argument, the preset, the environment, the file, for any values."""
     one, other = two_values(name)
     expected = [
         value_of(load_settings({name: v, **NEEDS.get(name, {})}), name) for v in (one, other)
@@ -147,7 +147,7 @@ def test_a_run_may_change_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New ones, and other values for some of ours."""
+    """New ones, and other values for some of unsay's."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unsay.toml").write_text(
         "preset = 'research'\n[presets.research]\nrecents = 40\nlanguage = 'ja'\n"
@@ -312,7 +312,7 @@ def test_one_slip_of_the_hand_is_seen_through(name: str) -> None:
 
 
 def test_a_preset_names_settings_that_exist() -> None:
-    """Each of ours, with values that can be."""
+    """Each of unsay's presets with possible values."""
     assert {name for values in PRESETS.values() for name in values} <= OTHER.keys()
 
 
@@ -338,5 +338,5 @@ def test_a_preset_names_settings_that_exist() -> None:
 def test_layers_lie_over_each_other(
     below: Mapping[str, Any], given: Mapping[str, Any], merged: Mapping[str, Any]
 ) -> None:
-    """The preset lies between what is given and what is below, whoever names it."""
+    """The preset is between arguments and the sources below, from any source."""
     assert merged == merge_layers(below, given)

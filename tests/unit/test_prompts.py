@@ -125,7 +125,7 @@ PIECES = st.lists(
 
 @given(words=PIECES, others=st.lists(PIECES, max_size=3), tag=st.sampled_from(TAGS))
 def test_no_text_closes_the_fence(words: str, others: list[str], tag: str) -> None:
-    """Whatever is written, only the first and the last line are tags, and no word is lost."""
+    """For any text, only the first and the last line are tags, and no word is lost."""
     fence = Fence.around(words, *others)
     marked = fence.annotation(tag, words)
     found = re.findall(rf"</?(?:{'|'.join(TAGS)})\b[^>]*>?", marked, re.IGNORECASE)

@@ -100,7 +100,7 @@ def dump(database: Database) -> list[str]:
 
 
 def files(database: Database) -> dict[str, bytes]:
-    """The bytes of a file and of what lies beside it."""
+    """The bytes of a file and of its companions."""
     folder = Path(database.path).parent
     return {each.name: each.read_bytes() for each in folder.iterdir()}
 
@@ -119,7 +119,7 @@ def traces(database: Database, *words: str) -> list[tuple[str, str]]:
 async def test_a_thread_goes_and_its_neighbours_stay(
     thread_id: str, database: Database, do: Do
 ) -> None:
-    """Whatever the names, exactly the thread's rows are gone, and a second time changes nothing."""
+    """For any names, exactly the thread's rows are deleted, and a second time changes nothing."""
     for name in NEIGHBOURS[thread_id]:
         fill(database, name, f"words of {name}")
     foreign = ("memories", *thread_namespace("branches", thread_id)[1:])
@@ -241,7 +241,7 @@ class LooseStore(InMemoryStore):
     """A store that finds by the beginning of a namespace's text, as a LIKE does."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Look under every kind and thread of ours."""
+        """Search every kind and thread of unsay."""
         return super().batch([_loosened(op) for op in ops])
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -76,7 +76,7 @@ def ids(recalled: Recalled) -> list[str | None]:
     ],
 )
 def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
-    """The one message that bears on a question is recalled among many that do not."""
+    """The one relevant message is recalled among many that are not."""
     summarized = talk(*SMALL_TALK, text, *SMALL_TALK)
     assert [f"m{len(SMALL_TALK)}"] == ids(
         recall(question, summarized, budget_tokens=13, count=ten_each)
@@ -84,7 +84,7 @@ def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
 
 
 def test_an_answer_comes_back_with_its_question() -> None:
-    """An answer that has no word of the question stands next to one that has."""
+    """An answer without a word of the question is next to one with it."""
     summarized = talk(*SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK)
     recalled = recall("The tent?", summarized, budget_tokens=23, count=ten_each)
     assert ["m24", "m25"] == ids(recalled)
@@ -410,6 +410,6 @@ def test_whatever_is_recalled_fits_and_is_whole(
 
 
 def test_scores_spread_to_both_sides() -> None:
-    """What follows a good message gets more of it than what stands before, and both get some."""
+    """What follows a good message gains more from it than what precedes it, and both gain some."""
     found = spread([0.0] * 20 + [1.0] + [0.0] * 20)
     assert found[20] > found[21] > found[19] > found[25] > 0 == found[0] == found[40]

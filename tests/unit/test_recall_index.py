@@ -42,7 +42,7 @@ def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], branches: lis
 
 @given(texts=said, kept=st.integers(0, 12), others=said)
 def test_a_record_that_went_another_way(texts: list[str], kept: int, others: list[str]) -> None:
-    """After a rollback and other words, the index is that of the record as it stands."""
+    """After a rollback and other messages, the index matches the current transcript."""
     transcript = messages(texts)
     kept = min(kept, len(transcript))
     branch = [*transcript[:kept], *messages(others, first=100)]
@@ -82,7 +82,7 @@ def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
 
 
 def test_who_speaks() -> None:
-    """A name stands for its speaker, a document and a message without a name for their kind."""
+    """A name identifies its speaker; a document or a message without one, its kind."""
     assert ["caro", "ai", "human", "human"] == [
         speaker_of(each)
         for each in (
@@ -111,7 +111,7 @@ def test_what_comes_before_does_not_matter(texts: list[str], older: list[str], g
 
 
 def test_older_messages_leave_the_newer_ones_alone() -> None:
-    """What is read later and stands before is indexed by itself."""
+    """Messages that are read later but come before are indexed separately."""
     newest, before = messages(["harbor violin"] * 90, first=500), messages(["lantern"] * 70)
     index = RecallIndex().covering(newest)
     grown = index.covering([*before, *newest])
@@ -120,7 +120,7 @@ def test_older_messages_leave_the_newer_ones_alone() -> None:
 
 
 def test_a_message_that_was_edited_is_read_again() -> None:
-    """What an index is told to forget is not found by its old words, nor are messages lost."""
+    """A forgotten message is not found by its old words, and none is lost."""
     transcript = messages(["harbor", "violin"])
     index = RecallIndex().covering(transcript)
     index.forget({"m1"})

@@ -28,7 +28,7 @@ from unsay.retrieval.terms import (
     ],
 )
 def test_forms_of_a_word_are_one_term(forms: tuple[str, ...]) -> None:
-    """A question's word is found in whatever form the answer has it."""
+    """A question's word is found in every form in the answer."""
     assert {stem(forms[0])} == {stem(form) for form in forms}
 
 
@@ -85,7 +85,7 @@ def test_terms_of_a_message(message: AnyMessage, expected: str) -> None:
 
 
 def test_a_question_looks_for_what_goes_with_its_words() -> None:
-    """Words that go with the question's count less than its own, and are told by them."""
+    """Words related to the question's count less than its own, and are listed."""
     query = query_of("When did the pet die?")
     assert (1.0, KIN_WEIGHT, KIN_WEIGHT, ANSWER_WEIGHT) == tuple(
         query.weights[term] for term in ("pet", "dog", "funer", "januari")

@@ -125,7 +125,7 @@ def test_vectors_that_tell_nothing_change_nothing(messages: dict[str, list[float
 
 
 def test_nearness_reaches_the_neighbours() -> None:
-    """What stands behind a near message is nearer than what stands before it."""
+    """A message after a near one is nearer than one before it."""
     vectors = drive(embed(BySubject(), "harbor", FOLDED, known={}))
     near = similarities(vectors, RecallIndex().covering(FOLDED))
     assert ["m2", "m3", "m1"] == [
@@ -142,7 +142,7 @@ def test_nearness_reaches_the_neighbours() -> None:
     ],
 )
 def test_rankings_are_fused_by_rank(rankings: list[list[float]], best: int) -> None:
-    """What stands high in every ranking wins, however large the scores of one are."""
+    """A message high in every ranking wins, however large the scores of one are."""
     found = fused(rankings)
     assert best == found.index(max(found))
 

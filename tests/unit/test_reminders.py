@@ -272,7 +272,7 @@ TAGS = re.compile(r"</?reminder\b[^>]*>?", re.IGNORECASE)
 
 @given(words=PIECES.filter(str.strip), attach=st.sampled_from(["run_start", "user_turn"]))
 def test_no_reminder_closes_its_fence(words: str, attach: Any) -> None:
-    """Whatever it says, only our own two tags are tags, and no word is lost."""
+    """For any text, only our two tags are tags, and no word is lost."""
     reminder = Reminder(reminder_id="r", text=words, attach=attach)
     view = inject([HumanMessage("Where?")], [reminder], ENGLISH)
     said = text_of(view[0])
@@ -419,7 +419,7 @@ def test_limits_hold_over_any_runs(reminder: Reminder, steps: list[str]) -> None
 
 @given(reminder=LIMITED, steps=VIEWS)
 def test_the_start_is_the_same_for_a_whole_turn(reminder: Reminder, steps: list[str]) -> None:
-    """What stands in the system message neither comes nor goes between a turn's attempts."""
+    """Reminders in the system message stay the same between a turn's attempts."""
     views = _numbered(steps)
     seen = shown_in(reminder, views)
     by_view = {view: {s for v, s in zip(views, seen, strict=True) if v == view} for view in views}

@@ -184,7 +184,7 @@ def test_repair_is_idempotent(messages: list[AnyMessage], *, pending: bool) -> N
 
 @given(messages=st.one_of(interrupted_transcripts(), wild_transcripts()))
 def test_repaired_calls_are_whole(messages: list[AnyMessage]) -> None:
-    """Whatever was wrong, no fault of calls and results is left by the common law."""
+    """After repair no fault of calls and results is left by the common rules."""
     assert [] == [each for each in faults(repair(messages)) if _about_calls(each)]
 
 
@@ -203,7 +203,7 @@ def test_repair_leaves_what_is_valid(messages: list[AnyMessage]) -> None:
 
 @given(messages=ANY)
 def test_input_is_never_changed(messages: list[AnyMessage]) -> None:
-    """Neither repair nor conform touches what it was given."""
+    """Neither repair nor conform changes its input."""
     before = deepcopy(messages)
 
     repair(messages)
@@ -214,7 +214,7 @@ def test_input_is_never_changed(messages: list[AnyMessage]) -> None:
 
 @given(messages=ANY)
 def test_repair_keeps_every_word(messages: list[AnyMessage]) -> None:
-    """Repair leaves out tool results alone: what was said stays, in order."""
+    """Repair leaves out only tool results: all texts stay, in order."""
     said = [m.id for m in messages if m.type != "tool"]
 
     assert said == [m.id for m in repair(messages) if m.type != "tool"]
@@ -436,7 +436,7 @@ def test_opening_without_words_is_refused(opening: str) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 @given(messages=ANY)
 def test_conformed_view_has_no_fault(provider: Provider, messages: list[AnyMessage]) -> None:
-    """Whatever came in, the provider would not refuse what comes out."""
+    """For any input, the provider would accept the output."""
     view = conform([*messages, _ask("and now?")], opening=OPENING, provider=provider)
 
     assert () == faults(view)
@@ -445,7 +445,7 @@ def test_conformed_view_has_no_fault(provider: Provider, messages: list[AnyMessa
 
 @given(messages=st.one_of(valid_transcripts(thinking=False), wild_transcripts(thoughts=())))
 def test_view_for_no_provider_in_particular_suits_all(messages: list[AnyMessage]) -> None:
-    """Where nobody thought, one view does for every provider."""
+    """Without thinking, one context works for every provider."""
     view = conform([*messages, _ask("and now?")], opening=OPENING)
 
     assert {} == {each: found for each in PROVIDERS if (found := faults(view, each))}

@@ -27,7 +27,7 @@ LABEL = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+0
 
 @dataclass(kw_only=True)
 class Model:
-    """A plain list of messages, and beside it the events of all that was done to it."""
+    """A plain list of messages, with the events of all operations on it."""
 
     draw: Callable[[Any], Any]
     live: LiveBranch = field(default_factory=lambda: LiveBranch(messages=()))
@@ -90,7 +90,7 @@ class Model:
             )
 
     def replace(self, name: str, message: AnyMessage) -> None:
-        """Another message stands in a place."""
+        """Another message replaces one."""
         new = tuple(message if m.id == name else m for m in self.live.messages)
         self.live = LiveBranch(messages=new, checkpoints=self.live.checkpoints)
 
@@ -140,7 +140,7 @@ class Model:
         )
 
     def put_back(self) -> None:
-        """A restore of one cut or two, whole or in part, whatever stands on the record."""
+        """A restore of one branch or two, whole or in part, into any transcript."""
         base = self.name()
         keep = self.keep(base)
         chosen = self.draw(st.permutations(list(self.branches.values())))[:2]
@@ -216,7 +216,7 @@ def histories(draw: Any) -> Model:
 
 @given(model=histories())
 def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
-    """Whatever happened, the events lead to the same messages, checkpoints and cuts."""
+    """After any operations, the events give the same messages, checkpoints and branches."""
     found = replay(model.events)
 
     assert as_stored(model.live.messages) == as_stored(found.messages)
@@ -347,7 +347,7 @@ def test_events_that_build_on_nothing_are_refused(events: list[Any]) -> None:
 
 
 def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
-    """What was cut stands where it stood, what was kept behind it, and a draft stays out."""
+    """Restored messages return to their place, kept ones follow, and a draft stays out."""
     annotation = Checkpoint(**{**MARK, "message_id": "b"})
     draft = person("draft", "d")
     taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}

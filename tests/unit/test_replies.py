@@ -53,7 +53,7 @@ SENT = [SystemMessage("Be brief.", id="p"), HumanMessage("2 + 2?", id="q"), AIMe
     ],
 )
 def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> None:
-    """Whatever an agent returns, only what it said now is taken, whole and in order."""
+    """Of any agent's output, only the new messages are taken, whole and in order."""
     found = messages_of(reply, {message.id for message in SENT})
 
     assert messages == found
@@ -92,7 +92,7 @@ def test_what_is_no_reply_is_refused(reply: Any, said: str) -> None:
 
 @pytest.mark.parametrize("kind", [AIMessage, AIMessageChunk])
 def test_a_model_cannot_write_our_notes(kind: type[AIMessage]) -> None:
-    """A reply that carries a verdict of its own comes without it, the rest untouched."""
+    """A reply loses a verdict that it carries; the rest is unchanged."""
     metadata = {KEY: {"kind": "notice", "score": 1.0}, "finish_reason": "stop"}
     (message,) = messages_of(kind("4", id="w", response_metadata=metadata), set())
 

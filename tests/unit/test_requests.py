@@ -73,7 +73,7 @@ def changed(**changes: Any) -> FailedRequest:
 
 
 def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
-    """Every field, every kind of message and every half surrogate pair is what it was."""
+    """Every field, kind of message and half surrogate pair is unchanged."""
     kept = changed(messages=SAMPLES, payload={"a": [1, 2.5, None, {"b": "花\ud800"}]})
     keep(store, kept)
 
@@ -94,7 +94,7 @@ def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
 
 @given(st.lists(messages(), max_size=4))
 def test_any_messages_come_back(sent: list[BaseMessage]) -> None:
-    """What a model was given is kept byte for byte, whatever it holds."""
+    """Every request is stored byte for byte."""
     store = InMemoryStore()
     keep(store, changed(messages=sent))
     assert as_stored(sent) == as_stored(drive(list_requests(store, "t"))[0].messages)
@@ -107,7 +107,7 @@ async def test_they_are_kept_and_read_on_an_event_loop(store: BaseStore) -> None
 
 
 def test_requests_are_listed_oldest_first(store: BaseStore) -> None:
-    """By time, then by attempt, whatever their keys."""
+    """By time, then by attempt, for any keys."""
     later = "2026-01-02T00:00:00.000+00:00"
     keep(store, changed(turn_id="a", at=later, attempt=2), changed(turn_id="a", at=later))
     keep(store, changed(turn_id="z"))

@@ -34,5 +34,5 @@ MARK = make_checkpoint(message_id="m", turn=1, score=0.9, topic="", reason="scor
     ],
 )
 def test_the_state_alone_decides(state: Any, following: str) -> None:
-    """Back when a rollback is due, on to a checkpoint when one was earned, else the end."""
+    """Back when a rollback is flagged, on to a checkpoint when one was earned, else the end."""
     assert following == after_process_message(state)

@@ -96,7 +96,7 @@ def test_the_common_law(messages: list[BaseMessage], expected: list[tuple[int, s
 def test_every_provider_keeps_the_common_law(
     messages: list[BaseMessage], expected: list[tuple[int, str]], provider: Provider
 ) -> None:
-    """What no provider takes is refused whoever is asked."""
+    """What no provider accepts is refused for every provider."""
     assert set(expected) <= set(brief(faults(messages, provider)))
 
 
@@ -191,7 +191,7 @@ THINKING_LAW: dict[str, tuple[list[BaseMessage], list[tuple[int, str]]]] = {
 
 @pytest.mark.parametrize(("messages", "expected"), THINKING_LAW.values(), ids=THINKING_LAW)
 def test_the_law_of_thinking(messages: list[BaseMessage], expected: list[tuple[int, str]]) -> None:
-    """While thinking is on, the turn that calls tools began by thinking; else nobody asks."""
+    """While thinking is on, a turn that calls tools begins by thinking."""
     assert expected == brief(faults(messages, thinking=True))
     assert [] == brief(faults(messages))
 
@@ -414,7 +414,7 @@ def test_an_error_says_where_which_rule_and_what_to_do() -> None:
 
 
 def test_an_error_counts_the_other_faults() -> None:
-    """It says how many there are, and where a result stands that only stands wrong."""
+    """It says how many there are, and where a misplaced result is."""
     with pytest.raises(TranscriptError, match=r"move it there from message 3\. \(1 more"):
         validate([ASK, calls("a"), ASK, result("a")])
 

@@ -53,7 +53,7 @@ def mine(name: str, text: str = "x", **told: Any) -> Event:
 
 
 def chain(*sizes: int) -> list[Page]:
-    """Pages with so many events each."""
+    """Pages with this number of events each."""
     head, pages = EMPTY, []
     for number, size in enumerate(sizes):
         events = [note(f"{number}.{each}") for each in range(size)]
@@ -89,7 +89,7 @@ def run(steps: Steps[Any], *, loop: bool) -> Any:
 
 @pytest.fixture(params=["memory", "sqlite", "unsay"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
-    """Each store that a ledger may lie in."""
+    """Each store that can hold an event log."""
     if request.param == "memory":
         yield InMemoryStore()
     elif request.param == "sqlite":
@@ -128,7 +128,7 @@ def test_an_empty_ledger_has_no_pages(store: BaseStore) -> None:
 
 
 def test_threads_do_not_meet(store: BaseStore) -> None:
-    """Another thread's pages are not read, whatever the threads are called."""
+    """Another thread's pages are not read, for any thread ids."""
     (page,) = chain(1)
     drive(one(put_page(store, f"{THREAD}.x", page)))
 
@@ -150,7 +150,7 @@ def test_a_page_needs_an_event() -> None:
 
 
 def test_a_page_that_was_never_committed_is_no_gap(store: BaseStore) -> None:
-    """What a crash left behind is not reached from the head, and the ledger goes on without it."""
+    """Leftovers of a crash are not reached from the head, and the log continues without them."""
     first, lost = chain(1, 1)
     other = make_page(head_of(first), [note("instead")])
     for page in (first, lost, other):
@@ -482,7 +482,7 @@ def test_a_question_is_found_by_its_run() -> None:
 
 
 def written(store: BaseStore, *sizes: int) -> list[Page]:
-    """A ledger in the store, with pages of so many events."""
+    """An event log in the store, with small pages."""
     pages = chain(*sizes)
     for page in pages:
         drive(one(put_page(store, THREAD, page)))
@@ -543,7 +543,7 @@ def test_packing_is_invisible(rounds: list[int], size: int) -> None:
 
 @pytest.mark.parametrize("calls", [0, 20, 21, 22], ids=["at once", "read", "put", "dropped"])
 def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> None:
-    """Between the two writes pages lie in two places, which say the same."""
+    """Between the two writes pages are in two places, with the same content."""
     pages = written(store, *[1] * 20)
     head = head_of(pages[-1])
     events, result = events_in(pages), None
@@ -578,7 +578,7 @@ def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
 
 
 def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
-    """The talk goes on; whoever reads the ledger is told."""
+    """The conversation continues; a reader of the event log gets an error."""
     store = InMemoryStore()
     pages = written(store, *[1] * 40)
     store.delete(event_log_namespace(THREAD), pages[10].id)
@@ -588,7 +588,7 @@ def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
 
 
 def test_changed_pages_are_not_put_together() -> None:
-    """Nothing that is wrong is copied, and nothing is let go of."""
+    """Nothing wrong is copied, and nothing is deleted."""
     store = InMemoryStore()
     pages = written(store, *[1] * 20)
     drive(one(put_page(store, THREAD, replace(pages[3], facts={"count": 2}))))
@@ -620,7 +620,7 @@ def _repacked(change: Callable[[list[Any]], list[Any]]) -> Callable[[str], Any]:
     ],
 )
 def test_damage_of_pages_that_are_together_is_named(damage: Callable[[str], Any]) -> None:
-    """Whatever became of the item, the ledger is refused and not shown in part."""
+    """After any damage of the item, the event log is refused and not shown in part."""
     store = InMemoryStore()
     pages = written(store, *[1] * 20)
     head = head_of(pages[-1])

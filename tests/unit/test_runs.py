@@ -164,7 +164,7 @@ def test_no_steps_lead_to_a_run_that_contradicts_itself(
     [("pending", 1), ("paused", 1), ("running", 2), ("failed", 2), ("canceled", 2)],
 )
 def test_a_run_sets_out_again(status: RunStatus, expected: int) -> None:
-    """Whatever stopped it is gone; only what had begun and was cut off counts as an attempt."""
+    """Only a run that had begun and was interrupted counts as an attempt."""
     again = resume(run_in(status, error="why" if status == "failed" else None), now=at(1))
 
     assert ("running", "prompted", expected) == (again.status, again.phase, again.attempt)
@@ -178,7 +178,7 @@ def test_a_completed_run_stays_completed() -> None:
 
 
 def test_a_phase_goes_along_into_a_pause_and_back() -> None:
-    """A run that waits is where it was, and goes on there."""
+    """A waiting run keeps its position, and resumes there."""
     working = advance(run_in("running"), now=at(1), phase="executing_tools")
     paused = advance(working, now=at(2), status="paused")
     again = advance(paused, now=at(3), status="running")
@@ -188,7 +188,7 @@ def test_a_phase_goes_along_into_a_pause_and_back() -> None:
 
 
 def test_an_error_says_why_a_run_ended() -> None:
-    """It is kept on one line and short, whatever it holds, until the run sets out again."""
+    """Any text is kept on one line and short, until the run starts again."""
     failed = advance(
         run_in("running"), now=at(1), status="failed", error="no\n\ud800 " + "x" * 9_999
     )
@@ -210,7 +210,7 @@ def test_an_unknown_word_is_refused(word: dict[str, Any]) -> None:
 
 
 def test_a_suspension_is_said_once() -> None:
-    """The same again changes nothing, another is refused, until the run goes on."""
+    """The same again changes nothing, and another is refused, until the run resumes."""
     body = {"question": "よい?", "choices": [1, {"a": None}]}
     waiting = suspend(run_in("running"), "s1", body, now=at(1))
 
@@ -248,7 +248,7 @@ def test_a_suspension_is_json(body: Any) -> None:
 async def test_a_run_is_opened_once_and_kept_whole(
     thread_id: str, store: BaseStore, do: Do
 ) -> None:
-    """Whatever the ids, it comes back as it is by now."""
+    """For any ids, its newest state is read back."""
     given = {"turn_id": "q1", "parent_run_id": "p", "labels": {"tenant": "甲"}}
     opened = await do(open_run(store, thread_id, "r.1%", now=at(1), **given))
     body = {"half": "\ud800", "huge": 2**80, "nested": {"a": [1.5, None, True]}}
@@ -265,7 +265,7 @@ async def test_a_run_is_opened_once_and_kept_whole(
 
 @pytest.mark.parametrize("body", [None, "text", "\ud800", 2**80, [1, [True]], {}], ids=repr)
 async def test_any_json_can_be_waited_with(body: Any, store: BaseStore, do: Do) -> None:
-    """Whatever a store could not keep as it is comes back all the same, and is known again."""
+    """Values that a store cannot keep unchanged come back and are recognized."""
     await do(open_run(store, "t", "r", now=at(1)))
     waits = partial(suspend, suspension_id="s", body=body, now=at(2))
     waiting = await do(change_run(store, "t", "r", waits))
@@ -279,7 +279,7 @@ async def test_any_json_can_be_waited_with(body: Any, store: BaseStore, do: Do) 
 
 
 async def test_an_id_is_one_runs(store: BaseStore, do: Do) -> None:
-    """Another turn's or parent's run needs an id of its own; another thread's does not."""
+    """Another turn's or parent's run needs a new id; another thread's does not."""
     first = await do(open_run(store, "t", "r", now=at(1), turn_id="q1", status="pending"))
     for other in ({"turn_id": "q2"}, {"turn_id": "q1", "parent_run_id": "p"}):
         with pytest.raises(RunConflictError, match="an id of its own"):
@@ -459,7 +459,7 @@ async def test_a_list_that_cannot_be_made_is_refused(
 async def test_pages_fit_together_while_others_write(
     place: dict[str, Any], filled: BaseStore, do: Do
 ) -> None:
-    """What is opened or goes on between two pages moves nothing, and comes last itself."""
+    """A run that starts or resumes between two pages shifts nothing, and comes last."""
     seen: list[str] = []
     cursor: str | None = None
     for limit in (1, 2, 1000):
@@ -491,7 +491,7 @@ async def test_children_are_found_in_any_thread(filled: BaseStore, do: Do) -> No
     limit=st.integers(1, 4),
 )
 def test_pages_joined_are_the_runs(times: list[int], later: list[int], limit: int) -> None:
-    """Whatever is opened meanwhile, nothing comes twice and nothing is skipped."""
+    """With any runs opened meanwhile, nothing comes twice and nothing is skipped."""
     store = InMemoryStore()
     for number, time in enumerate(times):
         drive(open_run(store, f"t{number % 2}", f"r{number}", now=at(time)))

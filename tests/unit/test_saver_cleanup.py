@@ -145,15 +145,15 @@ def test_both_kept_generations_can_be_read(thread: Thread) -> None:
 
 
 def test_a_write_can_build_on_the_older_generation(thread: Thread) -> None:
-    """Whoever began on the older whole copy may still write after the newer one was stored."""
+    """A writer that began on the older copy may write after the newer one was stored."""
     two_generations(thread)
     late = thread.step(after=3)
 
     assert [0, 1, 2, 3] == thread.transcript(late) == thread.read(late)
 
 
-def test_a_branch_of_what_is_prune_goes_with_it(thread: Thread) -> None:
-    """A checkpoint that builds on an old one is let go of, however new it is itself."""
+def test_a_branch_of_pruned_checkpoints_is_pruned(thread: Thread) -> None:
+    """A checkpoint that builds on an old one is deleted, however new it is itself."""
     thread.step(whole=True)
     thread.step(whole=True)
     branch = thread.step(after=0)
@@ -165,7 +165,7 @@ def test_a_branch_of_what_is_prune_goes_with_it(thread: Thread) -> None:
 
 
 def test_rows_of_subgraphs_are_bounded(thread: Thread) -> None:
-    """A thread whose agent writes checkpoints of its own keeps only those of the last two copies."""
+    """A thread whose agent writes checkpoints keeps only those of the last two copies."""
     beside: list[list[str]] = []
     for _ in range(12):
         thread.step(whole=True)
@@ -177,7 +177,7 @@ def test_rows_of_subgraphs_are_bounded(thread: Thread) -> None:
 
 
 def test_every_subgraph_is_cleaned(thread: Thread) -> None:
-    """Each namespace but the thread's own lets go of what is older, whatever it is named."""
+    """Each namespace but the thread's own deletes older checkpoints, under any name."""
     for namespace in ("agent", "agent|tool:1", "Z", "0"):
         thread.aside(namespace)
     two_generations(thread)
@@ -196,7 +196,7 @@ def test_a_subgraph_with_a_record_of_its_own_lets_go_of_nothing(thread: Thread) 
 
 
 def test_other_threads_stay(thread: Thread, database: Database) -> None:
-    """A long thread lets go of its own checkpoints only."""
+    """A long thread deletes only its own checkpoints."""
     other = Thread(database, "other")
     other.step(whole=True)
     other.step()

@@ -24,7 +24,7 @@ FIRST, LAST = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-f
 
 @pytest.fixture(params=["file", "memory"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """A database of ours, in a file or in memory."""
+    """A database of unsay, in a file or in memory."""
     opened = open_database(tmp_path / "t.db" if request.param == "file" else ":memory:")
     yield opened
     opened.close()
@@ -160,7 +160,7 @@ async def test_without_a_whole_value_there_is_no_seed(chain: Chain) -> None:
 
 
 async def test_a_plain_value_of_earlier_days_is_a_seed(chain: Chain) -> None:
-    """A thread that was kept without deltas goes on from its last plain value."""
+    """A thread that was stored without deltas continues from its last plain value."""
     await chain.step([("ch", 0)])
     await chain.step(ch=[10, 20])
     await chain.step([("ch", 2)])
@@ -194,7 +194,7 @@ async def test_writes_on_the_seed_itself_are_replayed(chain: Chain) -> None:
 async def test_writes_side_by_side_have_an_order(
     paths: tuple[str, str], order: list[str], chain: Chain
 ) -> None:
-    """What parallel tasks wrote is replayed as it was applied, whatever their ids."""
+    """Writes of parallel tasks are replayed in order of application, for any ids."""
     await chain.step(ch=_DeltaSnapshot(0))
     config = await chain.step()
     await chain.saver.aput_writes(config, [("ch", "first")], FIRST, paths[0])

@@ -50,7 +50,7 @@ STEPS = st.lists(
 
 
 class ThreadHandle(TypedDict):
-    """A record of the kind that unsay keeps, and a value that is written anew each time."""
+    """A transcript like unsay's, and a value that is written each time."""
 
     messages: Annotated[
         list[AnyMessage], TranscriptChannel(merge_messages, snapshot_frequency=FLOOR)
@@ -64,12 +64,12 @@ class BrokenError(RuntimeError):
 
 @dataclass(slots=True)
 class Wiring:
-    """A node that breaks once where it is told to."""
+    """A node that fails once on demand."""
 
     breaks: bool = False
 
     def left(self, state: ThreadHandle) -> dict[str, Any]:
-        """An answer; it stands before that of the node at its side."""
+        """An answer; it comes before that of the parallel node."""
         return {"messages": [AIMessage("left", id=f"l{state['turn']}")]}
 
     def right(self, state: ThreadHandle) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Wiring:
 
 
 class Twins:
-    """The same graph with both checkpointers; whatever is done is done to both."""
+    """The same graph with both checkpointers; each operation is done on both."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.wiring, self.count = path, Wiring(), 0
@@ -148,19 +148,19 @@ class Twins:
         self.wiring.breaks = False
 
     def go_on(self, durability: str) -> None:
-        """A turn that broke goes on."""
+        """Resume a turn that failed."""
         if self.theirs.get_state(PLAIN).next:
             for graph in (self.ours, self.theirs):
                 graph.invoke(None, PLAIN, durability=durability)
 
     def reopen(self) -> None:
-        """The process ends, and another goes on with the file."""
+        """The process ends, and another continues with the file."""
         self.database.close()
         self.database = open_database(self.path)
         self.ours = self.wiring.graph(self.database.saver)
 
     def check_past(self) -> None:
-        """Whatever older state our checkpointer still has is the one that was."""
+        """Every older state that our checkpointer still has is unchanged."""
         for ours, theirs in self.seen:
             if self.database.saver.get_tuple(ours) is None:
                 continue

@@ -133,7 +133,7 @@ class Graded:
     """An object with a score but no reason."""
 
     score: object
-    """Whatever."""
+    """For any scores."""
 
 
 class Grade(BaseModel):

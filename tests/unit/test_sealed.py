@@ -35,7 +35,7 @@ def run(steps: Steps[Any], *, loop: bool) -> Any:
 
 @pytest.fixture(params=["memory", "unsay"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
-    """Each store that pages may lie in."""
+    """Each store that can hold pages."""
     if request.param == "memory":
         yield InMemoryStore()
         return

@@ -78,7 +78,7 @@ def topic(number: int, **told: Any) -> Topic:
 
 
 def talked(*topics: int, turns: int = 1) -> State:
-    """A record of so many turns of each topic in turn, a checkpoint at each answer."""
+    """A transcript of N turns of each topic in turn, a checkpoint at each answer."""
     messages: list[AnyMessage] = []
     segments: list[Segment] = []
     for stretch, number in enumerate(topics):
@@ -210,7 +210,7 @@ def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
 
 @given(situations())
 def test_sealing_in_steps_is_taken_back_at_once(at: PlanContext) -> None:
-    """A record that is sealed, goes on, and is sealed again comes back whole."""
+    """A transcript that is offloaded, continued and offloaded again comes back whole."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     more = talked(9, 8, 9, turns=3)
     now = sealed_by(at.state, run)
@@ -225,7 +225,7 @@ def test_sealing_in_steps_is_taken_back_at_once(at: PlanContext) -> None:
 
 @given(situations())
 def test_pages_begin_at_the_users_words(at: PlanContext) -> None:
-    """What was said together stays together, on either side of every border."""
+    """Messages of one turn stay together, on either side of every border."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     now = sealed_by(at.state, run)
     pages = drive(read_back(run.store, THREAD, offloaded_of(now), None)) if run.store else []
@@ -252,7 +252,7 @@ def pages_of(state: State, run: Scope) -> list[Page]:
     ],
 )
 def test_what_stays(state: State, settings: dict[str, Any]) -> None:
-    """Nothing is let go of that fits, that a view shows whole, or that nothing would tell of."""
+    """Nothing is offloaded that fits, that a context shows whole, or that has no summary."""
     run = scope(InMemoryStore(), **settings)
     current = {**state, "segments": state["segments"][:1]} if "live_messages" in settings else state
     assert Update() == drive(offload(current, run))
@@ -264,7 +264,7 @@ def test_nothing_is_sealed_without_a_store() -> None:
 
 
 def test_the_oldest_folded_part_goes() -> None:
-    """Half a window stays, and the summary tells of what went."""
+    """Half a window stays, and the summary covers the rest."""
     run = scope(InMemoryStore(), live_messages=8)
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
     assert ["q2.0", "a2.0", "q2.1", "a2.1", "pending"] == [m.id for m in now["messages"]]
@@ -277,7 +277,7 @@ def test_the_oldest_folded_part_goes() -> None:
 
 @pytest.mark.parametrize(("turns", "held"), [(3, 7), (4, 3)], ids=["one window", "two windows"])
 def test_the_topic_under_way_stays_for_two_windows(turns: int, held: int) -> None:
-    """Past that its oldest words go as well, and are told of."""
+    """Past that its oldest messages are offloaded as well, and summarized."""
     run = scope(InMemoryStore())
     now = sealed_by(asked(talked(1, turns=turns)), run)
     assert held == len(now["messages"])
@@ -355,7 +355,7 @@ def test_the_words_of_system_messages_are_kept() -> None:
 
 
 def test_what_a_person_opened_stays_open() -> None:
-    """A stretch whose beginning is sealed goes on under the name that it has then."""
+    """A stretch whose beginning is offloaded continues under its current name."""
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, turns=8))
     state["expanded"] = [ExpandedTopic(topic_id="topic-1", at="q1.0")]
@@ -378,7 +378,7 @@ def test_checkpoints_know_that_they_are_sealed() -> None:
 
 @pytest.mark.parametrize("first", [1, 0], ids=["under its topic", "before any topic"])
 def test_a_topic_returns_with_its_words(first: int) -> None:
-    """What was said of a topic that views show again is read from its newest pages."""
+    """A topic that is shown again is read from its newest pages."""
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, 3, turns=2))
     if not first:
@@ -431,7 +431,7 @@ def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
 
 
 def test_what_came_again_takes_its_old_place() -> None:
-    """A front end that sends everything changes what it changed, and the ledger is told of that."""
+    """A front end that sends everything changes only the changed messages, with an event."""
     run = scope(InMemoryStore(), live_messages=8)
     state = talked(1, 2, 3, turns=2)
     now = ends(sealed_by(asked(state), run), "q2.0")
@@ -455,7 +455,7 @@ def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
 
 
 def test_a_state_that_holds_enough_reads_nothing() -> None:
-    """Nobody waits for pages that are not needed."""
+    """Pages that are not needed are not loaded."""
     run = scope(InMemoryStore(), live_messages=8)
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
     assert Update() == drive(load_segments(now, run, {"q2.0"}, turns=2))
@@ -483,7 +483,7 @@ def test_pages_follow_from_the_record() -> None:
 
 
 def test_older_pages_are_still_told_of() -> None:
-    """What tells of a part that stays sealed stays when a newer page returns."""
+    """The summary of an offloaded part stays when a newer page returns."""
     run = scope(InMemoryStore())
     older = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
     more = talked(7, 8, 9, turns=2)

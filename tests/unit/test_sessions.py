@@ -218,7 +218,7 @@ async def test_pages_fit_together_while_others_write(filled: BaseStore, do: Do) 
 def test_pages_joined_are_the_sessions(
     times: list[int], writes: list[tuple[int, int]], limit: int
 ) -> None:
-    """Whatever is begun or spoken in meanwhile: nothing twice, nothing skipped."""
+    """With any session begun or used meanwhile: nothing twice, nothing skipped."""
     store = InMemoryStore()
     for number, time in enumerate(times):
         drive(begin(store, f"s{number}", now=at(time)))

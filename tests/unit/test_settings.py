@@ -294,7 +294,7 @@ def test_a_run_overrides_what_its_context_names() -> None:
 
 @pytest.mark.parametrize("context", [None, Context()], ids=["none", "empty"])
 def test_a_run_without_overrides_has_the_settings(context: Context | None) -> None:
-    """Nothing is made anew."""
+    """The settings are not made again."""
     settings = load_settings()
 
     assert settings is settings.for_run(context)
@@ -302,7 +302,7 @@ def test_a_run_without_overrides_has_the_settings(context: Context | None) -> No
 
 @pytest.mark.parametrize("name", OVERRIDES)
 def test_every_override_is_a_setting(name: str) -> None:
-    """A context has the settings' own names, and none has a default of its own."""
+    """A context has the settings' own names, and no defaults."""
     run = load_settings().for_run(context_of({name: OTHER[name]}))
 
     assert getattr(Context(), name) is None

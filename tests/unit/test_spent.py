@@ -23,7 +23,7 @@ def answer(name: str = "a", cached: int = 0, **metadata: Any) -> AIMessage:
 
 
 def test_each_message_counts_once() -> None:
-    """What stands in two places, was said by a person or picked from elsewhere costs nothing."""
+    """Repeated messages, and those of a person or from elsewhere, cost nothing."""
     picked = annotate(answer("p"), picked="t")
     said = [answer("a"), answer("b", cached=60), answer("a"), HumanMessage("q", id="q"), picked]
     assert Tokens(input=200, output=20, total=220, cached=60) == tokens_of(said)

@@ -113,7 +113,7 @@ def test_writes_are_applied_in_order(writes: list[Any], merged: list[AnyMessage]
 
 @given(first=WRITES, second=WRITES, third=WRITES)
 def test_batching_changes_nothing(first: list[Any], second: list[Any], third: list[Any]) -> None:
-    """Writes give the same record in whatever batches they come, ids made by us among them."""
+    """Writes give the same transcript in any batches, with ids made by us among them."""
     transcript = merge_messages([], first)
 
     apart = merge_messages(merge_messages(transcript, second), third)

@@ -84,7 +84,7 @@ class Forgetful(Strategy):
     "made", [None, 3, iter(())], ids=["nothing", "a number", "no plan at last"]
 )
 def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
-    """And is told of it."""
+    """The strategy gets the reason."""
     now = plan_context(talk("ua"))
     plan = drive(plan_if_due(Forgetful(made), now))
 
@@ -199,7 +199,7 @@ def test_null_shows_everything() -> None:
 
 
 def test_a_users_own_strategy() -> None:
-    """A class with a plan: what it leaves out is told by its own name."""
+    """A class with a plan: its omissions have its own name."""
     full = plan_context(talk("ua" * 4), window_tokens=300)
     plan = drive(plan_if_due(QuestionsOnly(), full))
 
@@ -273,7 +273,7 @@ def test_composed_strategies_keep_their_own_rhythms() -> None:
 
 
 def test_the_first_composed_strategy_that_helps_ends_an_overflow() -> None:
-    """The others are spared; where none helps all reasons are told."""
+    """The others are not asked; where none helps, all reasons are reported."""
     now = plan_context(talk("ua" * 5), overflows=1)
     plan = drive(reduce_context(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
 

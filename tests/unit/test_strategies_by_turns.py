@@ -37,14 +37,14 @@ from unsay.errors import ConfigurationError, ContextOverflowError
     ],
 )
 def test_whole_turns_are_kept(settings: dict[str, int], shown: list[str]) -> None:
-    """The newest ones, and a summary stands for the others."""
+    """The newest ones stay, and a summary replaces the others."""
     now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
 
     assert shown == ids(drive(plan_if_due(ByTurns(**settings), now)).messages)
 
 
 def test_the_token_ceiling_is_exclusive() -> None:
-    """A request of exactly so many tokens is let be."""
+    """A request of exactly this number of tokens is not changed."""
     now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
     at = ByTurns(compress_at_tokens=now.tokens, keep_turns=1)
     over = ByTurns(compress_at_tokens=now.tokens - 1, keep_turns=1)

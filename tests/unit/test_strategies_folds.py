@@ -1,4 +1,4 @@
-"""Folds laid over a record, and what a plan tells of them."""
+"""Compactions over a transcript, and what a plan reports of them."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def without(now: PlanContext, *places: int, **more: Any) -> Plan:
 def test_what_is_left_out(
     shape: str, places: tuple[int, ...], more: dict[str, Any], shown: list[str]
 ) -> None:
-    """Whatever is asked for, what must stay stays and steps are whole."""
+    """For any choice, what must stay stays and steps are whole."""
     assert shown == ids(without(plan_context(talk(shape), **more), *places).messages)
 
 
@@ -91,7 +91,7 @@ def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
 
 
 def test_a_rolling_summary_replaces_the_earlier_ones() -> None:
-    """Then it stands for all that was left out."""
+    """Then it replaces all that was left out."""
     once = without(plan_context(talk("uauaua")), 0, 1, summary="- first")
     plan = without(once.after, 2, 3, summary="- all", rolling=True)
 
@@ -132,7 +132,7 @@ def test_single_messages_out_of_a_long_stretch_are_refused() -> None:
 
 
 def test_a_pin_brings_a_message_back() -> None:
-    """Pinning what was folded shows it again, and the summary tells of the others still."""
+    """Pinning a compacted message shows it again, and the summary still covers the others."""
     plan = without(plan_context(talk("uauaua")), 0, 1, 2, 3, summary="- two turns")
     view = render(plan.after.messages, plan.compaction, pins={"m1"}, texts=TEXTS)
 
@@ -165,7 +165,7 @@ def test_a_message_that_stayed_in_a_span_may_go_later() -> None:
     ],
 )
 def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: list[str]) -> None:
-    """A summary never tells of messages that were taken back."""
+    """A summary never covers messages that were rolled back."""
     once = without(plan_context(talk("uauauaua")), 0, 1, summary="- one")
     compaction = without(once.after, 2, 3, summary="- two").compaction
 
@@ -182,7 +182,7 @@ def test_a_rollback_takes_along_the_summaries_of_what_it_took(left: int, told: l
     ],
 )
 def test_a_span_goes_with_its_messages(gone: int, told: list[str], shown: list[str]) -> None:
-    """Whoever lets go of a span's messages gets its summary; half a span stays one."""
+    """Offloading a span's messages returns its summary; half a span stays one."""
     messages = talk("uauaua")
     plan = without(plan_context(messages), 0, 1, 2, 3, summary="- two turns")
     names = {each.id or "" for each in messages[:gone]}
@@ -241,7 +241,7 @@ def test_a_window_without_room_is_refused(window_tokens: int) -> None:
 
 
 def test_a_situation_counts_what_a_request_costs() -> None:
-    """The view with what every request has beside it; an unknown window is a large one."""
+    """The context with the overhead of every request; an unknown window is a large one."""
     now = plan_context(talk("u", words="12345"), overhead_tokens=7)
 
     assert 7 + 10 + len("question 0: 12345") == now.tokens

@@ -19,7 +19,7 @@ TOO_LONG = ValueError("prompt is too long: 205000 tokens > 200000 maximum")
 
 
 class Model:
-    """Ends its calls as it is told, and notes what it was sent."""
+    """Ends its calls as scripted, and records its input."""
 
     def __init__(self, *ends: Any) -> None:
         self.ends = list(ends)
@@ -193,5 +193,5 @@ def refused(status: int, words: str) -> Exception:
     ],
 )
 def test_overflows_are_told_from_other_refusals(*, error: Exception, overflow: bool) -> None:
-    """Whatever words a provider has for them."""
+    """This holds for every provider's words."""
     assert overflow == is_context_overflow(error)

@@ -119,13 +119,13 @@ def _sent(view: Any, provider: Provider) -> list[AnyMessage]:
 
 
 ANSWERED = frozenset({"no_thinking_at_end"})
-"""A talk that ends in an answer is sent to nobody; another answer may stand last in its view."""
+"""A conversation that ends in an answer is not sent; another answer may be last in its context."""
 
 
 @EACH_STRATEGY
 @given(now=situations())
 def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
-    """Whatever is left out, no provider refuses what is left, save for what it never takes."""
+    """For any omission, providers accept the rest, except for what they never accept."""
     for plan in _plans(strategy, now):
         for provider in PROVIDERS:
             whole = {each.rule for each in faults(_sent(now.messages, provider), provider)}

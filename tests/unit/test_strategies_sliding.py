@@ -44,7 +44,7 @@ def test_a_window_shows_the_newest(shape: str, window: int, shown: list[str]) ->
 
 
 def test_pins_come_on_top() -> None:
-    """The first messages by number, others by name; none of them counts."""
+    """The first messages by number, others by name; they are not counted."""
     now = plan_context(talk("uauauaua"), pins=frozenset({"m4"}))
     plan = drive(plan_if_due(SlidingWindow(window_size=2, pin_first=1), now))
 
@@ -52,7 +52,7 @@ def test_pins_come_on_top() -> None:
 
 
 def test_a_routine_window_leaves_results_alone() -> None:
-    """What still stands in the window is shown whole."""
+    """Results inside the window are shown whole."""
     now = plan_context(steps(LONG), window_tokens=10)
     plan = drive(plan_if_due(SlidingWindow(), now))
 
@@ -112,7 +112,7 @@ def test_an_overflow_that_cannot_be_helped_is_an_error(
 def test_results_are_shortened_before_messages_go(
     *, truncate_results: bool, gone: int, short: list[str]
 ) -> None:
-    """Unless the window is told not to."""
+    """Unless the window's setting says otherwise."""
     now = plan_context([*steps(LONG), *talk("aua")], overflows=1)
     plan = drive(reduce_context(SlidingWindow(truncate_results=truncate_results), now))
 

@@ -51,7 +51,7 @@ FOUND: list[AnyMessage] = [
 
 
 def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
-    """Each message fenced as data, then the task; thinking is nobody's business."""
+    """Each message fenced as data, then the task; thinking is left out."""
     asked = request(FOUND, earlier=("- before",), texts=TEXTS, how=HOW)
     body = "\n".join(text_of(each) for each in asked[1:])
 
@@ -171,7 +171,7 @@ def test_earlier_summaries_stay_until_one_replaces_them() -> None:
 
 
 def test_without_a_model_the_users_questions_stand_for_it() -> None:
-    """Shortened; where even they would be longer, nothing stands there."""
+    """Shortened; if even that is longer, there is no summary."""
     now = plan_context(talk("uauau", words="word " * 60))
     plan = drive(compact_with_model(now, now.messages, HOW, why="test"))
     short = drive(compact_with_model(plan_context(talk("cau")), talk("ca"), HOW, why="test"))
@@ -205,7 +205,7 @@ def test_a_summary_much_longer_than_asked_is_cut() -> None:
 
 
 def test_a_strategys_own_model_cannot_be_asked_without_a_way() -> None:
-    """It is told, and nothing changes."""
+    """It is reported, and nothing changes."""
     now = plan_context(talk("uauau"))
     how = summaries.Summarizer(model="small")
     plan = drive(compact_with_model(now, now.messages, how, why="test"))

@@ -49,7 +49,7 @@ def test_it_acts_at_its_trigger_and_stops_at_its_target(share: float, folds: int
 
 
 def test_primers_and_the_newest_stay() -> None:
-    """A summary stands for the middle, and as much stays as the target has room for."""
+    """A summary replaces the middle, and as much stays as the target allows."""
     _, plan = planned_at(0.8, ThreeStage(recents=4, summary_tokens=50))
     shown = ids(plan.messages)
 
@@ -144,7 +144,7 @@ def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
     ],
 )
 def test_each_overflow_leaves_fewer_recents(overflows: int, shown: list[str]) -> None:
-    """The middle is folded even where nobody knows the window."""
+    """The middle is compacted even with an unknown window."""
     now = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
 
     assert shown == ids(drive(reduce_context(ThreeStage(), now)).messages)
@@ -195,7 +195,7 @@ def test_a_talk_that_cannot_be_parted_is_let_be(shape: str) -> None:
 
 
 def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
-    """The user's own questions stand for what is left out, and the failure is told."""
+    """The user's own questions replace what is left out, and the failure is reported."""
     down = Summarizer(replies=[ValueError("down")])
     now = plan_context(TALK, overflows=1, ask=down.ask)
     plan = drive(reduce_context(ThreeStage(), now))
@@ -205,7 +205,7 @@ def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
 
 
 def test_an_overflow_of_what_must_stay_is_an_error() -> None:
-    """There is nothing between the primers and the question, and the user is told what to do."""
+    """There is nothing between the primers and the question, and the error says what to do."""
     told = r"smaller: Nothing lies between .* shown\. Unpin .*, or start a new topic\.$"
     with pytest.raises(ContextOverflowError, match=told):
         drive(

@@ -36,7 +36,7 @@ def test_guarded_bytes_come_back_or_are_refused(data: bytes, place: int, bits: i
 
 @given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON))
 def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
-    """A value is what it was; as another item's, or with another field, it is refused."""
+    """A value is unchanged; as another item's, or with another field, it is refused."""
     value.pop(SUM, None)
     kept = summed(PLACE, "k", value)
 
@@ -74,7 +74,7 @@ def test_an_item_is_an_object(value: Any) -> None:
     "error", [KeyError("k"), ValueError("v"), TypeError("t"), RecursionError("r")], ids=repr
 )
 def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
-    """Whatever damaged bytes make of their reader, the message names what was read."""
+    """For any damaged bytes, the message names what was read."""
     told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*restore a backup")
     with told as raised, sound("A value"):
         raise error

@@ -1,4 +1,4 @@
-"""Where a view tells of the topics that it does not show."""
+"""Where a context describes the topics that it does not show."""
 
 import pytest
 from hypothesis import assume, given
@@ -10,7 +10,7 @@ from unsay.types import Segment, Topic
 
 
 def transcript(turns: int) -> list[AnyMessage]:
-    """So many questions and answers, `q0`, `a0`, `q1` and so on."""
+    """N questions and answers, `q0`, `a0`, `q1` and so on."""
     return [
         message
         for turn in range(turns)
@@ -53,7 +53,7 @@ def test_each_summary_stands_where_its_topic_was_left(
 
 
 def test_what_the_state_let_go_of_stands_first() -> None:
-    """A sealed summary is told even of a topic that is shown, before all others."""
+    """An offloaded summary is included even for a shown topic, before all others."""
     messages, segments, made = talk("a", "b")
     made[1]["offloaded"] = "older words of b"
     expected = SummaryPlacement(head=("older words of b", "a0"), before={})
@@ -67,7 +67,7 @@ def test_without_topics_nothing_is_told() -> None:
 
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))
 def test_every_other_topic_is_told_once(topics: list[str]) -> None:
-    """However often the talk turns, each topic that is not shown is told in one place."""
+    """However often the topic changes, each hidden topic is described in one place."""
     messages, segments, made = talk(*topics)
     found = place_summaries(messages, segments, made, {topics[-1]})
     words = [*found.head, *(each for placed in found.before.values() for each in placed)]
@@ -76,7 +76,7 @@ def test_every_other_topic_is_told_once(topics: list[str]) -> None:
 
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=2, max_size=14))
 def test_a_return_adds_only_at_the_end(topics: list[str]) -> None:
-    """What a topic's view told when it was left stands there still, save topics that went on."""
+    """The description of a topic stays the same, except for topics that continued."""
     *earlier, now = topics
     assume(now in earlier)
     last = len(earlier) - earlier[::-1].index(now)

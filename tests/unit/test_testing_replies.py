@@ -233,7 +233,7 @@ def test_unforeseen_call_fails(
 
 
 def test_leftover_reply_fails() -> None:
-    """Replies, attempts and steps that nobody asked for are named at the end."""
+    """Unused replies, attempts and steps are named at the end."""
     chat = ScriptedChat(
         replies={
             "one": ["1", "one"],

@@ -151,7 +151,7 @@ def test_message_is_sent_as_it_stands() -> None:
 
 
 def test_ids_are_langchains() -> None:
-    """Each answer gets an id of its own, since an equal one would replace the other."""
+    """Each answer gets a new id, since an equal one would replace the other."""
     chat = ScriptedChat(default="Yes.")
 
     assert chat.invoke("one").id != chat.invoke("one").id

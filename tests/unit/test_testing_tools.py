@@ -129,7 +129,7 @@ def test_tool_loop_streams() -> None:
 
 
 def called(chat: ScriptedChat, question: HumanMessage) -> AIMessage:
-    """The first reply to a question that stands alone in its view."""
+    """The first reply to a question that is alone in its context."""
     return chat.bind_tools([trains, hotels]).invoke([question])
 
 

@@ -48,7 +48,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
     ],
 )
 def test_a_message_is_its_words(content: Any, text: str, *, other: bool) -> None:
-    """The words in order, without images, files and thinking, which are told apart."""
+    """The words in order, without images, files and thinking, which are distinguished."""
     message = AIMessage(content)
 
     assert (text, other) == (text_of(message), has_other_content(message))

@@ -121,7 +121,7 @@ def test_the_command_prints_one_object(
 def test_a_line_that_is_none_is_named(
     tokens: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What cannot be read is told with its file and line."""
+    """An unreadable entry is reported with its file and line."""
     path = written(tmp_path, "a.jsonl", {"messages": []}, {"said": []})
 
     assert tokens.main([str(path)]) == 2

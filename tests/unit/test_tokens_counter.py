@@ -182,7 +182,7 @@ def test_all_of_a_message_is_counted_once(message: BaseMessage, tokens: int) -> 
     ],
 )
 def test_tools_count(offered: Any) -> None:
-    """What a model is told of its tools is part of the prompt."""
+    """The description of the tools is part of the prompt."""
     counter = TokenCounter(encode=words)
     messages = [HumanMessage("hi")]
 
@@ -210,7 +210,7 @@ def test_a_talk_without_reports_is_counted() -> None:
 
 
 def test_a_view_that_goes_on_from_a_reported_one_costs_the_report_and_what_was_added() -> None:
-    """A prompt is known once it was reported, whatever was hidden in it."""
+    """A prompt is known once it was reported, with any hidden parts."""
     sent = talk(3)
     counter = TokenCounter(encode=words).observe(sent, {"input_tokens": 5_000}, [weather])
     added = counter.count([*sent, HumanMessage("one two")], [weather])
@@ -301,7 +301,7 @@ def test_a_report_that_cannot_be_of_this_prompt_changes_no_ratio() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(-10, 10**9)), max_size=30))
 def test_what_is_learned_stays_small_and_plain(reports: list[tuple[int, int]]) -> None:
-    """Whatever is reported, what is kept is JSON of one size and the ratio a sane one."""
+    """For any report, the calibration is JSON of one size and the ratio is plausible."""
     counter = TokenCounter()
     for turns, reported in reports:
         counter = counter.observe(talk(turns % 4), {"input_tokens": reported})

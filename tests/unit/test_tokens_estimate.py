@@ -107,7 +107,7 @@ def test_a_long_word_without_a_break_is_not_counted_as_a_word(word: str, least: 
 
 
 def test_a_question_mark_costs_no_more_than_another_sign() -> None:
-    """The sign that stands for what is not ASCII is not mistaken for it in a text that has it."""
+    """The sign that replaces what is not ASCII is not mistaken for it in a text that has it."""
     assert estimate("Why? How? When? " * 20) == pytest.approx(
         estimate("Why! How! When! " * 20), rel=0.01
     )

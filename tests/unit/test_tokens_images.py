@@ -55,7 +55,7 @@ def test_what_is_no_picture_has_no_size(head: bytes) -> None:
 
 @given(st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF8"]), st.binary(max_size=80))
 def test_no_bytes_are_too_strange(start: bytes, rest: bytes) -> None:
-    """Whatever the bytes, there is a size of at least one pixel, or none."""
+    """For any bytes, there is a size of at least one pixel, or none."""
     size = size_of(start + rest)
 
     assert size is None or min(size.width, size.height) >= 1

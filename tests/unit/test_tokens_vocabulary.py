@@ -26,5 +26,5 @@ from unsay.tokens.encodings import vocabulary_of
     ],
 )
 def test_a_models_name_tells_its_vocabulary(model: str | None, vocabulary: str) -> None:
-    """Models are known by their names' beginnings, whoever serves them."""
+    """Models are known by the beginnings of their names, on any server."""
     assert vocabulary == vocabulary_of(model)

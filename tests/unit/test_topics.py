@@ -1,4 +1,4 @@
-"""Where a question stands among the topics of a thread."""
+"""Where a question belongs among the topics of a thread."""
 
 import importlib
 import json
@@ -271,7 +271,7 @@ MEMORIES = st.lists(TEXTS, min_size=1, max_size=4).map(tuple)
 def test_any_question_is_placed(
     question: str, current: tuple[str, ...], others: list[tuple[str, ...]]
 ) -> None:
-    """Whatever is said, the answer is valid, and it is the same when asked again."""
+    """For any message, the answer is valid and repeatable."""
     known = [TopicMemory(topic_id=str(i), texts=texts) for i, texts in enumerate(others)]
     here = TopicMemory(topic_id="here", texts=current)
     shift = LexicalDetector().detect(question, here, known)

@@ -96,5 +96,5 @@ def test_the_brief_text_is_two_lines() -> None:
     ids=["of nothing", "nothing", "small", "under ten", "half", "just under ten"],
 )  # fmt: skip
 def test_shares_have_two_digits(part: int, whole: int, words: str) -> None:
-    """Small shares are told apart, large ones are round."""
+    """Small shares are distinguished, large ones are round."""
     assert words == percent(part, whole)

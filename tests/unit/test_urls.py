@@ -48,7 +48,7 @@ def test_a_password_that_moves_the_host_is_refused(password: str) -> None:
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=6))
 def test_no_password_is_ever_shown(password: str) -> None:
-    """Whatever it is made of, no message holds it."""
+    """No message has the secret, for any kind of URL."""
     assert f"#{password}" not in masked(f"postgresql://ann:#{password}@host/db")
 
 

@@ -71,7 +71,7 @@ def test_a_model_is_found_in_what_is_around_it(
 
 @pytest.mark.parametrize("made", [agent(), agent().with_config(tags=["x"])], ids=["graph", "bound"])
 def test_a_graph_is_no_single_call(made: Runnable[Any, Any]) -> None:
-    """Whatever is around it."""
+    """With any text around it."""
     assert is_graph(made)
 
 
@@ -139,7 +139,7 @@ TALLIES = st.dictionaries(
 def test_tallies_add_up_in_any_order(
     one: dict[str, Tally], other: dict[str, Tally], third: dict[str, Tally]
 ) -> None:
-    """And nothing stands for nothing."""
+    """And an empty value gives nothing."""
     assert merged(merged(one, other), third) == merged(one, merged(third, other))
     assert one == merged({}, one) == merged(one, {})
     assert all(

@@ -62,7 +62,7 @@ def test_a_first_exchange_has_nothing_earlier() -> None:
 def test_no_words_leave_their_fence(
     language: Language, question: str, answer: str, earlier: list[tuple[str, str]]
 ) -> None:
-    """Whatever is judged, each part is opened and closed once, and the order to grade is last."""
+    """For any answer, each part is opened and closed once, and the order to grade is last."""
     exchange = Exchange(question=question, answer=answer, earlier=tuple(earlier))
     system, request = judge_request(exchange, Texts(language))
     said = str(request.content)
@@ -160,7 +160,7 @@ def test_nonsense_is_unscored(reply: Any) -> None:
     reason=st.text(),
 )
 def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reason: str) -> None:
-    """A score fails exactly when it lies under the threshold, whoever gave it."""
+    """A score fails exactly when it is below the threshold, from any judge."""
     outcome = "failed" if score < threshold else "passed"
     found = PreVerdict(score=score, decided=True, reason=reason)
 

@@ -384,7 +384,7 @@ def _renamed(talk: list[AnyMessage]) -> list[AnyMessage]:
 def test_an_unfolded_topic_is_shown_while_the_talk_stays(
     expanded: list[tuple[str, str]], words: list[str]
 ) -> None:
-    """Its words stand where they stood, and no summary stands for them."""
+    """Its messages are in their place, and no summary replaces them."""
     opened = [ExpandedTopic(topic_id=topic_id, at=at) for topic_id, at in expanded]
     topics = [topic("kyoto", SUMMED), topic("bread")]
     found = view([*KYOTO, *BREAD], LEFT, topics, expanded=opened)

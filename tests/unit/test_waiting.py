@@ -37,7 +37,7 @@ def test_who_waits_longest_moves_up() -> None:
 
 
 def test_who_gives_up_frees_a_place_in_the_line() -> None:
-    """Nobody goes in for it."""
+    """No caller enters for it."""
     moved = line(1, 2, 3, 4).left(3)
 
     assert (frozenset({1, 2}), (4,)) == (moved.inside, moved.waiting)
@@ -45,7 +45,7 @@ def test_who_gives_up_frees_a_place_in_the_line() -> None:
 
 
 def test_a_line_of_none_refuses_whoever_does_not_get_in() -> None:
-    """Nobody waits."""
+    """No caller waits."""
     assert "refused" == line(1, 2, places=1, most_waiting=0).reception(2)
 
 
@@ -77,7 +77,7 @@ def test_a_line_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> 
 def test_nobody_is_lost_and_nobody_overtakes(
     places: int, most_waiting: int, steps: list[int | None]
 ) -> None:
-    """Whoever comes and goes: the bounds hold, places do not stay empty, first come is first in."""
+    """For any arrivals: the bounds hold, free places are filled, and the first to come is first."""
     made, present, entered = (
         WaitQueue(places=places, most_waiting=most_waiting),
         list[int](),
