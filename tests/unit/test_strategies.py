@@ -171,11 +171,13 @@ def _with_rhythm(per_turn: Any) -> Any:
 @pytest.mark.parametrize(
     ("strategy", "match"),
     [
-        pytest.param("sliding", "'sliding' is no strategy, as it has no 'plan'", id="a name"),
-        pytest.param(Greedy, "has no 'plan' to call: hand in an object", id="a class"),
-        pytest.param(_with_rhythm(0), "per_turn=0 is never due", id="never"),
-        pytest.param(_with_rhythm("always"), "per_turn='always' is never due", id="a word"),
-        pytest.param(_with_rhythm(None), "per_turn=None is never due", id="nothing"),
+        pytest.param(
+            "sliding", "'sliding' is not a strategy, because it has no method 'plan'", id="a name"
+        ),
+        pytest.param(Greedy, "has no method 'plan': pass an instance", id="a class"),
+        pytest.param(_with_rhythm(0), "per_turn must be .*, got 0", id="never"),
+        pytest.param(_with_rhythm("always"), "per_turn must be .*, got 'always'", id="a word"),
+        pytest.param(_with_rhythm(None), "per_turn must be .*, got None", id="nothing"),
     ],
 )
 def test_what_could_never_plan_is_refused(strategy: Any, match: str) -> None:
@@ -194,7 +196,7 @@ def test_null_shows_everything() -> None:
     now = plan_context(talk("uaua"), window_tokens=1)
 
     assert now is drive(plan_if_due(Null(), now)).after
-    with pytest.raises(ContextOverflowError, match="all that is left must stay"):
+    with pytest.raises(ContextOverflowError, match="all remaining messages must stay"):
         drive(reduce_context(Null(), now))
 
 

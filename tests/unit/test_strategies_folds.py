@@ -236,7 +236,7 @@ def test_a_message_without_an_id_is_refused() -> None:
 @pytest.mark.parametrize("window_tokens", [0, -1])
 def test_a_window_without_room_is_refused(window_tokens: int) -> None:
     """There is none of no tokens."""
-    with pytest.raises(ConfigurationError, match="leaves no room"):
+    with pytest.raises(ConfigurationError, match="window_tokens must be 1 or more"):
         plan_context([], window_tokens=window_tokens)
 
 

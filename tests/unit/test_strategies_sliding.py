@@ -97,7 +97,7 @@ def test_an_overflow_that_cannot_be_helped_is_an_error(
     messages: list[AnyMessage], more: dict[str, Any]
 ) -> None:
     """And says what to do."""
-    with pytest.raises(ContextOverflowError, match="Unable to trim"):
+    with pytest.raises(ContextOverflowError, match="must stay"):
         drive(
             reduce_context(
                 SlidingWindow(window_size=2), plan_context(messages, overflows=1, **more)

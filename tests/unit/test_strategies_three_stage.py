@@ -206,7 +206,7 @@ def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
 
 def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     """There is nothing between the primers and the question, and the error says what to do."""
-    told = r"smaller: Nothing lies between .* shown\. Unpin .*, or start a new topic\.$"
+    told = r"smaller: There is no message between .* stay\. Unpin .*, or start a new topic\.$"
     with pytest.raises(ContextOverflowError, match=told):
         drive(
             reduce_context(
@@ -314,8 +314,8 @@ def test_an_assumed_window_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.5, float("nan")])
 def test_a_threshold_is_over_zero_and_up_to_one(threshold: float) -> None:
-    """Anything else is no share of a window."""
-    with pytest.raises(ConfigurationError, match="no share of a window"):
+    """Anything else is refused."""
+    with pytest.raises(ConfigurationError, match="threshold must be above 0"):
         Proactive(threshold=threshold)
 
 

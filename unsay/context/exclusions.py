@@ -1,8 +1,4 @@
-"""Forgetting: messages that no context includes until they are restored.
-
-The transcript keeps them. No message is both pinned and forgotten: forgetting unpins it, and a
-forgotten message cannot be pinned.
-"""
+"""Forgotten messages: the transcript keeps them, but no context includes them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,7 +15,7 @@ from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStarts:
-    """Where topics begin in some messages, and which are shown beside the current one."""
+    """Where topics begin, and which topics are shown besides the current one."""
 
     segments: Sequence[Segment]
     expanded: Sequence[ExpandedTopic]
@@ -32,21 +28,21 @@ def forgotten_ids(
     *,
     pending: Collection[str] = (),
 ) -> frozenset[str]:
-    """Return the ids of the forgotten messages, and of all that must stay with them.
+    """Return the ids of the forgotten messages and of their steps.
 
-    Of a topic, all messages are forgotten up to the newest one that its entry names; if none of
-    these is here, all. The running question, `pending`, is never forgotten.
+    A forgotten topic includes its messages up to the newest one that the entry names, or all of
+    them if none is in `messages`. The running question, `pending`, is never forgotten.
     """
     if not forgotten:
         return frozenset()
     grouped = by_topic(messages, segments) if forgotten_topics(forgotten) else {}
     named: set[str] = set()
-    for each in forgotten:
-        if each["kind"] in ("message", "span"):
-            named.update(each["message_ids"])
-        if "topic_id" in each:
-            ids = [message.id or "" for message in grouped.get(each["topic_id"], [])]
-            places = [place for place, name in enumerate(ids) if name in each["message_ids"]]
+    for entry in forgotten:
+        if entry["kind"] in ("message", "span"):
+            named.update(entry["message_ids"])
+        if "topic_id" in entry:
+            ids = [message.id or "" for message in grouped.get(entry["topic_id"], [])]
+            places = [place for place, name in enumerate(ids) if name in entry["message_ids"]]
             named.update(ids[: places[-1] + 1] if places else ids)
     waiting = {messages[index].id for index in with_partners(messages, pending)}
     out = {messages[index].id or "" for index in with_partners(messages, named)}
@@ -66,8 +62,8 @@ def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
 
 def remaining_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
     """Return the topics that are not forgotten."""
-    gone = forgotten_topics(forgotten)
-    return [each for each in topics if each["id"] not in gone]
+    ids = forgotten_topics(forgotten)
+    return [topic for topic in topics if topic["id"] not in ids]
 
 
 def without_forgotten(
@@ -81,15 +77,15 @@ def without_forgotten(
     """Return the messages that are not forgotten, with a line for each forgotten tool result."""
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
     cleared = cleared_ids(messages, forgotten) - out
-    left: list[AnyMessage] = []
+    remaining: list[AnyMessage] = []
     for message in messages:
         if isinstance(message, ToolMessage) and message.id in cleared:
-            words = texts.result_forgotten.format(chars=len(text_of(message)))
-            shorter = message.model_copy(update={"content": words})
-            left.append(annotate(shorter, shortened="cleared"))
+            line = texts.result_forgotten.format(chars=len(text_of(message)))
+            shorter = message.model_copy(update={"content": line})
+            remaining.append(annotate(shorter, shortened="cleared"))
         elif message.id not in out:
-            left.append(message)
-    return left
+            remaining.append(message)
+    return remaining
 
 
 def topic_starts(
@@ -98,7 +94,7 @@ def topic_starts(
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
 ) -> TopicStarts:
-    """Return where topics begin without the forgotten messages: at the first message that is left."""
+    """Return where topics begin, each at its first message that is not forgotten."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
         return TopicStarts(segments=segments, expanded=expanded)
@@ -117,7 +113,7 @@ def topic_starts(
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of all messages that the entries name, in the transcript or not."""
+    """Return the ids of all messages that the entries name, even if the transcript lacks them."""
     return frozenset(name for each in forgotten for name in each["message_ids"])
 
 
@@ -129,22 +125,22 @@ def compaction_without(
     forgotten: Collection[str],
     cleared: Collection[str],
 ) -> Compaction:
-    """Return the fold for the messages without the forgotten ones.
+    """Return the compaction for the messages that are not forgotten.
 
-    A span whose summary tells of a forgotten message is dropped, so that its other messages are
-    shown and summarized again. A span without a summary shrinks to the messages that are left.
+    A span whose summary covers a forgotten message is dropped: its other messages are shown and
+    summarized again. A span without a summary shrinks to the remaining messages.
     """
     if not compaction or not (forgotten or cleared):
         return compaction
     ids = [message.id or "" for message in messages]
     made: Compaction = compaction.copy()
     if "spans" in compaction:
-        found = (_span_without(ids, each, forgotten, cleared) for each in compaction["spans"])
-        made["spans"] = [each for each in found if each is not None]
+        spans = (_span_without(ids, span, forgotten, cleared) for span in compaction["spans"])
+        made["spans"] = [span for span in spans if span is not None]
 
     def last_left(name: str) -> str:
         before = ids[: ids.index(name) + 1] if name in ids else []
-        return next((each for each in reversed(before) if each not in forgotten), "")
+        return next((earlier for earlier in reversed(before) if earlier not in forgotten), "")
 
     if compaction.get("cleared") in forgotten:
         made["cleared"] = last_left(compaction["cleared"])
@@ -168,8 +164,8 @@ def _span_without(
         return span
     first = ids.index(span["first"]) if span["first"] in ids else 0
     inside = ids[first : ids.index(span["through"]) + 1]
-    told = set(inside) - set(span["kept"])
-    if span["summary"] is not None and told & {*forgotten, *cleared}:
+    covered = set(inside) - set(span["kept"])
+    if span["summary"] is not None and covered & {*forgotten, *cleared}:
         return None
     left = [name for name in inside if name not in forgotten]
     return {**span, "first": left[0], "through": left[-1]} if left else None

@@ -1,8 +1,13 @@
-"""How providers say that a request is too long."""
+"""Recognition of a provider's error that says that a request is too long."""
 
+# Source: OpenAI API reference, error codes.
 OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
-"""Error codes of the OpenAI protocol. Source: OpenAI API reference, error codes."""
 
+# Words in the errors of servers that send no code.
+# Source: replies of OpenAI, Anthropic, Bedrock, Gemini, llama.cpp, vLLM, SGLang, Mistral, xAI,
+# Groq, Poolside, Moonshot, LM Studio, Ollama, Perplexity and MiniMax as users quote them:
+# jin-bo/agentao#88, BerriAI/litellm#21647, earendil-works/pi#4943 and #5929,
+# 0xBakeer/inference-atlas#186, openclaw/openclaw#20539.
 OVERFLOW_WORDS = (
     "maximum context length",
     "max context length",
@@ -29,29 +34,21 @@ OVERFLOW_WORDS = (
     "length of all messages is too long",
     "context window exceeds limit",
 )
-"""Words of servers that send no code.
 
-Source:
-    Replies of OpenAI, Anthropic, Bedrock, Gemini, llama.cpp, vLLM, SGLang, Mistral, xAI, Groq,
-    Poolside, Moonshot, LM Studio, Ollama, Perplexity and MiniMax as users quote them:
-    jin-bo/agentao#88, BerriAI/litellm#21647, earendil-works/pi#4943 and #5929,
-    0xBakeer/inference-atlas#186, openclaw/openclaw#20539.
-"""
-
+# A temporary refusal may mention tokens, too. Source: jin-bo/agentao#88 (Bedrock answers "Too many
+# tokens, please wait").
 THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per min", "please wait")
-"""Words of a temporary refusal, which may mention tokens as well.
-Source: jin-bo/agentao#88 (Bedrock, "Too many tokens, please wait")."""
 
 
 def is_context_overflow(error: BaseException) -> bool:
-    """Return whether a provider says that the prompt does not fit into the model's window."""
-    if any(each.__name__ == "ContextOverflowError" for each in type(error).__mro__):
+    """Return whether a provider's error says that the prompt exceeds the model's window."""
+    if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True
     # LangChain's own `ContextOverflowError` is not raised for these codes in current versions.
     if getattr(error, "code", None) in OVERFLOW_CODES:
         return True
-    said = str(error).lower()
+    text = str(error).lower()
     if getattr(error, "status_code", 400) not in (400, 413, 422):
         return False
-    throttled = any(words in said for words in THROTTLE_WORDS)
-    return not throttled and any(words in said for words in OVERFLOW_WORDS)
+    throttled = any(words in text for words in THROTTLE_WORDS)
+    return not throttled and any(words in text for words in OVERFLOW_WORDS)

@@ -1,4 +1,4 @@
-"""What a strategy plans from, and the plan that it makes."""
+"""`PlanContext`, which a strategy plans from, and `Plan`, which it returns."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,22 +25,22 @@ from unsay.prompts.fields import Texts
 from unsay.types import ExpandedTopic, Segment
 
 TokenCounter = Callable[[Sequence[AnyMessage]], int]
-"""Counts the tokens of a sequence; costs of single messages do not add up."""
+"""Returns the tokens of a list of messages; the tokens of its parts do not add up to it."""
 
 Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
-"""Sends a request to the strategy's own model, or for `None` to the graph's summarizer."""
+"""Sends a request to the given model, or with `None` to the graph's summarizer; `yield from` it."""
 
+# The window that is assumed when the model's window is unknown.
+# Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.
 WINDOW_TOKENS = 200_000
-"""Assumed window of a model whose window is not known.
-Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """Messages that one rule leaves out of a context, or shows shortened.
+    """Messages that one rule leaves out of a context or shortens.
 
-    `why` is the rule's name: `cleared` and `truncated` for tool results, `topic` for other topics,
-    else a strategy's own.
+    `why` is the name of the rule: `cleared` or `truncated` for shortened tool results, `topic` for
+    messages of other topics, otherwise the name that a strategy passed to `leave_out`.
     """
 
     why: str
@@ -50,123 +50,132 @@ class Omission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The situation after a strategy's decision, and the problems that changed nothing."""
+    """The result of a strategy; made by `PlanContext.keep`, `leave_out` or `shorten`."""
 
-    after: "PlanContext"
-    problems: tuple[Exception, ...] = ()
+    after: "PlanContext"  # the same object as before if the plan changes nothing
+    problems: tuple[Exception, ...] = ()  # errors that the strategy met; they are logged
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The planned messages; `compaction.in_place` makes their summaries ready to be sent."""
+        """The messages of the planned context, oldest first."""
         return self.after.context
 
     @property
     def compaction(self) -> Compaction:
-        """The fold to keep in the state for the next plan."""
+        """The compaction that the state keeps for the next plan."""
         return self.after.compaction
 
     @property
     def left_out(self) -> tuple[Omission, ...]:
-        """What is not shown, or not whole, by rule."""
+        """The messages that the context leaves out or shortens, by rule."""
         return self.after.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanContext:
-    """All that a strategy may know when it plans one context."""
+    """What a strategy knows when it plans the context of one model call.
 
-    messages: Sequence[AnyMessage]  # the transcript, oldest first, and the current draft
+    It is a value: `leave_out` and `shorten` return a plan and change nothing here. Inspect
+    `utilization`, `shown` and `pins`, then choose messages to leave out. Pins, instructions and
+    the question that is being answered stay, even if the strategy names them.
+    """
+
+    messages: Sequence[AnyMessage]  # the transcript, oldest first, then the draft in progress
     count: TokenCounter
     texts: Texts = field(repr=False)
-    compaction: Compaction = field(default_factory=Compaction)
-    topic_id: str | None = None  # whose part of the fold is used; `None` if all topics share it
-    window_tokens: int | None = None  # for a request and its answer; `None` if unknown
-    overhead_tokens: int = 0  # of a request beside the messages: system prompt, tools
-    pins: frozenset[str] = frozenset()
-    pending: frozenset[str] = frozenset()  # the running question; if empty, the newest unanswered
+    compaction: Compaction = field(default_factory=Compaction)  # what earlier plans left out
+    topic_id: str | None = None  # the topic that is planned; `None` plans all topics together
+    window_tokens: int | None = None  # tokens for request and answer; `None` if unknown
+    overhead_tokens: int = 0  # tokens of the request besides messages: system prompt and tools
+    pins: frozenset[str] = frozenset()  # ids of messages that are always included
+    pending: frozenset[str] = frozenset()  # ids of the question; if empty, the newest unanswered
     ask: Ask | None = None  # `None` summarizes without a model
-    has_summarizer: bool = True  # of the graph; without it only a strategy's own model is asked
-    call: int | None = None  # number of the next call of the turn, from 1; `None` at its end
-    overflows: int = 0  # how often this call was too long for the model
-    minutes: float | None = None  # time by the caller's clock; `None` without one
-    segments: Sequence[Segment] = ()
-    expanded: Sequence[ExpandedTopic] = ()  # topics that are shown beside the current one
-    loaded: frozenset[str] = frozenset()  # offloaded messages, loaded for the topics shown
-    other_topics: tuple[str, ...] = ()  # messages that are left out because of their topic
+    has_summarizer: bool = True  # whether `ask` works without a model of the strategy's own
+    call: int | None = None  # number of the next model call of the turn, from 1; `None` at its end
+    overflows: int = 0  # how often the model has refused this call as too long
+    minutes: float | None = None  # time on the caller's clock; `None` without a clock
+    segments: Sequence[Segment] = ()  # where topics begin
+    expanded: Sequence[ExpandedTopic] = ()  # topics that are shown besides the current one
+    loaded: frozenset[str] = frozenset()  # ids of offloaded messages loaded for these topics
+    other_topics: tuple[str, ...] = ()  # ids of messages left out because of their topic
 
     def __post_init__(self) -> None:
         nameless = next((i for i, m in enumerate(self.messages) if not m.id), None)
         if nameless is not None:
-            raise InputError(f"message {nameless!r} has no id: give it one, folds go by ids")
+            raise InputError(f"message {nameless!r} has no id: give every message an id")
         if self.window_tokens is not None and self.window_tokens < 1:
             raise ConfigurationError(
-                f"window_tokens {self.window_tokens!r} leaves no room: write 1 or more, or None"
+                f"window_tokens must be 1 or more, or None if unknown, got {self.window_tokens!r}"
             )
 
     @property
     def own_compaction(self) -> Compaction:
-        """The topic's part of the fold, or all of it."""
+        """The compaction of the topic that is planned; all of it without topics."""
         if self.topic_id is None:
             return self.compaction
         return self.compaction.get("topics", {}).get(self.topic_id, Compaction())
 
     @property
     def context(self) -> tuple[AnyMessage, ...]:
-        """The messages to send if nothing more is left out."""
+        """The messages to send if nothing more is left out, summaries included."""
         return render(self.messages, self.own_compaction, pins=self.pins, texts=self.texts)
 
     @property
     def shown(self) -> list[AnyMessage]:
-        """The messages that are not left out, each as in the transcript."""
+        """The messages that are not left out, as they are in the transcript."""
         out = hidden(self.messages, self.own_compaction, self.pins)
         return [message for index, message in enumerate(self.messages) if index not in out]
 
     @property
     def conversation(self) -> list[AnyMessage]:
-        """All messages except instructions, left out or not."""
+        """All messages except system messages, whether they are left out or not."""
         return [each for each in self.messages if each.type != "system"]
 
     @property
     def unpinned(self) -> list[AnyMessage]:
-        """The shown messages that are neither instructions nor pinned."""
+        """The shown messages that are neither system messages nor pinned."""
         return self.unprotected(0)
 
     def unprotected(self, first: int) -> list[AnyMessage]:
-        """Return the shown messages that are neither instructions nor `held`."""
-        held = self.protected_ids(first)
-        return [each for each in self.shown if each.type != "system" and each.id not in held]
+        """Return the shown messages except system messages and those of `protected_ids(first)`."""
+        protected = self.protected_ids(first)
+        return [m for m in self.shown if m.type != "system" and m.id not in protected]
 
     @property
     def summaries(self) -> tuple[str, ...]:
-        """The summaries of what was left out, oldest first."""
+        """The summaries of messages that are left out, oldest first."""
         spans = live_spans(self.messages, self.own_compaction)
-        return tuple(words for each in spans if (words := each["summary"]))
+        return tuple(summary for span in spans if (summary := span["summary"]))
 
     @property
     def shortened_ids(self) -> frozenset[str | None]:
-        """Ids of the tool results that are cleared or truncated."""
+        """The ids of the tool results that the context shows cleared or truncated."""
         return frozenset(each.id for each in self.context if shortened(each))
 
     @property
     def window(self) -> int:
-        """The window in tokens, assumed if unknown."""
+        """The window in tokens; 200,000 if it is unknown."""
         return self.window_tokens or WINDOW_TOKENS
 
     @property
     def tokens(self) -> int:
-        """The tokens of the request if nothing more is left out."""
+        """The tokens of the request if nothing more is left out, overhead included."""
         return self.overhead_tokens + self.count(self.context)
 
     @property
     def utilization(self) -> float:
-        """Tokens as a share of the window; 1.0 is full."""
+        """`tokens` as a share of `window`, from 0; 1.0 is full."""
         return self.tokens / self.window
 
     def removable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-        """Return the messages that `leave_out` would leave out: whole steps of loose messages."""
-        ids = {each.id for each in messages}
+        """Return those of the messages that `leave_out` would leave out.
+
+        Pins, system messages and the running question stay. So does a tool call of which only the
+        call or only some results are among the messages.
+        """
+        ids = {message.id for message in messages}
         running = self.pending or running_question(self.messages)
-        # No model has seen yet what a tool has just found.
+        # The model has not seen the newest tool result yet: without it the call would be repeated.
         if self.messages and self.messages[-1].type == "tool":
             running |= {self.messages[-1].id or ""}
         fixed = {i for i, m in enumerate(self.messages) if m.type == "system"}
@@ -181,24 +190,27 @@ class PlanContext:
 
     @property
     def left_out(self) -> tuple[Omission, ...]:
-        """What is not shown, or not whole, by rule."""
-        found: list[Omission] = []
+        """The messages that the context leaves out or shortens, by rule."""
+        omissions: list[Omission] = []
         for span, out in hidden_by_span(self.messages, self.own_compaction, self.pins):
             ids = tuple(self.messages[index].id or "" for index in out)
-            found.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
+            omissions.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
         for how in ("cleared", "truncated"):
             ids = tuple(each.id or "" for each in self.context if shortened(each) == how)
-            found.append(Omission(why=how, message_ids=ids))
-        found.append(Omission(why="topic", message_ids=self.other_topics))
-        return tuple(each for each in found if each.message_ids)
+            omissions.append(Omission(why=how, message_ids=ids))
+        omissions.append(Omission(why="topic", message_ids=self.other_topics))
+        return tuple(omission for omission in omissions if omission.message_ids)
 
     def protected_ids(self, first: int = 0) -> set[str | None]:
-        """Return the ids of pins and of the first messages, with all that must stay with them."""
-        pins = self.pins | {each.id or "" for each in self.conversation[:first]}
+        """Return the ids of the pins and of the `first` messages of the conversation.
+
+        A message of a tool call brings the whole call: its request and all results.
+        """
+        pins = self.pins | {message.id or "" for message in self.conversation[:first]}
         return {self.messages[index].id for index in with_partners(self.messages, pins)}
 
     def keep(self, *problems: Exception) -> Plan:
-        """Return the plan that leaves out nothing more."""
+        """Return the plan that changes nothing, with the `problems` that are the reason."""
         return Plan(after=self, problems=problems)
 
     def leave_out(
@@ -209,16 +221,16 @@ class PlanContext:
         summary: str | None = None,
         rolling: bool = False,
     ) -> Plan:
-        """Return the plan that leaves out those of the messages that may be left out.
+        """Return the plan that leaves out the messages, except those that must stay.
 
         Args:
-            messages: Any messages; pins, the running question and parts of steps stay.
-            why: The rule's name.
-            summary: Replaces the messages.
-            rolling: Whether the summary also replaces all earlier ones.
+            messages: Any messages; see `removable` for those that stay.
+            why: The name of your rule, which a user sees beside the messages.
+            summary: Text that replaces the messages in the context; `None` replaces nothing.
+            rolling: Whether the summary also replaces all earlier summaries.
         """
-        ids = {each.id for each in self.removable(messages)}
-        chosen = [index for index, each in enumerate(self.messages) if each.id in ids]
+        ids = {message.id for message in self.removable(messages)}
+        chosen = [index for index, message in enumerate(self.messages) if message.id in ids]
         if not chosen:
             return self.keep()
         extend = partial(with_span, self.messages, self.own_compaction, chosen, pins=self.pins)
@@ -230,7 +242,10 @@ class PlanContext:
     def shorten(
         self, *, clear: AnyMessage | None = None, truncate: AnyMessage | None = None
     ) -> Plan:
-        """Return the plan that clears or truncates the tool results up to these messages."""
+        """Return the plan that shortens all tool results up to the given messages.
+
+        A cleared result becomes one line; a truncated one keeps its beginning and end.
+        """
         compaction = self.own_compaction.copy()
         if clear is not None:
             compaction["cleared"] = clear.id or ""
@@ -251,7 +266,7 @@ class PlanContext:
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:
     """Return the id of the newest question if the messages do not end with an answer."""
-    said = [each for each in messages if each.type != "system"]
-    if not said or is_answer(said[-1]):
+    spoken = [message for message in messages if message.type != "system"]
+    if not spoken or is_answer(spoken[-1]):
         return frozenset()
-    return frozenset(next(([m.id or ""] for m in reversed(said) if is_question(m)), []))
+    return frozenset(next(([m.id or ""] for m in reversed(spoken) if is_question(m)), []))

@@ -1,4 +1,4 @@
-"""The sliding window, and how every strategy shortens tool results."""
+"""`SlidingWindow`, and the shortening of tool results that several strategies share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,29 +14,32 @@ from unsay.messages.boundaries import safe_split, tail_start
 
 
 def clear_stale(ctx: PlanContext) -> Plan:
-    """Clear the tool results that are not among the newest few."""
-    gone = ctx.shortened_ids
-    found = [each for each in stale(ctx.unpinned, ctx.texts) if each.id not in gone]
-    return ctx.shorten(clear=found[-1]) if found else ctx.keep()
+    """Return the plan that clears all tool results except the newest five."""
+    shortened = ctx.shortened_ids
+    old = [result for result in stale(ctx.unpinned, ctx.texts) if result.id not in shortened]
+    return ctx.shorten(clear=old[-1]) if old else ctx.keep()
 
 
 def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
-    """Truncate tool results, the oldest first, until the goal is reached; `None` truncates one."""
-    plan, gone = ctx.keep(), ctx.shortened_ids
-    for each in large(ctx.unpinned, ctx.texts):
-        if each.id in gone:
+    """Truncate tool results, oldest first, until the request has at most `goal_tokens`.
+
+    `None` truncates one result.
+    """
+    plan, shortened = ctx.keep(), ctx.shortened_ids
+    for result in large(ctx.unpinned, ctx.texts):
+        if result.id in shortened:
             continue
-        plan = ctx.shorten(truncate=each)
+        plan = ctx.shorten(truncate=result)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:
             break
     return plan
 
 
 def shorten_results(ctx: PlanContext) -> Plan:
-    """Clear stale tool results, else truncate large ones, because a context was too long.
+    """Clear old tool results after an overflow; if there are none, truncate large ones.
 
-    If the window is known, truncate as many as it takes to fit. Otherwise the first overflow of a
-    call truncates one result, a further one all of them.
+    With a known window, as many results are truncated as the request needs to fit. Without one,
+    the first overflow of a call truncates one result, and a later one all of them.
     """
     cleared = clear_stale(ctx)
     if cleared.after is not ctx:
@@ -47,31 +50,38 @@ def shorten_results(ctx: PlanContext) -> Plan:
 
 WHY = "window"  # the rule's name in omissions and manifests
 
+# Fewest messages that an overflow leaves out.
+# Source: strands-agents sdk-python 1232230d, sliding window (`reduce_context`).
 SMALLEST_TRIM = 2
-"""Number of messages that an overflow removes at least.
-Source: strands-agents sdk-python 1232230d, sliding window (`reduce_context`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindow(Strategy):
-    """Show the newest messages, without a summary of the others.
+    """Send the newest `window_size` messages and no summary of the older ones.
 
-    The window begins with a question. If it contains none, the newest question is shown before it
-    and counts as one of its messages.
+    The window begins with a question. If none is among the newest messages, the newest question is
+    sent before them and counts as one of them. Use it when old messages do not matter: it never
+    calls a model.
+
+    Attributes:
+        window_size: Messages, besides pins and system messages; 0 sends only those.
+        truncate_results: Whether an overflow first shortens tool results.
+        per_turn: See `Strategy.per_turn`.
+        pin_first: Number of messages at the beginning that are never left out.
 
     Source: strands-agents, `SlidingWindowConversationManager`.
     """
 
-    window_size: int = 40  # messages, besides pins and instructions; 0 shows only these
-    truncate_results: bool = True  # an overflow first shortens tool results
+    window_size: int = 40
+    truncate_results: bool = True
     per_turn: PerTurn = False
-    pin_first: int = 0  # first messages that are never left out
+    pin_first: int = 0
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
         for name in ("window_size", "pin_first"):
             if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
+                raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
 
     def plan(self, ctx: PlanContext) -> Plan:
         """Leave out the messages before the window."""
@@ -79,10 +89,10 @@ class SlidingWindow(Strategy):
         return self._trimmed(ctx, body, len(body) - self.window_size)
 
     def reduce(self, ctx: PlanContext) -> Plan:
-        """Shorten tool results; if none can be shortened, leave out older messages.
+        """Shorten tool results; if that saves nothing, leave out more of the oldest messages.
 
-        If the window is unknown, the first overflow removes the fewest messages, the second half of
-        them, and the third all that may be left out.
+        With an unknown window, the first overflow leaves out two or more messages, the second half
+        of them, and the third all that may be left out.
         """
         if self.truncate_results:
             shorter = shorten_results(ctx)
@@ -96,8 +106,7 @@ class SlidingWindow(Strategy):
             surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
             plan = self._trimmed(ctx, body, surplus)
         if plan.after is ctx:
-            stuck = "Unable to trim conversation context: all that is shown must stay"
-            return ctx.keep(ContextOverflowError(stuck))
+            return ctx.keep(ContextOverflowError("All messages of the context must stay"))
         return plan
 
     def _trimmed(self, ctx: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
@@ -109,6 +118,7 @@ class SlidingWindow(Strategy):
         start = tail_start(body, surplus, towards="newer")
         if start is not None:
             return ctx.leave_out(body[:start], why=WHY)
+        # No question begins a window of this size: keep the newest one in front of the window.
         asked = next((m for m in reversed(body) if is_question(m)), None)
         start = safe_split(body, min(surplus + 1, len(body)), towards="newer")
         if start == len(body):

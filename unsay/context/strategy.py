@@ -1,8 +1,4 @@
-"""The protocol of strategies, which decide what a context leaves out, and how they are called.
-
-A strategy is pure: it makes a plan from a situation. If it needs a summary from a model, it is a
-generator that yields the call. Messages that must stay are kept whatever it leaves out.
-"""
+"""The `Strategy` protocol, which decides what a context leaves out, and how strategies are called."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,16 +9,21 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 
+# Most repetitions of one call, each with a smaller context.
+# Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap).
 MAX_RETRIES = 3
-"""How often one call is repeated with a smaller context.
-Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap)."""
 
 PerTurn = bool | int
-"""`False` plans at the end of a turn, `True` also before every model call, N before every Nth."""
+"""`False` plans at the end of a turn; `True` also plans before every model call, N before every Nth."""
 
 
 class Strategy(Protocol):
-    """Decide what a context leaves out.
+    """Base class of strategies, which decide what a context leaves out.
+
+    Implement `plan`; override `reduce` and `per_turn` if their defaults do not fit. A strategy
+    computes a plan from a `PlanContext` and keeps no state of its own. To ask a model, write `plan`
+    as a generator: `reply = yield from ctx.ask(messages, None)`. An exception in `plan` or `reduce`
+    leaves the context as it was; the turn continues.
 
     >>> class QuestionsOnly(Strategy):
     ...     def plan(self, ctx):
@@ -36,21 +37,21 @@ class Strategy(Protocol):
 
     @property
     def per_turn(self) -> PerTurn:
-        """When the strategy plans."""
+        """When `plan` is called: `False` at the end of a turn, `True` also before each model call."""
         return True
 
     def plan(self, ctx: PlanContext) -> Plan | Steps[Plan]:
-        """Plan the next context; return `ctx.keep()` if nothing has to change.
+        """Return the plan of the next context: `ctx.keep()` or `ctx.leave_out(…)`.
 
-        Leave out much at once and rarely: each change invalidates the provider's cache.
+        Leave out many messages at once, and rarely: each change invalidates the provider's cache.
         """
         ...
 
     def reduce(self, ctx: PlanContext) -> Plan | Steps[Plan]:
-        """Make the context smaller because the model said that it is too long.
+        """Return the plan of a smaller context after the model refused this one as too long.
 
-        Returns:
-            `ctx.keep(problem)` if nothing more can be left out.
+        Return `ctx.keep(problem)` if nothing more can be left out; the turn then fails with a
+        `ContextOverflowError`.
         """
         return self.plan(ctx)
 
@@ -65,7 +66,7 @@ def check_per_turn(per_turn: PerTurn) -> None:
     """
     if not isinstance(per_turn, int) or (not isinstance(per_turn, bool) and per_turn < 1):
         raise ConfigurationError(
-            f"per_turn={per_turn!r} is never due: write False, True, or a number of calls from 1"
+            f"per_turn must be False, True or a number of calls from 1, got {per_turn!r}"
         )
 
 
@@ -78,8 +79,8 @@ def check_strategy(strategy: Any) -> None:
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
             raise ConfigurationError(
-                f"{strategy!r} is no strategy, as it has no {name!r} to call: hand in an object of "
-                "a class that extends unsay.context.strategy.Strategy"
+                f"{strategy!r} is not a strategy, because it has no method {name!r}: pass an "
+                "instance of a subclass of unsay.context.Strategy"
             )
     check_per_turn(planning_interval(strategy))
 
@@ -90,30 +91,30 @@ def planning_interval(strategy: Strategy) -> PerTurn:
 
 
 def is_due(per_turn: PerTurn, call: int | None) -> bool:
-    """Return whether a strategy plans before this model call of the turn; `None` is its end."""
+    """Return whether a strategy plans before model call `call`; `None` is the end of the turn."""
     if call is None or isinstance(per_turn, bool):
         return call is None or bool(per_turn)
     return call % per_turn == 0
 
 
 def plan_if_due(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan if one is due, as `call_strategy` does."""
+    """Return the strategy's plan; the plan changes nothing if `per_turn` excludes this call."""
     if not is_due(planning_interval(strategy), ctx.call):
         return ctx.keep()
     return (yield from call_strategy(strategy.plan, ctx))
 
 
 def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan of a smaller context, after `ctx` was too long for the model.
+    """Return the strategy's plan of a smaller context after the model refused `ctx` as too long.
 
     Raises:
         ContextOverflowError: The context did not become smaller.
-        SummarizationError: It did not, because there was no summary.
+        SummarizationError: The context did not become smaller because a summary failed.
     """
     plan = yield from call_strategy(strategy.reduce, ctx)
     if is_smaller(plan.after, ctx):
         return plan
-    # A summarizer's own failure says more than that the context is too long.
+    # A failed summarizer is the cause that a user can fix, so its error is raised instead.
     models = (p for p in plan.problems if isinstance(p, ModelError))
     stuck = next((p for p in models if not isinstance(p, ContextOverflowError)), None)
     reasons = "; ".join(
@@ -121,36 +122,37 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
         for each in plan.problems
     )
     raise stuck or ContextOverflowError(
-        f"A view of {len(ctx.context)} messages, about {ctx.tokens} tokens, is too long for the model "
-        f"and {type(strategy).__name__!r} cannot make it smaller: "
-        f"{reasons or 'all that is left must stay'}. Unpin something, ask for less at once, use a "
-        "model with a larger window, or start a new topic."
+        f"A context of {len(ctx.context)} messages, about {ctx.tokens} tokens, is too long for the "
+        f"model and {type(strategy).__name__!r} cannot make it smaller: "
+        f"{reasons or 'all remaining messages must stay'}. Unpin messages, ask for less at once, "
+        "use a model with a larger window, or start a new topic."
     )
 
 
 def is_smaller(after: PlanContext, before: PlanContext) -> bool:
-    """Return whether a plan gained something: fewer tokens, or fewer messages."""
+    """Return whether a plan saved tokens or messages."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
 def call_strategy(
     make: Callable[[PlanContext], Plan | Steps[Plan]], ctx: PlanContext
 ) -> Steps[Plan]:
-    """Return a strategy's plan; if it fails, the plan changes nothing and has the problem."""
+    """Return a strategy's plan; after an error, the plan changes nothing and has the error."""
     try:
         made = make(ctx)
         plan = made if isinstance(made, Plan) else (yield from made)
         if not isinstance(plan, Plan):
             raise ConfigurationError(
-                f"{make!r} made {plan!r}, which is no plan: return ctx.keep() or ctx.leave_out(…)"
+                f"{make!r} returned {plan!r} instead of a plan: return ctx.keep() or "
+                "ctx.leave_out(…)"
             )
         must = (ctx.pins | ctx.pending) & {each.id for each in ctx.messages}
         if plan.after is not ctx and (lost := must - {each.id for each in plan.after.context}):
             raise ConfigurationError(
-                f"The plan leaves out {min(lost)!r}, which is pinned or the running question: make "
-                "plans by ctx.leave_out(…), which keeps what must stay"
+                f"The plan leaves out {min(lost)!r}, which is pinned or the running question: "
+                "return a plan of ctx.leave_out(…), which keeps such messages"
             )
-    except Exception as problem:  # noqa: BLE001 - a strategy is anyone's code; the talk goes on
+    except Exception as problem:  # noqa: BLE001 - a user's strategy may raise anything
         return ctx.keep(problem)
     return plan
 
@@ -171,14 +173,19 @@ def ask_with_strategy(
     has_extras: Callable[[], bool] = lambda: False,
     retries: int = MAX_RETRIES,
 ) -> Steps[Answered]:
-    """Plan a context and ask the model; if it is too long, reduce it and ask again.
+    """Plan a context and ask the model; reduce it and ask again while it is too long.
 
-    If `has_extras` says that more was sent than the plan's messages, the same plan is sent again
-    first: once `overflows` is set, `send` leaves out the extras.
+    Args:
+        strategy: Plans and reduces the context.
+        ctx: The context before the call.
+        send: Sends a plan; if `overflows` is set, without extras such as recalled messages.
+        has_extras: Returns whether the last request had extras. The same plan is then sent again
+            without them before anything is reduced.
+        retries: Most repetitions of the call.
 
     Raises:
         ContextOverflowError: The context was too long every time, or could not be made smaller.
-        SummarizationError: It could not be made smaller, because there was no summary.
+        SummarizationError: The context could not be made smaller because a summary failed.
     """
     plan = yield from plan_if_due(strategy, ctx)
     for overflows in range(1, retries + 2):
@@ -189,8 +196,8 @@ def ask_with_strategy(
                 raise
             if overflows > retries:
                 raise ContextOverflowError(
-                    f"The view was too long {overflows} times, although it was made smaller "
-                    f"{retries} times ({error}). Unpin something, ask for less at once, or use a "
+                    f"The context was too long {overflows} times, although it was made smaller "
+                    f"{retries} times ({error}). Unpin messages, ask for less at once, or use a "
                     "model with a larger window."
                 ) from error
             after = replace(plan.after, overflows=overflows)
@@ -205,7 +212,7 @@ def ask_with_strategy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Null(Strategy):
-    """Show everything; the caller handles an overflow.
+    """Send every message; a context that is too long fails with a `ContextOverflowError`.
 
     Source: strands-agents, `NullConversationManager`.
     """
@@ -219,10 +226,9 @@ class Null(Strategy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(Strategy):
-    """Apply several strategies in order.
+    """Apply several strategies in order, each to the context that the one before it planned.
 
-    Each plans from the context that the one before left. One that fails changes nothing and does
-    not stop the next.
+    A strategy that fails changes nothing and does not stop the next one.
 
     Source: strands-agents harness-sdk, `ContextManager`.
     """
@@ -234,7 +240,7 @@ class Composed(Strategy):
             check_strategy(each)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Apply all of them; each plans when its own `per_turn` says."""
+        """Apply every strategy whose own `per_turn` includes this call."""
         plan = ctx.keep()
         for each in self.strategies:
             later = yield from plan_if_due(each, plan.after)
@@ -242,7 +248,7 @@ class Composed(Strategy):
         return plan
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Apply them until one makes the context smaller; keep it, with all problems, if none can."""
+        """Apply the strategies until one makes the context smaller."""
         plan = ctx.keep()
         for each in self.strategies:
             later = yield from call_strategy(each.reduce, plan.after)

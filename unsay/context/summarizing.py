@@ -1,4 +1,4 @@
-"""Strategies that replace the oldest messages or turns with a summary."""
+"""`Summarizing` and `ByTurns`, which replace the oldest messages or turns with a summary."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -19,63 +19,72 @@ from unsay.messages.boundaries import safe_split, turns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizing(Strategy):
-    """Summarize the oldest share of the context when the window fills up.
+    """Replace the oldest share of the context with a summary when the window fills up.
+
+    Attributes:
+        summary_ratio: Share of the context to summarize; limited to 0.1 to 0.8 with a warning.
+        preserve_recent_messages: Number of newest messages that are never summarized.
+        summarizer: A model with instructions of its own; `None` uses the graph's summarizer.
+        system_prompt: Instructions for the graph's summarizer; excludes `summarizer`.
+        summary_tokens: Requested length of a summary.
+        measure: Whether `summary_ratio` is a share of the messages or of their tokens.
+        proactive: When to summarize; `None` waits until the model refuses a context.
+        per_turn: See `Strategy.per_turn`.
+        pin_first: Number of messages at the beginning that are never left out.
 
     Source: strands-agents, `SummarizingConversationManager`.
     """
 
-    summary_ratio: float = 0.3  # of the context; values outside 0.1 to 0.8 are brought in
-    preserve_recent_messages: int = 10  # newest messages that are never summarized
-    summarizer: Any = None  # a model; `None` is the graph's. Excludes `system_prompt`
-    system_prompt: str | None = None  # for the summarizer; `None` uses that of the prompts
+    summary_ratio: float = 0.3
+    preserve_recent_messages: int = 10
+    summarizer: Any = None
+    system_prompt: str | None = None
     summary_tokens: int = SUMMARY_TOKENS
-    measure: Literal["messages", "tokens"] = "messages"  # what `summary_ratio` is a share of
-    proactive: Proactive | None = field(default_factory=Proactive)  # `None` waits for an overflow
+    measure: Literal["messages", "tokens"] = "messages"
+    proactive: Proactive | None = field(default_factory=Proactive)
     per_turn: PerTurn = True
-    pin_first: int = 0  # first messages that are never left out
+    pin_first: int = 0
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
         if self.summarizer is not None and self.system_prompt is not None:
             raise ConfigurationError(
-                f"summarizer={self.summarizer!r} and system_prompt={self.system_prompt!r} cannot "
-                "both be given: let the summarizer bring its own words"
+                f"summarizer={self.summarizer!r} excludes system_prompt={self.system_prompt!r}: "
+                "put the instructions into the summarizer"
             )
         for name in ("preserve_recent_messages", "pin_first"):
             if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} {getattr(self, name)!r}: write 0 or more")
+                raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
         ratio = clamped("summary_ratio", self.summary_ratio, 0.1, 0.8)
         object.__setattr__(self, "summary_ratio", ratio)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize when the window is filling up and there is enough to summarize."""
+        """Summarize if the request reaches the threshold of `proactive`."""
         if self.proactive is None or not self.proactive.reached(ctx.tokens, ctx.window_tokens):
             return ctx.keep()
         return (yield from self._summarized(ctx, self.oldest(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize because a context was too long."""
+        """Summarize after the model refused the context as too long."""
         oldest = self.oldest(ctx)
         plan = yield from self._summarized(ctx, oldest)
         if plan.after is not ctx or plan.problems:
             return plan
-        held = ctx.protected_ids(self.pin_first)
-        if oldest and all(each.id in held for each in oldest):
-            reason = (
-                "all messages in summarize range are pinned: unpin some, or raise summary_ratio"
-            )
+        protected = ctx.protected_ids(self.pin_first)
+        if oldest and all(message.id in protected for message in oldest):
+            reason = "all messages in this range are pinned: unpin some, or raise summary_ratio"
         else:
-            kept = self.preserve_recent_messages
-            reason = f"insufficient messages for summarization, as the newest {kept} are preserved"
+            recent = self.preserve_recent_messages
+            reason = f"too few messages, because the newest {recent} are preserved"
         return ctx.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
     def oldest(self, ctx: PlanContext) -> list[AnyMessage]:
-        """Return the oldest messages; the next summary replaces those that are not pinned.
+        """Return the messages that the next summary covers, pinned ones included.
 
-        A step across the end is included whole, or left out if it reaches into the preserved
-        newest messages.
+        A tool call at the end is included with all its results, or not at all if a result is among
+        the preserved newest messages.
         """
-        body = _said(ctx)
+        body: list[AnyMessage] = [message for message in ctx.shown if message.type != "system"]
         most = len(body) - self.preserve_recent_messages
         wanted = min(self._share(ctx, body), most)
         if wanted <= 0:
@@ -84,18 +93,17 @@ class Summarizing(Strategy):
         return body[: place if place <= most else safe_split(body, wanted, towards="older")]
 
     def _summarized(self, ctx: PlanContext, messages: Sequence[AnyMessage]) -> Steps[Plan]:
-        held = ctx.protected_ids(self.pin_first)
-        loose = [each for each in messages if each.id not in held]
+        protected = ctx.protected_ids(self.pin_first)
+        unpinned = [message for message in messages if message.id not in protected]
         how = Summarizer(
             model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
         )
-        return (yield from compact_with_model(ctx, loose, how, why="summary"))
+        return (yield from compact_with_model(ctx, unpinned, how, why="summary"))
 
     def _share(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
-        """The number of oldest messages in the share; a summary counts as one message."""
         if self.measure == "messages":
-            told = 1 if ctx.summaries else 0
-            return max(1, int((len(body) + told) * self.summary_ratio) - told)
+            summary = 1 if ctx.summaries else 0  # the message that holds the earlier summaries
+            return max(1, int((len(body) + summary) * self.summary_ratio) - summary)
         goal = self.summary_ratio * ctx.count(body)
         return 1 + bisect_left(
             range(1, len(body)), goal, key=lambda oldest: ctx.count(body[:oldest])
@@ -103,38 +111,47 @@ class Summarizing(Strategy):
 
 
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
-    """Return the first index from `wanted` on where a summary may end.
+    """Return the first index from `wanted` on at which a summary may end.
 
-    The messages after it do not begin with a tool result, because its call would be missing.
+    The remaining messages never begin with a tool result without its call.
 
     Raises:
         ContextOverflowError: There is no such index.
     """
     if wanted > len(messages):
-        raise ContextOverflowError(
-            f"Split point {wanted!r} exceeds message array length {len(messages)}: count again"
-        )
+        raise ContextOverflowError(f"Cannot split {len(messages)} messages at index {wanted!r}")
     place = safe_split(messages, wanted, towards="newer")
     results = takewhile(lambda each: each.type == "tool", messages[place:])
     after = place + len(list(results))
     if after == len(messages) > place:
         raise ContextOverflowError(
-            "Unable to trim conversation context: only results of unknown tool calls would be left"
+            "Cannot split the messages: only results of unknown tool calls would be left"
         )
     return after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByTurns(Strategy):
-    """Summarize all but the newest turns once there are too many turns or tokens.
+    """Replace all but the newest turns with a summary once there are too many turns or tokens.
+
+    The newest turn always stays. One of the first two and one of the next two attributes is needed.
+
+    Attributes:
+        compress_at_turns: Summarize from this number of turns on.
+        compress_at_tokens: Summarize a request of more tokens than this.
+        keep_turns: Number of newest turns that stay; less than `compress_at_turns`.
+        keep_tokens: Most tokens of the turns that stay besides the newest one.
+        summary_tokens: Requested length of a summary.
+        summarizer: A model; `None` uses the graph's summarizer.
+        per_turn: See `Strategy.per_turn`.
 
     Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (`Compress`).
     """
 
-    compress_at_turns: int | None = None  # begin at this number of turns
-    compress_at_tokens: int | None = None  # begin above this size of a request
-    keep_turns: int | None = None  # newest turns that stay; less than `compress_at_turns`
-    keep_tokens: int | None = None  # most tokens of the turns that stay beside the newest one
+    compress_at_turns: int | None = None
+    compress_at_tokens: int | None = None
+    keep_turns: int | None = None
+    keep_tokens: int | None = None
     summary_tokens: int = SUMMARY_TOKENS
     summarizer: Any = None
     per_turn: PerTurn = True
@@ -144,61 +161,56 @@ class ByTurns(Strategy):
         if not self.compress_at_turns and not self.compress_at_tokens:
             raise ConfigurationError(
                 f"compress_at_turns={self.compress_at_turns!r} and compress_at_tokens="
-                f"{self.compress_at_tokens!r} never call for it: write a number from 1 into one"
+                f"{self.compress_at_tokens!r} never summarize: set one of them to 1 or more"
             )
         if not self.keep_turns and not self.keep_tokens:
             raise ConfigurationError(
-                f"keep_turns={self.keep_turns!r} and keep_tokens={self.keep_tokens!r} say nothing "
-                "of what stays: write a number from 1 into one"
+                f"keep_turns={self.keep_turns!r} and keep_tokens={self.keep_tokens!r} do not say "
+                "what stays: set one of them to 1 or more"
             )
         begin = (self.compress_at_turns, self.compress_at_tokens)
         limits = (*begin, self.keep_turns, self.keep_tokens)
         if any(each is not None and each < 0 for each in limits):
-            raise ConfigurationError(f"{limits!r} has a number under 0: write None for no limit")
+            raise ConfigurationError(f"{limits!r} has a number below 0: use None for no limit")
         if self.compress_at_turns and (self.keep_turns or 0) >= self.compress_at_turns:
             raise ConfigurationError(
-                f"keep_turns={self.keep_turns!r} does not lie under compress_at_turns="
-                f"{self.compress_at_turns!r}: nothing would be left to summarize"
+                f"keep_turns={self.keep_turns!r} must be less than compress_at_turns="
+                f"{self.compress_at_turns!r}: otherwise there is nothing to summarize"
             )
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize the older turns once there are too many turns or tokens."""
-        said = _said(ctx)
-        many = self.compress_at_turns and len(turns(said)) >= self.compress_at_turns
+        body = [message for message in ctx.shown if message.type != "system"]
+        many = self.compress_at_turns and len(turns(body)) >= self.compress_at_turns
         if not many and not (self.compress_at_tokens and ctx.tokens > self.compress_at_tokens):
             return ctx.keep()
-        newest = said[turns(said)[-1].start :] if said else []
+        newest = body[turns(body)[-1].start :] if body else []
         fixed = [each for each in ctx.messages if each.type == "system"]
         least = ctx.overhead_tokens + ctx.count([*fixed, *newest])
         if self.compress_at_tokens and least > self.compress_at_tokens:
             problem = ContextOverflowError(
-                f"The newest turn with what every request costs has {least} tokens, and "
-                f"compression begins over {self.compress_at_tokens}: raise compress_at_tokens"
+                f"The newest turn, instructions and tools take {least} tokens, and compression "
+                f"begins above {self.compress_at_tokens}: raise compress_at_tokens"
             )
             return ctx.keep(problem)
         return (yield from self.reduce(ctx))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize the older turns because a context was too long."""
-        said = _said(ctx)
-        older = said[: self._kept_from(ctx, said)]
+        """Summarize the older turns after the model refused the context as too long."""
+        body = [message for message in ctx.shown if message.type != "system"]
+        older = body[: self._kept_from(ctx, body)]
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
         return (yield from compact_with_model(ctx, older, how, why="turns"))
 
-    def _kept_from(self, ctx: PlanContext, said: Sequence[AnyMessage]) -> int:
-        """The index where the turns begin that stay; the newest one always does."""
-        starts = [turn.start for turn in turns(said)]
+    def _kept_from(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
+        starts = [turn.start for turn in turns(body)]
         if not starts:
             return 0
         place = starts[-1]
-        newest = ctx.count(said[place:])
+        newest = ctx.count(body[place:])
         for kept, start in enumerate(reversed(starts), start=1):
             over = self.keep_turns and kept > self.keep_turns
-            if over or (self.keep_tokens and ctx.count(said[start:]) - newest > self.keep_tokens):
+            if over or (self.keep_tokens and ctx.count(body[start:]) - newest > self.keep_tokens):
                 break
             place = start
         return place
-
-
-def _said(ctx: PlanContext) -> list[AnyMessage]:
-    return [each for each in ctx.shown if each.type != "system"]

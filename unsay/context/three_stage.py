@@ -1,4 +1,4 @@
-"""The default strategy: the first messages, a summary, the newest messages."""
+"""`ThreeStage`, the default strategy: the first messages, a summary, the newest messages."""
 
 import logging
 import math
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proactive:
-    """Share of the window, over 0 and up to 1, from which on messages are summarized.
+    """Share of the window, above 0 and up to 1, at which messages are summarized.
 
     Source: strands-agents 1.62.0, `proactive_compression` (0.7, inclusive).
     """
@@ -33,25 +33,26 @@ class Proactive:
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
             raise ConfigurationError(
-                f"threshold {self.threshold!r} is no share of a window: write a number over 0, "
-                "up to 1"
+                f"threshold must be above 0 and at most 1, got {self.threshold!r}"
             )
 
     def reached(self, tokens: int | None, window_tokens: int | None) -> bool:
-        """Return whether a request reaches the threshold; one of unknown size never does.
+        """Return whether a request of `tokens` reaches the threshold; `None` tokens never do.
 
-        An unknown window is taken to be `WINDOW_TOKENS`, which is logged once.
+        For an unknown window `WINDOW_TOKENS` is assumed, with one warning in the log.
         """
         if tokens is None:
             return False
         if window_tokens is None:
-            _tell_once(self)
+            _warn_once(self)
         return tokens >= self.threshold * (window_tokens or WINDOW_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratios:
-    """Shares of a budget at which compression begins and ends, brought into their limits.
+    """Shares of a budget at which compression begins (`trigger`) and ends (`target`).
+
+    Values outside 0.1 to 0.95 and 0.1 to 0.9 are limited, with a warning in the log.
 
     Source: Kocoro-lab/Shannon 0190a84, `getCompressionRatios` (0.75, 0.375, and the limits).
     """
@@ -64,17 +65,17 @@ class Ratios:
         object.__setattr__(self, "target", clamped("target_ratio", self.target, 0.1, 0.9))
 
     def reached(self, tokens: int, budget_tokens: int) -> bool:
-        """Return whether a request of this size has to be compressed."""
+        """Return whether a request of `tokens` must be compressed."""
         return tokens >= self.trigger * budget_tokens
 
     def goal(self, budget_tokens: int) -> int:
-        """Return the most tokens that a compressed request should have."""
+        """Return the tokens that a compressed request should have at most."""
         return int(self.target * budget_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Least new messages and minutes between two compactions.
+    """Fewest new messages and minutes between two compactions.
 
     Source: Kocoro-lab/Shannon 0190a84, `ShouldCompressContext` (20 messages and 30 minutes).
     """
@@ -83,59 +84,69 @@ class Rate:
     min_minutes: float = 30.0
 
     def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
-        """Return whether another compaction is due.
+        """Return whether another compaction is allowed.
 
-        `length` is the number of messages of the transcript; `minutes` is `None` without a clock,
-        and then only messages count.
+        `length` is the number of messages of the transcript. `minutes` is the time now; without a
+        clock it is `None`, and only messages count.
         """
         new = length - compaction.get("length", 0)
         last = compaction.get("minutes")
         rested = last is None or minutes is None or minutes - last >= self.min_minutes
+        # A rollback makes the transcript shorter than at the last compaction: do not wait then.
         return rested and (new >= self.min_new_messages or new < 0)
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value brought between two limits; a change is logged as a warning.
+    """Return the value, or the nearest limit with a warning in the log.
 
     Raises:
         ConfigurationError: The value is NaN.
     """
     if math.isnan(value):
-        raise ConfigurationError(f"{name} {value!r}: write a number from {least!r} to {most!r}")
+        raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
     inside = min(max(value, least), most)
     if inside != value:
-        LOG.warning(
-            "name=%s value=%r used=%r a setting lies outside its limits", name, value, inside
-        )
+        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, inside)
     return inside
 
 
 @lru_cache(maxsize=256)
-def _tell_once(asked: Proactive) -> None:
+def _warn_once(proactive: Proactive) -> None:
     LOG.warning(
         "threshold=%r assumed_tokens=%d the model's window is not known",
-        asked.threshold,
+        proactive.threshold,
         WINDOW_TOKENS,
     )
 
 
 WHY = "middle"  # the rule's name in omissions and manifests
 
+# Smallest saving for which the strategy acts, as a share of the tokens between trigger and target:
+# a smaller one would be repeated at each call, and each change invalidates the provider's cache.
 GAIN = 0.25
-"""Least gain of a compaction, as a share of the tokens between trigger and target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStage(Strategy):
-    """Keep the first and the newest messages, and replace the middle with a summary.
+    """Keep the first and the newest messages and replace the middle with a summary.
 
-    The strategy acts when a request reaches `trigger_ratio` of the window, and leaves out the
-    oldest messages of the middle until `target_ratio` is left. Between the two the context only
-    grows for many turns, so that the provider's cache serves it. If the recents alone exceed the
-    target, they stay while the request is below the middle between trigger and target.
+    The strategy acts when a request reaches the trigger and leaves out the oldest messages of the
+    middle until the target is reached. Until the next compaction the context only grows, which
+    keeps the provider's cache valid. If the newest messages alone exceed the target, all of them
+    stay while the request is below the midpoint of trigger and target.
 
-    Values outside their limits are brought in: `trigger_ratio` from 0.1 to 0.95, `target_ratio`
-    from 0.1 to 0.9, `primers` and `recents` from 0 to 1000.
+    Values outside their limits are limited, with a warning in the log.
+
+    Attributes:
+        primers: Number of first messages that stay, from 0 to 1000.
+        recents: Number of newest messages that stay, from 0 to 1000.
+        trigger_ratio: Share of the window at which the strategy acts, from 0.1 to 0.95.
+        target_ratio: Share of the window that it leaves, from 0.1 to 0.9; below `trigger_ratio`.
+        summary_tokens: Requested length of a summary.
+        summarizer: A model; `None` uses the graph's summarizer.
+        rate: Least distance between two compactions; `None` sets none.
+        per_turn: See `Strategy.per_turn`.
+        ratios: Both ratios within their limits.
 
     Source: Zhang 2026, chapters 7.3 and 7.4; Kocoro-lab/Shannon 0190a84.
     """
@@ -145,8 +156,8 @@ class ThreeStage(Strategy):
     trigger_ratio: float = 0.75
     target_ratio: float = 0.375
     summary_tokens: int = SUMMARY_TOKENS
-    summarizer: Any = None  # a model; `None` is the graph's
-    rate: Rate | None = None  # `None` sets no limit: a compaction lasts until the window is full
+    summarizer: Any = None
+    rate: Rate | None = None
     per_turn: PerTurn = True
     ratios: Ratios = field(init=False)
 
@@ -155,17 +166,17 @@ class ThreeStage(Strategy):
         ratios = Ratios(trigger=self.trigger_ratio, target=self.target_ratio)
         if ratios.target >= ratios.trigger:
             raise ConfigurationError(
-                f"target_ratio {ratios.target!r} does not lie under trigger_ratio "
-                f"{ratios.trigger!r}: every call would fold; lower the first"
+                f"target_ratio must be less than trigger_ratio={ratios.trigger!r}, got "
+                f"{ratios.target!r}"
             )
         object.__setattr__(self, "ratios", ratios)
         for name in ("primers", "recents"):
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Clear stale tool results and summarize the middle once the trigger is reached.
+        """Clear old tool results and summarize the middle if the trigger is reached.
 
-        Change nothing if the gain would be small, because the next call would do it again.
+        The plan changes nothing if it would save little.
         """
         if not self.ratios.reached(ctx.tokens, ctx.window):
             return ctx.keep()
@@ -187,10 +198,10 @@ class ThreeStage(Strategy):
         return self._tight(summarized.after, goal)
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Shorten tool results, then summarize the middle, because a context was too long.
+        """Shorten tool results, then summarize the middle, after the model refused the context.
 
-        Each further overflow leaves less, and the last ones no primers. If the summarizer fails,
-        the summary is made of the user's questions.
+        Each further overflow keeps fewer messages, the last ones no primers. If the summarizer
+        fails, the user's questions, shortened, are the summary.
         """
         after = shorten_results(ctx).after
         if after is not ctx and ctx.window_tokens and after.tokens < ctx.window_tokens:
@@ -202,59 +213,57 @@ class ThreeStage(Strategy):
                 compact_locally(after, middle, why=WHY), problems=summarized.problems
             )
         if summarized.after is ctx:
-            stuck = ContextOverflowError("Nothing lies between what must be shown")
+            stuck = ContextOverflowError("There is no message between those that must stay")
             return ctx.keep(*summarized.problems, stuck)
         return summarized
 
     def middle(self, ctx: PlanContext, *, primers: int, recents: int) -> list[AnyMessage]:
-        """Return the messages between primers and recents, without steps that reach into either."""
-        said = ctx.conversation
-        first = safe_split(said, min(primers, len(said)), towards="newer")
-        last = safe_split(said, max(0, len(said) - recents), towards="older")
-        return list(said[first:last])
+        """Return the messages between primers and recents, without incomplete tool calls."""
+        messages = ctx.conversation
+        first = safe_split(messages, min(primers, len(messages)), towards="newer")
+        last = safe_split(messages, max(0, len(messages) - recents), towards="older")
+        return list(messages[first:last])
 
     def _tight(self, ctx: PlanContext, goal: int) -> Plan:
         reached = self.ratios.reached(ctx.tokens, ctx.window)
         return truncate_large(ctx, goal) if reached else ctx.keep()
 
     def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
-        """The oldest messages of the middle, as many as reach the goal with a summary included.
-
-        The recents stay whole if that leaves at most `room` tokens.
-        """
-        said = ctx.conversation
-        first = safe_split(said, min(self.primers, len(said)), towards="newer")
-        ends = [index for index in safe_indices(said)[:-1] if index > first]
+        # The oldest messages of the middle that reach the goal with a summary in their place. The
+        # recents stay whole if that leaves at most `room` tokens.
+        messages = ctx.conversation
+        first = safe_split(messages, min(self.primers, len(messages)), towards="newer")
+        ends = [index for index in safe_indices(messages)[:-1] if index > first]
         if not ends:
             return []
-        view, loose = ctx.context, {m.id for m in ctx.removable(said[first:])}
-        told = self.summary_tokens + ctx.count([summary_message([""], ctx.texts)])
+        context, removable = ctx.context, {m.id for m in ctx.removable(messages[first:])}
+        summary = self.summary_tokens + ctx.count([summary_message([""], ctx.texts)])
 
         def left(end: int) -> int:
-            gone = loose & {each.id for each in said[first:end]}
-            shown = [each for each in view if each.id not in gone]
-            return ctx.overhead_tokens + ctx.count(shown) + told
+            removed = removable & {message.id for message in messages[first:end]}
+            shown = [message for message in context if message.id not in removed]
+            return ctx.overhead_tokens + ctx.count(shown) + summary
 
-        floor = safe_split(said, max(0, len(said) - self.recents), towards="older")
-        end = ends[min(bisect_left(ends, -goal, key=lambda each: -left(each)), len(ends) - 1)]
+        floor = safe_split(messages, max(0, len(messages) - self.recents), towards="older")
+        end = ends[min(bisect_left(ends, -goal, key=lambda index: -left(index)), len(ends) - 1)]
         if first < floor < end and left(floor) <= room:
             end = floor
-        return list(said[first:end])
+        return list(messages[first:end])
 
     def _less(self, ctx: PlanContext) -> list[AnyMessage]:
         times = max(ctx.overflows, 1) - 1
         if ctx.window_tokens is not None:
             goal = self.ratios.goal(min(ctx.window_tokens, ctx.tokens)) >> times
-            if found := ctx.removable(self._until(ctx, goal, room=0)):
-                return found
+            if removable := ctx.removable(self._until(ctx, goal, room=0)):
+                return removable
         halved = [self.recents >> each for each in range(self.recents.bit_length() + 1)]
         newest = {
             ctx.conversation[index].id for step in steps(ctx.conversation)[-1:] for index in step
         }
         for primers, recents in [*((self.primers, each) for each in halved), (0, 0)][times:]:
             middle = self.middle(ctx, primers=primers, recents=recents)
-            if found := ctx.removable(each for each in middle if each.id not in newest):
-                return found
+            if removable := ctx.removable(m for m in middle if m.id not in newest):
+                return removable
         return []
 
     def _how(self) -> Summarizer:
