@@ -156,7 +156,9 @@ def test_a_price_that_is_needed_and_missing_is_an_error() -> None:
 )
 def test_what_is_no_count_is_refused(kind: type[Usage | Amount], name: str, value: Any) -> None:
     """Neither a usage nor an amount can be less than nothing, or a part of a token."""
-    with pytest.raises(InputError, match=re.escape(f"{name} {value!r} cannot be counted")):
+    with pytest.raises(
+        InputError, match=re.escape(f"{name} must be a whole number from 0, got {value!r}")
+    ):
         kind(**{name: value})
 
 

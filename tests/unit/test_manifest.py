@@ -64,7 +64,7 @@ def _asked(
     view = summaries_as_user(plan.messages)
     return ModelCall(
         transcript=transcript or now.messages,
-        view=view,
+        context=view,
         sent=_sent(view),
         left_out=plan.left_out,
         pins=now.pins,
@@ -74,7 +74,7 @@ def _asked(
 
 def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> ModelCall:
     """A call that is sent any view of a record."""
-    return ModelCall(transcript=transcript, view=view, sent=_sent(view), **(OCCASION | more))
+    return ModelCall(transcript=transcript, context=view, sent=_sent(view), **(OCCASION | more))
 
 
 def _manifest(asked: ModelCall, room: WindowUse = ROOM) -> Manifest:
@@ -292,7 +292,7 @@ def test_large_and_shortened_results_are_not_whole() -> None:
     now = plan_context(transcript)
     plan = now.shorten(truncate=transcript[2])
     view = summaries_as_user(plan.messages)
-    asked = replace(_asked(now, plan), view=view, sent=_sent(view, limit=1_000))
+    asked = replace(_asked(now, plan), context=view, sent=_sent(view, limit=1_000))
     named = _named(_read(_manifest(asked), transcript))
     assert ("m1-result",) == named["truncated"]
     assert ("m3-result",) == named["size_limit"]
@@ -385,5 +385,5 @@ def test_a_message_without_a_manifest_has_none() -> None:
 def test_a_manifest_that_was_changed_is_refused() -> None:
     """Ranges that were not written by unsay are refused."""
     manifest = _manifest(_shown(talk("u"), talk("u")))
-    with pytest.raises(InputError, match="'all' names no places"):
+    with pytest.raises(InputError, match="'all' is not a list of places"):
         _read({**manifest, "sent": "all"}, talk("u"))

@@ -85,7 +85,7 @@ def test_a_reminder_that_cannot_be_is_refused(values: dict[str, Any], said: str)
 
 def test_an_id_is_given_once() -> None:
     """Two reminders that would share a count are refused."""
-    with pytest.raises(ConfigurationError, match="'turn' is the id of 2 reminders: give each"):
+    with pytest.raises(ConfigurationError, match="'turn' is the id of 2 reminders: use unique ids"):
         due([TURN, FIRST, TURN], {}, turn=1, run_id="a")
 
 

@@ -100,7 +100,7 @@ def test_the_request_itself_fits_the_window() -> None:
         pytest.param("  - Tokyo \n", None, id="its ends are stripped"),
         pytest.param("", "is empty", id="empty"),
         pytest.param(" \n", "is empty", id="blank"),
-        pytest.param("long " * 100, "would exceed", id="longer than what it replaces"),
+        pytest.param("long " * 100, "that it replaces have", id="longer than what it replaces"),
     ],
 )
 def test_which_summaries_are_accepted(text: str, problem: str | None) -> None:
@@ -211,7 +211,7 @@ def test_a_strategys_own_model_cannot_be_asked_without_a_way() -> None:
     plan = drive(compact_with_model(now, now.messages, how, why="test"))
 
     assert now == plan.after
-    assert "hand in `ask`" in str(plan.problems[0])
+    assert "set `ask`" in str(plan.problems[0])
     with pytest.raises(SummarizationError):
         drive(summarized(now, now.messages, how))
 

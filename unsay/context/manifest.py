@@ -1,8 +1,8 @@
-"""The manifest of a model call: which messages it was sent, and what became of the others.
+"""The manifest of a model call: which messages were sent, and which rules left out the others.
 
-A manifest is a few hundred bytes of JSON in the annotations of the message that the call returned,
-where no provider sees it. It refers to messages by their places in the transcript; a checksum of
-their ids shows whether they are still there.
+A manifest is a few hundred bytes of JSON in the annotations of the message that the call returned;
+providers never get it. It refers to messages by their places in the transcript, and a checksum of
+their ids shows whether the transcript still has them.
 """
 
 import json
@@ -25,14 +25,15 @@ from unsay.messages.truncation import REASON, clip, is_omission
 from unsay.tokens.pricing import Usage, usage_of
 
 READABLE_CHARS = 64  # longest list of ranges that is never replaced by bits
-MAX_PLACES = 10_000_000  # more places than any transcript has
+# More places than any transcript has: a changed manifest must not fill the memory.
+MAX_PLACES = 10_000_000
 
 _RANGES = re.compile(r"(\d+(-\d+)?)(,\d+(-\d+)?)*", re.ASCII)
 _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
 
 
 def write_places(places: Collection[int]) -> str:
-    """Return places, from 1, as ranges; many scattered ones as compressed bits.
+    """Return places, counted from 1, as ranges or, if that is shorter, as compressed bits.
 
     >>> write_places([1, 2, 3, 190, 212, 211])
     '1-3,190,211-212'
@@ -77,16 +78,16 @@ def read_places(text: str) -> tuple[int, ...]:
             packed = urlsafe_b64decode(data + "=" * (-len(data) % 4))
             unpacked = zlib.decompressobj(-15).decompress(packed, MAX_PLACES // 8)
         except (ValueError, zlib.error) as error:
-            raise InputError(f"{data!r} holds no places: it was not packed here") from error
+            raise InputError(f"{data!r} is not a list of places: it was changed") from error
         return tuple(
             first + bit for bit in range(8 * len(unpacked)) if unpacked[bit // 8] >> bit % 8 & 1
         )
     if text and not _RANGES.fullmatch(text):
-        raise InputError(f"{text!r} names no places: write them as '1-3,190'")
+        raise InputError(f"{text!r} is not a list of places: write places as '1-3,190'")
     ends = [each.partition("-") for each in text.split(",") if each]
     rows = [range(int(first), int(last or first) + 1) for first, _, last in ends]
     if sum(map(len, rows)) > MAX_PLACES:
-        raise InputError(f"{text!r} names more places than {MAX_PLACES}, which no record has")
+        raise InputError(f"{text!r} has more than {MAX_PLACES} places: no transcript is so long")
     return tuple(place for row in rows for place in row)
 
 
@@ -104,12 +105,12 @@ MODEL_CHARS = 64  # longest name of a model that is kept
 
 
 class Manifest(TypedDict):
-    """Which messages of the transcript a call was sent, and what became of the others.
+    """Which messages of the transcript a call was sent, and which rules left out the others.
 
-    Each place, from 1 and with offloaded messages, is in `sent`, which means word for word, or
-    under one rule; the rules of `EXTRA_RULES` come on top. `unplaced` counts quoted messages whose
-    places are unknown. `parts` are tokens as counted before the call, with `reply` as the most that
-    the answer might take; `window` is 0 if unknown. `question` and `digest` are checksums of ids.
+    Each place, counted from 1 with offloaded messages included, is in `sent` (sent unchanged) or
+    under one rule; `EXTRA_RULES` are additional. `unplaced` is the number of quoted messages with
+    unknown places. `parts` has tokens as counted before the call, with the longest possible answer
+    as `reply`. `window` is 0 if unknown. `question` and `digest` are checksums of ids.
     """
 
     sent: str
@@ -126,16 +127,16 @@ class Manifest(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One request to a model, and what it was made of.
+    """One request to a model and the messages that it was made from.
 
-    `transcript` is the transcript without its `before` offloaded messages. `view` is what was planned,
-    with summaries and quotes in messages of their own, and `sent` what the provider got of it. If
-    two omissions of `left_out` name a message, the first counts. `offloaded_places` has the places,
-    from 1, of offloaded messages that are shown or quoted, by id.
+    `transcript` lacks its first `before` messages, which are offloaded. `context` is the planned
+    context, with separate messages for summaries and quotes, and `sent` what the provider got. If
+    two omissions of `left_out` name a message, the first one counts. `offloaded_places` has the
+    places, counted from 1, of offloaded messages that are shown or quoted, by id.
     """
 
     transcript: Sequence[AnyMessage]
-    view: Sequence[AnyMessage]
+    context: Sequence[AnyMessage]
     sent: Sequence[AnyMessage]
     question_id: str | None
     attempt: int
@@ -152,7 +153,7 @@ class ModelCall:
 class WindowUse:
     """Expected use of the window in tokens; `window` is 0 if unknown.
 
-    `prompt` includes `tools`, the schemas, and `summary`, the summaries in the system message.
+    `prompt` includes `tools` (the schemas) and `summary` (the summaries in the system message).
     """
 
     prompt: int
@@ -162,30 +163,30 @@ class WindowUse:
     window: int = 0
 
 
-def manifest_of(asked: ModelCall, room: WindowUse, count: TokenCounter) -> Manifest:
+def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifest:
     """Return the manifest of a call."""
-    own = {m.id or "": place for place, m in enumerate(asked.transcript, start=asked.before + 1)}
-    places = {**asked.offloaded_places, **own}
-    rules = _rules(asked, places)
+    own = {m.id or "": place for place, m in enumerate(call.transcript, start=call.before + 1)}
+    places = {**call.offloaded_places, **own}
+    rules = _rules(call, places)
     by_place = {place: message_id for message_id, place in places.items()}
-    told = {place for rule in rules if rule != OFFLOADED for place in rules[rule]}
-    unplaced = len(set(asked.recalled).difference(by_place.values()))
+    checked = {place for rule in rules if rule != OFFLOADED for place in rules[rule]}
+    unplaced = len(set(call.recalled).difference(by_place.values()))
     manifest = Manifest(
         sent=write_places(rules.pop("sent", [])),
         by_rule={rule: write_places(places) for rule, places in rules.items() if places},
-        parts=parts_of(asked.view, room, count),
-        window=room.window,
-        question=digest_of([asked.question_id or ""]),
-        digest=digest_of(by_place[place] for place in sorted(told)),
-        attempt=asked.attempt,
-        call=asked.call,
-        model=clip(asked.model, MODEL_CHARS),
+        parts=parts_of(call.context, use, count),
+        window=use.window,
+        question=digest_of([call.question_id or ""]),
+        digest=digest_of(by_place[place] for place in sorted(checked)),
+        attempt=call.attempt,
+        call=call.call,
+        model=clip(call.model, MODEL_CHARS),
     )
     return {**manifest, "unplaced": unplaced} if unplaced else manifest
 
 
 def with_manifest(message: M, manifest: Manifest) -> M:
-    """Return a copy of the message that a call returned, with the call's manifest."""
+    """Return a copy of the call's reply with the call's manifest."""
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
     return annotate(message, **{NOTE: text})
 
@@ -196,53 +197,55 @@ def manifest_in(message: AnyMessage) -> Manifest | None:
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
 
-def parts_of(view: Sequence[AnyMessage], room: WindowUse, count: TokenCounter) -> dict[str, int]:
-    """Return the tokens of each part of the window that has any, in the order of a prompt."""
+def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter) -> dict[str, int]:
+    """Return the tokens of each part of the window, without empty parts, in prompt order."""
 
     def counted(messages: list[AnyMessage]) -> int:
         return count(messages) if messages else 0
 
-    system = counted([m for m in view if m.type == "system" and not is_summary(m)])
-    summary = counted([m for m in view if is_summary(m)])
-    recalled = counted([m for m in view if annotation_of(m).get("kind") == RECALLED])
+    system = counted([m for m in context if m.type == "system" and not is_summary(m)])
+    summary = counted([m for m in context if is_summary(m)])
+    recalled = counted([m for m in context if annotation_of(m).get("kind") == RECALLED])
     parts = {
-        "system": max(0, system - room.summary),
-        "tools": room.tools,
-        "summary": summary + room.summary,
-        "recents": max(0, room.prompt - room.tools - system - summary - recalled),
+        "system": max(0, system - use.summary),
+        "tools": use.tools,
+        "summary": summary + use.summary,
+        "recents": max(0, use.prompt - use.tools - system - summary - recalled),
         RECALLED: recalled,
-        "reply": room.reply,
+        "reply": use.reply,
     }
     return {part: tokens for part, tokens in parts.items() if tokens}
 
 
 def digest_of(ids: Iterable[str]) -> str:
-    """Return a checksum of ids in their order, as eight digits."""
+    """Return a checksum of the ids in their order: eight hexadecimal digits."""
     return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
 
-def _rules(asked: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
-    fates = _fates(asked)
+def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
+    fates = _fates(call)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():
         rules.setdefault(rule, []).append(places[message_id])
-    told = {places[message_id] for message_id in fates}
-    rules[OFFLOADED] = [each for each in range(1, asked.before + 1) if each not in told]
-    with_summary = (each for each in asked.left_out if each.summary)
-    summarized = {i for each in with_summary for i in each.message_ids if fates.get(i) == each.why}
-    beside = zip(EXTRA_RULES, (summarized, asked.recalled, asked.pins), strict=True)
+    known = {places[message_id] for message_id in fates}
+    rules[OFFLOADED] = [place for place in range(1, call.before + 1) if place not in known]
+    omissions = (omission for omission in call.left_out if omission.summary)
+    summarized = {i for o in omissions for i in o.message_ids if fates.get(i) == o.why}
+    beside = zip(EXTRA_RULES, (summarized, call.recalled, call.pins), strict=True)
     return {**rules, **{rule: [places[i] for i in ids if i in places] for rule, ids in beside}}
 
 
-def _fates(asked: ModelCall) -> dict[str, str]:
-    """For each message by id `sent`, or the rule that left it out or changed it."""
-    why = {name: each.why for each in reversed(asked.left_out) for name in each.message_ids}
-    shown = {m.id or "": m for m in asked.view}
-    went = {m.id or "": m for m in asked.sent}
-    thread = {m.id for m in spoken(asked.transcript)}
-    head = "\n".join(text_of(m) for m in asked.sent if m.type == "system")
-    fates = {i: _shown_as(shown[i], went.get(i)) for i in asked.offloaded_places if i in shown}
-    for message in asked.transcript:
+def _fates(call: ModelCall) -> dict[str, str]:
+    """Return for each message id `sent`, or the rule that left out or changed the message."""
+    why = {
+        name: omission.why for omission in reversed(call.left_out) for name in omission.message_ids
+    }
+    shown = {m.id or "": m for m in call.context}
+    went = {m.id or "": m for m in call.sent}
+    thread = {m.id for m in spoken(call.transcript)}
+    head = "\n".join(text_of(m) for m in call.sent if m.type == "system")
+    fates = {i: _shown_as(shown[i], went.get(i)) for i in call.offloaded_places if i in shown}
+    for message in call.transcript:
         name = message.id or ""
         if name in shown:
             fates[name] = _shown_as(shown[name], went.get(name))
@@ -254,10 +257,9 @@ def _fates(asked: ModelCall) -> dict[str, str]:
 
 
 def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
-    """How a planned message reached the provider."""
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON
-    # A message with content that did not go under its own id was joined to its neighbour.
+    # A message with content that was not sent under its own id was joined to its neighbour.
     calls = isinstance(planned, AIMessage) and planned.tool_calls
     full = calls or text_of(planned).strip() or has_other_content(planned)
     if went is not None or (planned.type != "tool" and full):
@@ -267,18 +269,18 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The messages of one rule; without `message_ids` if the transcript has changed since."""
+    """The messages of one rule."""
 
     name: str
-    places: tuple[int, ...]
-    message_ids: tuple[str, ...]
+    places: tuple[int, ...]  # counted from 1
+    message_ids: tuple[str, ...]  # empty if the transcript has changed since the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What one model call was sent, and at what cost; see `Manifest`.
+    """What one model call was sent, and its cost; see `Manifest`.
 
-    `fits` is true if the transcript still has the messages that were meant. In `rules` those of
+    `fits` is whether the transcript still has the messages that the manifest refers to. In `rules`,
     `EXTRA_RULES` come last.
     """
 
@@ -303,22 +305,21 @@ class CallContext:
 def read_manifest(
     message: AnyMessage, manifest: Manifest, transcript: Sequence[AnyMessage]
 ) -> CallContext:
-    """Return what a manifest says of the call that returned a message.
+    """Return what a manifest says about the call that returned `message`.
 
-    `transcript` is the transcript with offloaded messages, as it was at the call or longer.
+    `transcript` includes offloaded messages and may have grown since the call.
 
     Raises:
-        InputError: The manifest was changed, and a list of places cannot be read.
+        InputError: The manifest was changed, so that a list of places cannot be read.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])
-    told = {place for name in named if name != OFFLOADED for place in named[name]}
-    fits = not told or max(told) <= len(transcript)
-    ids = [transcript[place - 1].id or "" for place in sorted(told)] if fits else []
+    checked = {place for name in named if name != OFFLOADED for place in named[name]}
+    fits = not checked or max(checked) <= len(transcript)
+    ids = [transcript[place - 1].id or "" for place in sorted(checked)] if fits else []
     fits = fits and digest_of(ids) == manifest["digest"]
     rules: list[Rule] = []
-    # In the order of the first message of each rule; those that come on top are last.
-    for name, places in sorted(named.items(), key=lambda each: (each[0] in EXTRA_RULES, each[1])):
+    for name, places in sorted(named.items(), key=lambda item: (item[0] in EXTRA_RULES, item[1])):
         ids = [transcript[place - 1].id or "" for place in places] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
     used = message.usage_metadata if isinstance(message, AIMessage) else None
@@ -328,8 +329,8 @@ def read_manifest(
         call=manifest["call"],
         model=manifest["model"],
         fits=fits,
-        sent=next(each for each in rules if each.name == "sent"),
-        rules=tuple(each for each in rules if each.name != "sent"),
+        sent=next(rule for rule in rules if rule.name == "sent"),
+        rules=tuple(rule for rule in rules if rule.name != "sent"),
         unplaced=manifest.get("unplaced", 0),
         parts=manifest["parts"],
         window=manifest["window"],

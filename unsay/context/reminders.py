@@ -1,7 +1,7 @@
-"""Reminders: short instructions of the developer that are part of contexts, not of the transcript.
+"""Reminders: instructions of the developer in the context, never in the transcript.
 
 Source:
-    Goa-AI's reminders (two tiers, a cap for each run except for safety, a spacing in turns, two
+    Goa-AI, reminders (two tiers, a limit for each run except for safety, a distance in turns, two
     places, never between a tool call and its result).
 """
 
@@ -26,20 +26,21 @@ _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """One instruction, its place in a context, and how often it is shown.
+    """An instruction that is repeated to the model, with its place and frequency.
+
+    Use it for rules that a model forgets in a long conversation.
 
     Attributes:
-        reminder_id: Unique; its count is kept by this id.
+        reminder_id: Unique id, under which the uses of the reminder are counted.
         text: The instruction.
-        tier: `safety` comes before `guidance`.
-        attach: `user_turn` ends the newest question, `run_start` ends the system message.
-        max_per_run: Most drafts of one run that show it; `None` sets no limit, `safety` has none.
-            A `run_start` reminder stays for a whole turn, which counts once, so that no attempt of
-            the turn loses the prompt cache.
-        min_turns_between: Least distance between two turns that show it; 0 and 1 are every turn.
-            Use it with `user_turn`: a `run_start` reminder that comes and goes changes the system
-            message, which cost seven times the uncached tokens over 20 turns.
-            Source: own measurement.
+        tier: Reminders of tier `safety` come before those of `guidance`.
+        attach: `user_turn` appends the text to the newest question, `run_start` to the system
+            message.
+        max_per_run: Most drafts of one run that get the reminder; `None` sets no limit, and `safety`
+            never has one. A `run_start` reminder counts once for a whole turn.
+        min_turns_between: Least distance in turns between two uses; 0 and 1 mean every turn. Use it
+            with `user_turn`: with `run_start` each change of the system message invalidates the
+            provider's cache (measured: seven times the uncached tokens over 20 turns).
     """
 
     reminder_id: str
@@ -60,7 +61,7 @@ class Reminder:
                 raise ConfigurationError(f"{self._of(name)}: write {choices}")
         if self.max_per_run is not None and not _is_whole(self.max_per_run, 1):
             raise ConfigurationError(
-                f"{self._of('max_per_run')}: write a whole number from 1, or None for no cap"
+                f"{self._of('max_per_run')}: write a whole number from 1, or None for no limit"
             )
         if not _is_whole(self.min_turns_between, 0):
             raise ConfigurationError(
@@ -68,18 +69,18 @@ class Reminder:
             )
 
     def _of(self, name: str) -> str:
-        return f"A reminder ({self.reminder_id!r}) cannot have {name} {getattr(self, name)!r}"
+        return f"Reminder {self.reminder_id!r} cannot have {name} {getattr(self, name)!r}"
 
 
 class ReminderCount(TypedDict):
-    """How often a reminder was shown in its latest run, and its latest turn."""
+    """Number of uses of a reminder in its latest run, and the turn of the latest use."""
 
     run_id: str
     times: int
     turn: int
 
 
-ReminderCounts = dict[str, ReminderCount]  # the latest showing by `reminder_id`
+ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
@@ -91,7 +92,7 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
     names = [each.reminder_id for each in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(
-            f"{doubled[0]!r} is the id of {names.count(doubled[0])} reminders: give each its own"
+            f"{doubled[0]!r} is the id of {names.count(doubled[0])} reminders: use unique ids"
         )
     tiers = get_args(Tier)
     return tuple(sorted(reminders, key=lambda each: tiers.index(each.tier)))
@@ -100,10 +101,7 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 def due(
     reminders: Sequence[Reminder], counts: Mapping[str, ReminderCount], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
-    """Return the reminders that the next context shows, in their order.
-
-    A `turn` at or before the last showing means a rollback: the spacing begins again.
-    """
+    """Return the reminders for the next context, in their order."""
     return tuple(
         each
         for each in ordered(reminders)
@@ -119,7 +117,7 @@ def counted(
     turn: int,
     run_id: str,
 ) -> ReminderCounts:
-    """Return the counts after a context that has `shown`; unknown reminders are dropped."""
+    """Return the counts after a context with the `shown` reminders; unknown ones are dropped."""
     after: ReminderCounts = {}
     for each in reminders:
         before = counts.get(each.reminder_id)
@@ -135,35 +133,36 @@ def counted(
 def inject(
     messages: Sequence[AnyMessage], shown: Sequence[Reminder], texts: Texts
 ) -> list[AnyMessage]:
-    """Return a context with its reminders at the end of the newest question and system message.
+    """Return the context with reminders appended to the newest question and the system message.
 
-    They follow the message's own text, so that the next turn's context, which lacks them, has the
-    same beginning. Without a question all go into the system message.
+    Without a question, all reminders are appended to the system message.
     """
-    view = list(messages)
-    question = next((each for each in reversed(view) if is_question(each)), None)
-    asked = [each for each in shown if question is not None and each.attach == "user_turn"]
-    at_start = [each for each in shown if each not in asked]
-    if asked and question is not None:
-        fenced = _fenced(asked, text_of(question))
-        view = append_to_question(view, texts.turn_reminders.format(reminders=fenced))
+    # They follow the message's own text: the next turn's context, which lacks them, then begins
+    # with the same bytes, and the provider's cache stays valid.
+    context = list(messages)
+    question = next((message for message in reversed(context) if is_question(message)), None)
+    in_turn = [each for each in shown if question is not None and each.attach == "user_turn"]
+    at_start = [each for each in shown if each not in in_turn]
+    if in_turn and question is not None:
+        fenced = _fenced(in_turn, text_of(question))
+        context = append_to_question(context, texts.turn_reminders.format(reminders=fenced))
     if at_start:
-        view = _in_head(view, texts.run_reminders.format(reminders=_fenced(at_start)))
-    return view
+        context = _in_head(context, texts.run_reminders.format(reminders=_fenced(at_start)))
+    return context
 
 
-def append_to_question(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
-    """Return a context with words added to the newest question, else to the system message."""
-    place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), None)
-    if place is None:
-        return _in_head(view, words)
-    return [*view[:place], _longer(view[place], words), *view[place + 1 :]]
+def append_to_question(context: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
+    """Return the context with text appended to the newest question, or to the system message."""
+    index = next((i for i in range(len(context) - 1, -1, -1) if is_question(context[i])), None)
+    if index is None:
+        return _in_head(context, text)
+    return [*context[:index], _longer(context[index], text), *context[index + 1 :]]
 
 
-def _in_head(view: Sequence[AnyMessage], words: str) -> list[AnyMessage]:
-    if view and view[0].type == "system":
-        return [_longer(view[0], words), *view[1:]]
-    return [SystemMessage(words), *view]
+def _in_head(context: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
+    if context and context[0].type == "system":
+        return [_longer(context[0], text), *context[1:]]
+    return [SystemMessage(text), *context]
 
 
 def _is_whole(value: object, least: int) -> bool:
@@ -171,6 +170,7 @@ def _is_whole(value: object, least: int) -> bool:
 
 
 def _is_due(reminder: Reminder, before: ReminderCount, turn: int, run_id: str) -> bool:
+    # A turn at or before the last use means a rollback, after which the distance begins again.
     if 0 < turn - before["turn"] < reminder.min_turns_between:
         return False
     cap = None if reminder.tier == "safety" else reminder.max_per_run
@@ -184,8 +184,8 @@ def _stays(reminder: Reminder, before: ReminderCount, turn: int) -> bool:
 
 
 def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
-    # `Fence.mark` would escape every tag of ours, but a developer may ask for an answer between
-    # `<answer>` tags: only the fence's own tag is escaped here.
+    # Only the tag of this fence is escaped: a developer may well ask for an answer between
+    # `<answer>` tags, which `Fence` would escape.
     key = Fence.around(*(each.text for each in reminders), *around).key
     return "\n".join(
         f'<reminder key="{key}">\n{_TAG.sub("&lt;", each.text)}\n</reminder key="{key}">'
@@ -193,9 +193,9 @@ def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
     )
 
 
-def _longer(message: AnyMessage, words: str) -> AnyMessage:
+def _longer(message: AnyMessage, text: str) -> AnyMessage:
     content = message.content
     if isinstance(content, str):
-        return message.model_copy(update={"content": f"{content}\n\n{words}"})
-    block = {"type": "text", "text": f"\n\n{words}"}
+        return message.model_copy(update={"content": f"{content}\n\n{text}"})
+    block = {"type": "text", "text": f"\n\n{text}"}
     return message.model_copy(update={"content": [*content, block]})

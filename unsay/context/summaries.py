@@ -1,4 +1,4 @@
-"""Summaries of messages that a context leaves out: the request, and what is accepted."""
+"""Summaries of messages that a context leaves out: the request to a model and its check."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,29 +26,25 @@ from unsay.messages.truncation import clip
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
+# Most summaries of a compaction; the next one replaces them all. A summary of summaries loses
+# details, but more and more of them would fill the window.
 MAX_SUMMARIES = 6
-"""Most summaries of a fold; the next one replaces them all. A summary of summaries loses details,
-but ever more of them would fill the window."""
 
+# Requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens).
 SUMMARY_TOKENS = 400
-"""Requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens)."""
 
-MATERIAL_SHARE = 0.6  # of the window that a summarizer's request may fill
-SHORTEST = 200  # characters of one message that a summarizer is always shown
+MATERIAL_SHARE = 0.6  # share of the window that a summarizer's request may fill
+SHORTEST = 200  # characters of one message that a summarizer always gets
 LOCAL_CHARS = 1_500  # longest summary made without a model
-SLACK = 2  # a summary is cut at this many times its requested length
+SLACK = 2  # a summary is cut at this multiple of its requested length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizer:
-    """The model, instructions and length of a strategy's summaries.
+    """The model, instructions and length of a strategy's summaries."""
 
-    Without a `model` the graph's summarizer is asked, if there is one; without `system` it gets the
-    instructions of the prompts.
-    """
-
-    model: Any = None
-    system: str | None = None
+    model: Any = None  # `None` uses the graph's summarizer, if there is one
+    system: str | None = None  # `None` uses the instructions of the prompts
     tokens: int = SUMMARY_TOKENS
 
 
@@ -58,7 +54,7 @@ def compact_with_model(
     """Return the plan that replaces messages with a summary.
 
     Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
-    no summary is acceptable, nothing is left out.
+    the summarizer fails, nothing is left out and the plan has the problem.
     """
     replaced = ctx.removable(messages)
     if not replaced:
@@ -76,7 +72,7 @@ def compact_with_model(
 def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with the user's questions, shortened.
 
-    If that is not shorter than the messages, they are left out without a summary.
+    If the questions are not shorter than the messages, no summary replaces them.
     """
     replaced = ctx.removable(messages)
     try:
@@ -85,8 +81,8 @@ def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: st
         return ctx.leave_out(replaced, why=why)
     if len(ctx.summaries) < MAX_SUMMARIES:
         return ctx.leave_out(replaced, why=why, summary=summary)
-    told = _clipped("\n".join([*ctx.summaries, summary]), LOCAL_CHARS)
-    return ctx.leave_out(replaced, why=why, summary=told, rolling=True)
+    joined = _clipped("\n".join([*ctx.summaries, summary]), LOCAL_CHARS)
+    return ctx.leave_out(replaced, why=why, summary=joined, rolling=True)
 
 
 def summarized(
@@ -95,37 +91,37 @@ def summarized(
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
     Raises:
-        SummarizationError: The model failed, or its summary cannot be accepted.
+        SummarizationError: The model failed, or its summary is empty or too long.
     """
     if ctx.ask is None:
-        raise SummarizationError("There is no way to ask a summarizer: hand in `ask`")
-    earlier = [HumanMessage(each) for each in ctx.summaries] if rolling else []
+        raise SummarizationError("The plan context cannot ask a model: set `ask`")
+    earlier = [HumanMessage(summary) for summary in ctx.summaries] if rolling else []
     try:
         reply = yield from ctx.ask(fitting_request(ctx, messages, how, rolling=rolling), how.model)
-    except Exception as error:  # a summarizer is anyone's code
+    except Exception as error:  # a user's summarizer may raise anything
         reason = f"The summarizer failed ({type(error).__name__}: {error})"
         raise SummarizationError(reason[:500]) from error
-    words = text_of(reply) if isinstance(reply, BaseMessage) else reply
-    words = words if isinstance(words, str) else ""
-    summary = accepted(words, [*earlier, *messages], ctx.count)
+    text = text_of(reply) if isinstance(reply, BaseMessage) else reply
+    text = text if isinstance(text, str) else ""
+    summary = accepted(text, [*earlier, *messages], ctx.count)
     tokens, most = ctx.count([HumanMessage(summary)]), SLACK * how.tokens
     return summary if tokens <= most else clip(summary, len(summary) * most // tokens)
 
 
 def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> str:
-    """Return a summary, stripped, that may replace messages.
+    """Return the text, stripped, if it can replace messages.
 
     Raises:
-        SummarizationError: It is empty, or longer than what it would replace.
+        SummarizationError: The text is empty or has more tokens than the messages.
     """
     summary = text.strip()
     if not summary:
-        raise SummarizationError("The summary is empty: what it would replace stays as it is")
+        raise SummarizationError("The summary is empty: the messages stay in the context")
     tokens, limit = count([HumanMessage(summary)]), count(replaced)
     if tokens > limit:
         raise SummarizationError(
-            f"The summary of {tokens} tokens would exceed the {limit} of the {len(replaced)} "
-            "messages that it replaces: they stay as they are"
+            f"The summary has {tokens} tokens and the {len(replaced)} messages that it replaces "
+            f"have {limit}: the messages stay in the context"
         )
     return summary
 
@@ -133,13 +129,13 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
 def fitting_request(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
-    """Return the request for a summary; long messages lose their middles until it fits."""
+    """Return the request for a summary, with the middles of long messages cut until it fits."""
     ask = partial(request, messages, earlier=ctx.summaries, texts=ctx.texts, how=how)
-    chars = max((len(line) for each in messages for line in lines_of(each)), default=0)
+    chars = max((len(line) for message in messages for line in lines_of(message)), default=0)
     while True:
-        asked = ask(rolling=rolling, chars=max(chars, SHORTEST))
-        if chars <= SHORTEST or ctx.count(asked) <= MATERIAL_SHARE * ctx.window:
-            return asked
+        fitted = ask(rolling=rolling, chars=max(chars, SHORTEST))
+        if chars <= SHORTEST or ctx.count(fitted) <= MATERIAL_SHARE * ctx.window:
+            return fitted
         chars //= 2
 
 
@@ -156,15 +152,15 @@ def request(
 
     Parts of a message longer than `chars` lose their middle; `None` sets no limit.
     """
-    read = ("\n".join(_clipped(line, chars) for line in lines_of(each)) for each in messages)
-    told = [each for each in read if each]
-    fence = Fence.around(*earlier, *told)
+    texts_read = ("\n".join(_clipped(line, chars) for line in lines_of(m)) for m in messages)
+    material = [text for text in texts_read if text]
+    fence = Fence.around(*earlier, *material)
     asks = texts.compaction_rolling if rolling else texts.compaction_request
     summaries = "\n".join(fence.annotation("summary", each) for each in earlier)
     return [
         SystemMessage(how.system or texts.compaction_system),
         *([HumanMessage(texts.compaction_earlier.format(summaries=summaries))] if earlier else []),
-        *(HumanMessage(fence.annotation("conversation", each)) for each in told),
+        *(HumanMessage(fence.annotation("conversation", each)) for each in material),
         HumanMessage(asks.format(tokens=how.tokens)),
     ]
 
@@ -176,9 +172,9 @@ def local_summary(
     chars: int = LOCAL_CHARS,
     earlier: str | None = None,
 ) -> str:
-    """Return the user's questions, shortened: a summary without a model.
+    """Return the user's questions, shortened, as a summary that needs no model.
 
-    An `earlier` summary comes first, cut to the room that is left.
+    An `earlier` summary comes first, cut to the remaining room.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
@@ -188,7 +184,7 @@ def local_summary(
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
-    """Yield a message's parts as lines: who spoke, tool calls and their results."""
+    """Yield each part of a message as a line with the speaker: text, tool calls and results."""
     for part in parts_of(message):
         match part:
             case Text():

@@ -1,4 +1,4 @@
-"""Tool results, shortened in a context; the transcript keeps them whole."""
+"""Shortening of tool results in a context; the transcript keeps them whole."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,28 @@ from unsay.prompts.fields import Texts
 
 Shortened = Literal["truncated", "cleared"]
 
+# Characters of a truncated result that are shown at either end.
+# Source: strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
 KEEP_CHARS = 200
-"""Characters of a truncated result that are shown at either end.
-Source: strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`)."""
 
+# Number of newest results that are never cleared.
+# Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
 FRESH_RESULTS = 5
-"""Number of newest results that are never cleared.
-Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5)."""
 
 
 def truncate(
     message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS, lacking: int = 0
 ) -> ToolMessage:
-    """Return a result's beginning and end, with a line between them about what is missing.
+    """Return a copy with a result's beginning and end, and a line about the missing middle.
 
-    Images and files are replaced by words. A result that would not become shorter, or was shortened
-    before, is returned itself. `keep` is the number of characters at either end, `lacking` the
-    number between them that the message does not have any more.
+    A line replaces each image and file. A result that would not become shorter, or was shortened
+    before, is returned itself.
+
+    Args:
+        message: The result.
+        texts: The texts of the line.
+        keep: Number of characters at either end.
+        lacking: Number of characters in the middle that the message has lost already.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -46,7 +51,7 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """Return a line with the length of a result in its place; a shorter result stays."""
+    """Return a copy with one line about a result's length; a result that is shorter stays."""
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = _content(message, texts)
@@ -58,7 +63,7 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
 
 
 def shortened(message: AnyMessage) -> Shortened | None:
-    """Return how a message was shortened; `None` if it is whole."""
+    """Return how a message was shortened; `None` if it was not."""
     how: Shortened | None = annotation_of(message).get("shortened")
     return how
 
@@ -82,12 +87,12 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
 
 
 def result_text(message: ToolMessage, texts: Texts) -> str:
-    """Return a result's words and data, as `truncate` counts their characters."""
+    """Return a result's text and data; `truncate` counts its characters."""
     return _content(message, texts)[0]
 
 
 def words_of(message: AnyMessage, texts: Texts) -> str:
-    """Return a message's words and data, and a line for each of its images and files."""
+    """Return a message's text and data, and a line for each image and file."""
     words, media = _content(message, texts)
     return "\n".join(filter(None, (words, *media)))
 
@@ -110,7 +115,6 @@ def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
 
 
 def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
-    """An image's or file's format and its size in bytes; `?` if unknown."""
     inner = next((v for v in block.values() if isinstance(v, Mapping)), {})
     fields = {**inner, **block}
     url = str(fields.get("url") or fields.get("image_url") or "")

@@ -1,4 +1,4 @@
-"""Which messages belong to which topic, and the strategy that gives each topic its own context."""
+"""The messages of each topic, and `TopicScoped`, which gives each topic its own context."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +14,14 @@ from unsay.messages.annotations import spoken
 from unsay.messages.content import text_of
 from unsay.types import ExpandedTopic, Segment, Topic, TopicMemory
 
-MEMORY_TEXTS = 12  # newest texts of a topic that a detector is shown
-MEMORY_TOPICS = 8  # most recent topics that a detector is shown
-TEXT_CHARS = 2_000  # characters of one text that a detector is shown
+MEMORY_TEXTS = 12  # newest texts of a topic that a detector gets
+MEMORY_TOPICS = 8  # most recent topics that a detector gets
+TEXT_CHARS = 2_000  # characters of one text that a detector gets
 TOPICS = 24  # most topics of a thread
 
+# Topics that remain once there are too many. Dropping one at a time would change the beginning of
+# each context and invalidate the provider's cache. Source: own measurement.
 TOPICS_KEPT = 16
-"""Topics that are left once there are too many. Dropping one at a time would change the head of
-each context. Source: own measurement."""
 
 
 def current_topic_id(segments: Sequence[Segment]) -> str | None:
@@ -30,27 +30,25 @@ def current_topic_id(segments: Sequence[Segment]) -> str | None:
 
 
 def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]) -> set[str]:
-    """Return the topics that are shown word for word: the current one and its expanded ones."""
+    """Return the ids of the topics that are shown in full: the current and the expanded ones."""
     if not segments:
         return set()
-    here = segments[-1]
-    return {here["topic_id"]} | {u["topic_id"] for u in expanded if u["at"] == here["start"]}
+    current = segments[-1]
+    return {current["topic_id"]} | {e["topic_id"] for e in expanded if e["at"] == current["start"]}
 
 
 def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments whose start is still in the transcript, in its order."""
     places = {message.id: index for index, message in enumerate(messages)}
-    there = [each for each in segments if each["start"] in places]
-    return sorted(there, key=lambda each: places[each["start"]])
+    live = [segment for segment in segments if segment["start"] in places]
+    return sorted(live, key=lambda segment: places[segment["start"]])
 
 
 def by_topic(
     messages: Sequence[AnyMessage], segments: Sequence[Segment]
 ) -> dict[str, list[AnyMessage]]:
-    """Return the messages of each topic.
-
-    Messages before the first segment belong to its topic; notices belong to none.
-    """
+    """Return the messages of each topic, by topic id; notices belong to no topic."""
+    # Messages before the first segment belong to its topic: a host may put some in before a turn.
     starts = {each["start"]: each["topic_id"] for each in segments}
     current = segments[0]["topic_id"] if segments else ""
     grouped: dict[str, list[AnyMessage]] = {}
@@ -63,7 +61,7 @@ def by_topic(
 
 
 def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]:
-    """Return the topics; if there are too many, the most recent ones."""
+    """Return the topics; of more than `TOPICS`, the `TOPICS_KEPT` most recent ones."""
     if len(topics) <= TOPICS:
         return list(topics)
     there = [each["id"] for each in reversed(topics)]
@@ -75,9 +73,9 @@ def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]
 def memories(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], topics: Sequence[Topic] = ()
 ) -> list[TopicMemory]:
-    """Return what a detector is shown of each topic, the most recent topic first.
+    """Return what a topic detector gets: the newest texts of each topic, most recent topic first.
 
-    The summary of a topic's offloaded messages comes before its newest texts.
+    The summary of a topic's offloaded messages comes before its texts.
     """
     offloaded = {each["id"]: words for each in topics if (words := each.get("offloaded"))}
     named = [*(each["topic_id"] for each in reversed(segments)), *reversed(offloaded)]
@@ -100,13 +98,10 @@ def memories(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryPlacement:
-    """Summaries of topics, the topic left longest ago first.
+    """Where the summaries of topics are in a context; the oldest topic comes first."""
 
-    Those of `head` come before everything, those of `before` before the message with that id.
-    """
-
-    head: tuple[str, ...]
-    before: Mapping[str, tuple[str, ...]]
+    head: tuple[str, ...]  # in the system message
+    before: Mapping[str, tuple[str, ...]]  # by the id of the message that they precede
 
 
 def place_summaries(
@@ -115,21 +110,24 @@ def place_summaries(
     topics: Sequence[Topic],
     opened: Collection[str],
 ) -> SummaryPlacement:
-    """Place the summaries of topics; of `opened` ones only that of their offloaded messages."""
+    """Return the places of the topics' summaries.
+
+    Topics of `opened` are shown in full, so only their offloaded messages have a summary.
+    """
     places = {message.id: index for index, message in enumerate(messages)}
     left: list[tuple[int, str]] = []  # place of the last message in a summary, and the summary
     for topic in topics:
         summary = None if topic["id"] in opened else topic["summary"]
-        if words := summary or topic.get("offloaded"):
-            left.append((places.get(topic["summarized_through"], -1) if summary else -1, words))
-    there = live_segments(messages, segments)
-    starts = [each["start"] for each in there if each["topic_id"] in opened]
+        if text := summary or topic.get("offloaded"):
+            left.append((places.get(topic["summarized_through"], -1) if summary else -1, text))
+    live = live_segments(messages, segments)
+    starts = [segment["start"] for segment in live if segment["topic_id"] in opened]
     head: list[str] = []
     before: dict[str, list[str]] = {}
-    for last, words in sorted(left, key=lambda each: each[0]):
+    for last, text in sorted(left, key=lambda item: item[0]):
         start = next((id_ for id_ in starts if places[id_] > last), None)
-        told_at = head if start is None or start == starts[0] else before.setdefault(start, [])
-        told_at.append(words)
+        target = head if start is None or start == starts[0] else before.setdefault(start, [])
+        target.append(text)
     return SummaryPlacement(
         head=tuple(head), before={id_: tuple(each) for id_, each in before.items()}
     )
@@ -137,26 +135,26 @@ def place_summaries(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicScoped(Strategy):
-    """Show the current topic only, as another strategy plans it.
+    """Send only the messages of the current topic, as another strategy plans them.
 
-    Pins and the running question are shown in any topic. Each topic has its own fold.
+    Each topic has its own compaction. Pins and the running question are sent in every topic.
     """
 
-    within: Strategy = field(default_factory=ThreeStage)
+    within: Strategy = field(default_factory=ThreeStage)  # plans the messages of one topic
 
     def __post_init__(self) -> None:
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Plan the topic's context when the other strategy's `per_turn` says."""
+        """Plan the topic's context if `within.per_turn` includes this call."""
         return (yield from plan_if_due(self.within, self.scoped(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Make the topic's context smaller."""
+        """Return the plan of `within` for a smaller context of the topic."""
         return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
     def scoped(self, ctx: PlanContext) -> PlanContext:
-        """Return the situation of the current topic; all of it if there are no topics."""
+        """Return the plan context of the current topic; `ctx` itself if there are no topics."""
         segments = live_segments(ctx.messages, ctx.segments)
         topic = current_topic_id(segments)
         if topic is None:
@@ -171,7 +169,7 @@ class TopicScoped(Strategy):
             if message.id in shown or index in firm or message.type == "system"
         }
         known = {each["topic_id"] for each in segments}
-        folds = {k: v for k, v in ctx.compaction.get("topics", {}).items() if k in known}
+        by_id = {k: v for k, v in ctx.compaction.get("topics", {}).items() if k in known}
         return replace(
             ctx,
             messages=[each for each in ctx.messages if each.id in kept],
@@ -179,7 +177,7 @@ class TopicScoped(Strategy):
                 *ctx.other_topics,
                 *(m.id or "" for m in ctx.messages if m.id not in kept),
             ),
-            compaction={**ctx.compaction, "topics": folds}
+            compaction={**ctx.compaction, "topics": by_id}
             if ctx.compaction.get("topics")
             else ctx.compaction,
             topic_id=topic,

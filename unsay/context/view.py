@@ -1,4 +1,4 @@
-"""The context of one call: the system message, the planned messages, and what is added to them."""
+"""The context of one call: the system message, the planned messages, hints and recalled messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,12 @@ from unsay.types import Offloaded, Provider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What one attempt is told beside the conversation; it never enters the transcript.
+    """What one attempt gets besides the conversation; it never enters the transcript."""
 
-    `rejections` are the reasons of this turn's rejected drafts, oldest first; `context_reason` is
-    why messages before the question were rolled back.
-    """
-
-    attempt: int = 1
-    rejections: tuple[str, ...] = ()
-    context_reason: str | None = None
-    guidance: str | None = None
+    attempt: int = 1  # number of the attempt in the turn
+    rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
+    context_reason: str | None = None  # why messages before the question were rolled back
+    guidance: str | None = None  # a person's instruction for this attempt
 
 
 def head_of(
@@ -38,11 +34,11 @@ def head_of(
     texts: Texts,
     offloaded: Offloaded | None = None,
 ) -> list[AnyMessage]:
-    """Return the system message of a context, or nothing if it would be empty.
+    """Return the system message of a context, or an empty list if it would be empty.
 
-    It has the system prompt, the transcript's system messages and the summaries: what changes least
-    comes first.
+    It has the system prompt, the transcript's system messages and the summaries.
     """
+    # What changes least comes first, so that most of the provider's cache stays valid.
     known = offloaded.get("instructions", []) if offloaded else []
     live = (text_of(message) for message in transcript if message.type == "system")
     parts = [
@@ -63,10 +59,15 @@ def lay_out(
 ) -> list[AnyMessage]:
     """Return the planned messages in the order and form in which they are sent.
 
-    The hints follow the words of the newest question, so that all before it stays in a provider's
-    cache; the `recalled` message comes before that question and its documents. `summaries` has summaries
-    of topics by the id of the message that they precede; if it is not shown, they come first.
+    Args:
+        shown: The planned messages.
+        hints: Appended to the newest question.
+        texts: The texts around hints, documents and summaries.
+        summaries: Summaries of topics by the id of the message that they precede; those of a
+            message that is not shown come first.
+        recalled: Inserted before the newest question and its documents.
     """
+    # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
     if recalled is not None:
         place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
@@ -85,7 +86,7 @@ def _with_summaries(
     shown: Sequence[AnyMessage], summaries: Mapping[str, Sequence[str]], texts: Texts
 ) -> list[AnyMessage]:
     ids = {message.id for message in shown}
-    lost = [words for name, each in summaries.items() if name not in ids for words in each]
+    lost = [text for name, group in summaries.items() if name not in ids for text in group]
     view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
     for message in shown:
         if words := summaries.get(message.id or ""):
@@ -102,9 +103,9 @@ def sendable(
     max_tool_result_bytes: int,
     readable: bool = False,
 ) -> list[AnyMessage]:
-    """Return a context as the provider accepts it, with large tool results truncated.
+    """Return the context in a form that the provider accepts, with large tool results shortened.
 
-    `readable` says whether the model has the tool that reads the rest of a result.
+    `readable` is whether the model has the tool that reads the rest of a result.
     """
     shown = [
         shortened_result(each, max_tool_result_bytes, readable=readable)
@@ -117,7 +118,7 @@ def sendable(
 
 
 def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
-    """The messages, with each question's documents before it and fenced as data."""
+    # Documents come before their question and are fenced as data.
     ordered: list[AnyMessage] = []
     for message in said:
         place = len(ordered)

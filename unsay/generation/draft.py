@@ -125,7 +125,7 @@ def _manifest(
     assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = ModelCall(
         transcript=attempt.state["messages"],
-        view=context.context,
+        context=context.context,
         sent=context.sent,
         left_out=[*attempt.left_out, *plan.left_out],
         pins=plan.after.pins,

@@ -1,9 +1,4 @@
-"""Count the tokens of a prompt.
-
-If a prompt begins with the last one whose cost the model reported, only the added messages are
-counted: by an encoder if there is one, else by an estimate. The model's earlier reports correct
-both.
-"""
+"""Counting of a prompt's tokens, by an encoder or an estimate, corrected by the model's reports."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,25 +25,25 @@ REPLY_TOKENS = 3
 CALL_TOKENS = 8
 TOOL_TOKENS = 7
 
+# Tokens that are taken as estimated correctly before the first report. Source: own measurement.
 PRIOR_TOKENS = 100
-"""Tokens that count as reported exactly as estimated, before any report. Source: own measurement."""
 
+# Tokens of reports that influence the correction: few enough that it follows a change of language.
+# Source: own measurement.
 MEMORY_TOKENS = 8_000
-"""Tokens of reports that are remembered, so that the correction follows a change of language.
-Source: own measurement."""
 
+# Weight of a report of a whole prompt, which may include tokens that nobody can count, such as a
+# provider's instructions for tools. Source: own choice.
 _WHOLE_SHARE = 0.25
-"""Weight of a report of a whole prompt: it may include what is not counted, such as a provider's
-own instructions for tools. Source: own choice."""
 
-_PLAUSIBLE = (0.2, 5.0)  # a report that is a smaller or larger share of the count is ignored
+_PLAUSIBLE = (0.2, 5.0)  # reports outside these multiples of the count are ignored
 _LONGEST_KNOWN = 10_000  # characters of a text whose estimate is cached
 
 _WORDS = ("text", "thinking", "reasoning", "refusal")  # keys whose text a model reads
-_HOLDERS = ("content", "reasoning_content", "summary", "source")  # keys of words or other blocks
+_HOLDERS = ("content", "reasoning_content", "summary", "source")  # keys of text or other blocks
 
-# Types of blocks: those that repeat a message's tool calls, those of which only plain text is read,
-# and those that hold a picture, a recording or a file.
+# Types of blocks: those that repeat a message's tool calls, those in which only plain text counts,
+# and those of a picture, a recording or a file.
 _CALLS = frozenset({"tool_use", "tool_call", "function_call", "tool_call_chunk"})
 _HIDDEN = frozenset({"redacted_thinking", "reasoning", "thinking"})
 _MEDIA = frozenset(
@@ -57,7 +52,7 @@ _MEDIA = frozenset(
 
 
 def words_of(message: BaseMessage) -> Iterator[str]:
-    """Yield all texts of a message that a model reads, tool calls included."""
+    """Yield the texts of a message that a model reads, tool calls included."""
     if message.name:
         yield message.name
     for block in _blocks(message.content):
@@ -77,7 +72,7 @@ def schema_of(tool: Tool) -> str:
 
 
 def digest_of(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
-    """Return a checksum of a prompt."""
+    """Return a checksum of a prompt: its messages, media and tools."""
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
         texts += [f"\0{message.type}", *(f"\0{text}" for text in words_of(message))]
@@ -99,8 +94,8 @@ def _words(block: Any) -> Iterator[str]:
         known = [block[key] for key in _WORDS if isinstance(block.get(key), str)]
         inner = [block[key] for key in _HOLDERS if block.get(key)]
         yield from known
-        for each in inner:
-            for part in _blocks(each):
+        for value in inner:
+            for part in _blocks(value):
                 yield from _words(part)
         if block.get("type") == "text" and isinstance(block.get("data"), str):
             yield block["data"]
@@ -109,7 +104,7 @@ def _words(block: Any) -> Iterator[str]:
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the blocks of a message without words, those inside tool results included."""
+    """Yield the media blocks of a content, those inside tool results included."""
     for block in _blocks(content):
         if isinstance(block, Mapping) and _is_media(block):
             yield block
@@ -119,7 +114,7 @@ def _media(content: Any) -> Iterator[Mapping[str, Any]]:
 
 def _is_media(block: Mapping[str, Any]) -> bool:
     source = block.get("source")
-    # A document may contain plain text only, which is read as words.
+    # A document of plain text has no pages: its text counts as text.
     written = isinstance(source, Mapping) and source.get("type") in ("text", "content")
     named = block.get("type") in _MEDIA or ("type" not in block and not _MEDIA.isdisjoint(block))
     return named and not written and block.get("source_type") != "text"
@@ -130,15 +125,15 @@ def _json(value: Any) -> str:
 
 
 class Anchor(TypedDict):
-    """A prompt whose cost the model reported."""
+    """A prompt whose tokens the model reported."""
 
-    messages: int
-    digest: int
+    messages: int  # number of messages
+    digest: int  # see `digest_of`
     tokens: int
 
 
 class Calibration(TypedDict):
-    """Sums of counted and reported tokens in which the newest prompts have the most weight."""
+    """Sums of counted and reported tokens; newer prompts have more weight."""
 
     counted: float
     reported: float
@@ -152,39 +147,39 @@ def uncalibrated() -> Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The tokens of a prompt before correction."""
-
-    fixed: int  # of framing and pictures, by published rules
-    words: float  # of all texts; the model's reports correct it
+    fixed: int  # tokens of framing and pictures, by published rules
+    words: float  # tokens of all texts, which the model's reports correct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Count the tokens of prompts, and learn from what the model reports."""
+    """Counts the tokens of prompts and learns from the model's reports.
 
-    encode: Encoder | None = None  # `None` estimates by the vocabulary
-    vocabulary: Vocabulary = "o200k"
-    provider: Provider = "openai"  # whose rules for pictures and files apply
+    If a prompt begins with the last one that the model reported, only its new messages are counted.
+    """
+
+    encode: Encoder | None = None  # `None` estimates
+    vocabulary: Vocabulary = "o200k"  # of the estimate
+    provider: Provider = "openai"  # selects the rules for pictures and files
     calibration: Calibration = field(default_factory=uncalibrated)
 
     @property
     def ratio(self) -> float:
-        """The factor by which reports correct a count."""
+        """The factor that corrects a count: reported over counted tokens."""
         known = self.calibration
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of a prompt; costs of its parts do not add up."""
+        """Return the tokens of a prompt; the tokens of its parts do not add up to it."""
         anchor = self._anchor(messages, tools)
         if anchor:
             return anchor["tokens"] + self._added(messages[anchor["messages"] :])
         return self._added(messages, tools) + REPLY_TOKENS if messages or tools else 0
 
     def project(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of the next prompt if nothing was left out since the last answer.
+        """Return the tokens of the next prompt if it begins with the previous one.
 
-        The usage that the last answer reports includes everything before it; only the messages
-        after it are counted.
+        The last answer reports the tokens of everything before it; only later messages are counted.
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
@@ -199,23 +194,23 @@ class TokenCounter:
         usage: Mapping[str, Any] | None,
         tools: Sequence[Tool] = (),
     ) -> "TokenCounter":
-        """Return a counter that has learned from an answer's `usage_metadata`, if it has any."""
+        """Return a counter that has learned from an answer's `usage_metadata`, if there is any."""
         reported = (usage or {}).get("input_tokens")
         if not isinstance(reported, int) or reported <= 0:
             return self
         anchor = self._anchor(sent, tools)
         if anchor:
             new, share = self._parts(sent[anchor["messages"] :]), 1.0
-            told = reported - anchor["tokens"] - new.fixed
+            words = reported - anchor["tokens"] - new.fixed
         else:
             new, share = self._parts(sent, tools), _WHOLE_SHARE
-            told = reported - REPLY_TOKENS - new.fixed
-        learned = _learned(self.calibration, counted=new.words, reported=told, share=share)
-        here = Anchor(messages=len(sent), digest=digest_of(sent, tools), tokens=reported)
-        return replace(self, calibration={**learned, "anchor": here})
+            words = reported - REPLY_TOKENS - new.fixed
+        learned = _learned(self.calibration, counted=new.words, reported=words, share=share)
+        anchor = Anchor(messages=len(sent), digest=digest_of(sent, tools), tokens=reported)
+        return replace(self, calibration={**learned, "anchor": anchor})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
-        """The last reported prompt if these messages continue it."""
+        # The last reported prompt, if these messages continue it.
         anchor = self.calibration.get("anchor")
         if anchor is None or not 0 < anchor["messages"] <= len(messages):
             return None
@@ -250,12 +245,11 @@ def _known(text: str, vocabulary: Vocabulary) -> float:
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:
-    """The calibration after one more report; an implausible one is ignored."""
     if not _PLAUSIBLE[0] * counted <= reported <= _PLAUSIBLE[1] * counted:
         return known
     new = min(counted * share, MEMORY_TOKENS)
-    kept = 1 - new / MEMORY_TOKENS
-    told = reported * new / counted if counted else 0.0
+    fade = 1 - new / MEMORY_TOKENS
     return Calibration(
-        counted=known["counted"] * kept + new, reported=known["reported"] * kept + told
+        counted=known["counted"] * fade + new,
+        reported=known["reported"] * fade + (reported * new / counted if counted else 0.0),
     )

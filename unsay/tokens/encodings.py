@@ -1,4 +1,4 @@
-"""The vocabularies of models, if they are on this disk already; nothing is ever downloaded."""
+"""Vocabularies of models that are on this disk already; nothing is downloaded."""
 
 import os
 import re
@@ -10,6 +10,8 @@ from tempfile import gettempdir
 from unsay.tokens.counter import Encoder
 from unsay.tokens.estimate import Vocabulary
 
+# Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
+# Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`.
 _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
     "o200k": (
         "o200k_base",
@@ -22,20 +24,18 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     ),
 }
-"""Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
-Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`."""
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
     """Return the encoder of a vocabulary; `None` if its file is missing or broken.
 
-    This takes half a second of processor time: call it once, and not on an event loop.
+    The call takes half a second of processor time: call it once, and not on an event loop.
     """
     known = _KNOWN.get(vocabulary)
     if known is None or not _is_whole(known[1], known[2]):
         return None
     try:
-        from tiktoken import get_encoding  # noqa: PLC0415 - it is slow, and often for nothing
+        from tiktoken import get_encoding  # noqa: PLC0415 - a slow import that most users skip
     except ImportError:
         return None
     encoding = get_encoding(known[0])
@@ -43,14 +43,17 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
 
 
 def _is_whole(file: str, digest: str) -> bool:
-    # Tiktoken downloads a broken file again, and caches nothing under an empty name of the folder.
-    # Source: tiktoken's `load.py`.
+    # Checked here because tiktoken downloads a broken file again, and caches nothing if the folder's
+    # name is empty. Source: tiktoken's `load.py`.
     usual = str(Path(gettempdir(), "data-gym-cache"))
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual))
     path = Path(folder, file)
     return bool(folder) and path.is_file() and sha256(path.read_bytes()).hexdigest() == digest
 
 
+# By the beginning of a model's name, or of its part after a `/`, `.` or `:`; the first match counts.
+# Source: tiktoken's `model.py` for OpenAI. Anthropic has published no vocabulary since its second
+# generation; Llama's grew out of `cl100k`, Qwen's is only similar. The models' reports correct all.
 VOCABULARIES: Mapping[str, Vocabulary] = {
     "gpt-4o": "o200k",
     "gpt-4.": "o200k",
@@ -62,26 +65,17 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     "deepseek": "deepseek",
     "qwen": "deepseek",
 }
-"""By the beginning of a model's name, or of its part after a `/`, `.` or `:`; the first match counts.
-
-Source:
-    tiktoken's `model.py` for OpenAI. Anthropic has published no vocabulary since its second
-    generation; Llama's grew out of `cl100k`; Qwen's is only of the same kind. Reports of the models
-    correct all of them.
-"""
 
 
 def vocabulary_of(model: str | None) -> Vocabulary:
-    """Return the vocabulary of a model; OpenAI's newest for an unknown one.
+    """Return the vocabulary of a model; for an unknown model OpenAI's newest.
 
     >>> vocabulary_of("openai/gpt-4-turbo"), vocabulary_of("gpt-5-mini"), vocabulary_of(None)
     ('cl100k', 'o200k', 'o200k')
     """
     names = re.split(r"[/:\s]+", (model or "").lower())
-    words = [*names, *(part for name in names for part in name.split(".")[1:])]
-    found = (
-        vocabulary
-        for start, vocabulary in VOCABULARIES.items()
-        if any(word.startswith(start) for word in words)
-    )
-    return next(found, "o200k")
+    parts = [*names, *(part for name in names for part in name.split(".")[1:])]
+    for start, vocabulary in VOCABULARIES.items():
+        if any(part.startswith(start) for part in parts):
+            return vocabulary
+    return "o200k"

@@ -1,15 +1,10 @@
-"""Estimate how many tokens a text has, without a vocabulary.
+"""Estimate of a text's number of tokens without a vocabulary.
 
-A tokenizer cuts a text into tokens, and the few characters around a place decide almost always
-whether it cuts there. So each place has a probability of a cut, and their sum is the number of
-tokens. The characters before a place select its probability: each character gets one of sixteen
-kinds for its effect on those after it, and one for the effect of those before it. Two neighbours
-become one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and so on. After four
-steps sixteen characters are a number from 0 to 255, which selects the probability.
-
-A whole text is computed at once, with `bytes.translate` and by shifting the text as one long
-number, because a loop over characters takes a hundred times as long. Characters outside ASCII are
-too many for one byte each: a second text contains them and the spaces and signs between them.
+The characters around a position usually decide whether a tokenizer cuts there. So each position
+gets a probability of a cut, and the sum of all probabilities is the number of tokens. The sixteen
+characters before a position select its probability in four steps: each character has one of sixteen
+kinds for its effect on later characters and one for the effect of earlier ones on it; two
+neighbours make one of sixteen kinds of pairs, two pairs one of sixteen kinds of fours, and so on.
 """
 
 import json
@@ -24,13 +19,13 @@ from zlib import decompress
 
 Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 
-REACH = (1, 2, 4, 8)  # distance of what each step joins, in characters
-WIDE = 1 << 16  # code points with a kind of their own; those above, such as emoji, share one
+REACH = (1, 2, 4, 8)  # characters between the two that each step joins
+WIDE = 1 << 16  # code points with separate kinds; those above, such as emoji, share one
 CHUNK = 1 << 16  # characters that are computed together, so that they fit the processor's cache
 
+# Fewest tokens for each character in a word of 64 or more.
+# Source: own measurement, 0.37 to 0.6 for keys and sequences.
 LONG_SHARE = 0.45
-"""Least tokens of a character in a word of 64 or more. Source: own measurement, 0.37 to 0.6 for
-keys and sequences."""
 
 FEW_LETTERS = 3  # a long word with at most this many different letters has `FEW_SHARE` instead
 FEW_SHARE = 0.25  # Source: Zhang 2026, chapter 7, a token for four characters
@@ -45,15 +40,11 @@ _LOW = bytes(code & 0x0F for code in range(256))
 
 
 class Packed(TypedDict):
-    """What `benchmarks/fit_tokens.py` learned of one vocabulary.
+    """What `benchmarks/fit_tokens.py` learned about one vocabulary."""
 
-    The scales are the weight of one token outside ASCII and in ASCII; `tables` contains kinds,
-    steps and weights, compressed, in base 85.
-    """
-
-    wide_scale: float
+    wide_scale: float  # the weight of one token outside ASCII
     ascii_scale: float
-    tables: str
+    tables: str  # kinds, steps and weights, compressed, in base 85
 
 
 PACKED: Mapping[Vocabulary, Packed] = json.loads(
@@ -72,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chances:
-    """Probabilities of a cut, by the kinds of the characters around."""
+    """Probabilities of a cut, by the kinds of the characters before it."""
 
     steps: tuple[Step, ...]  # from the nearest neighbours to the farthest
     weights: bytes  # for each result of the last step
@@ -81,20 +72,15 @@ class Chances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """The tables of one vocabulary.
+    """The tables of one vocabulary."""
 
-    `kinds` maps each code point below `WIDE` to a character that encodes both its kinds; those
-    above become `?`, whose code is reserved for them. `wide` is for cuts before characters outside
-    ASCII, `ascii` for all others.
-    """
-
-    kinds: str
-    wide: Chances
-    ascii: Chances
+    kinds: str  # for each code point below `WIDE`, a character that encodes both its kinds
+    wide: Chances  # for cuts before characters outside ASCII
+    ascii: Chances  # for all other cuts
 
 
 def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
-    """Return about how many tokens a text has.
+    """Return the estimated number of tokens of a text.
 
     Source:
         Fitted by `benchmarks/fit_tokens.py` to the tokenizer's own cuts; `benchmarks/tokens.py`
@@ -107,26 +93,29 @@ def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
 
 
 def narrowed(text: str) -> str:
-    """Return the text with long runs of spaces shortened, because a run is one token."""
+    """Return the text with long runs of spaces shortened, because a tokenizer has one token for them."""
     while "        " in text:
         text = text.replace("        ", "    ")
     return text
 
 
 def _chunk(text: str, fitted: Fitted) -> float:
-    """The tokens of a part of a text, at most one for each byte."""
+    # A loop over characters takes a hundred times as long as `bytes.translate` and shifting the
+    # text as one long number. Characters outside ASCII need more than a byte each: a second text
+    # has them and the spaces and signs between them. The tokens are at most one for each byte.
     line = f"\n{text}"
     narrow = line.replace("?", "!").encode("ascii", "replace")
     weighed = _weighed(narrow, fitted.ascii)
     scale = fitted.ascii.scale
-    found = sum(weighed[1:]) / scale + _lacking(narrow, weighed, scale)
+    tokens = sum(weighed[1:]) / scale + _lacking(narrow, weighed, scale)
     if text.isascii():
-        return min(found, len(text))
+        return min(tokens, len(text))
     coded = line.encode("utf-8", "surrogatepass")
     signs = coded.translate(None, _LETTERS).decode("utf-8", "surrogatepass")
+    # Code points from `WIDE` on become `?`, which is reserved for them.
     wide = signs.translate(fitted.kinds).encode("latin-1", "replace")
-    found += sum(_weighed(wide, fitted.wide)[1:]) / fitted.wide.scale
-    return min(found, len(coded) - 1)
+    tokens += sum(_weighed(wide, fitted.wide)[1:]) / fitted.wide.scale
+    return min(tokens, len(coded) - 1)
 
 
 def _weighed(codes: bytes, chances: Chances) -> bytes:
@@ -138,7 +127,7 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    """The tokens that long words without a break, such as keys, lack in `weighed`."""
+    # Long words without a break, such as keys, have more tokens than their characters tell.
     letters = narrow.translate(_UNBROKEN)
     if _LONG not in letters:
         return 0.0
@@ -164,7 +153,6 @@ def _fitted(vocabulary: Vocabulary) -> Fitted:
 
 
 def _chances(tables: bytes, scale: float) -> Chances:
-    """Tables of 256 bytes, one for each step and the weights last."""
     *steps, weights = (tables[start : start + 256] for start in range(0, len(tables), 256))
     joins = tuple(
         Step(reach=reach, before=table.translate(_HIGH), after=table.translate(_LOW))

@@ -1,4 +1,4 @@
-"""The tokens of pictures and files, by the providers' published rules, from their first bytes."""
+"""Tokens of pictures, recordings and files, by the providers' published rules."""
 
 import re
 from base64 import b64decode
@@ -32,7 +32,7 @@ class Size:
 
 
 def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
-    """Return the tokens of a content block without words, in any form of LangChain or a provider."""
+    """Return the tokens of a media block in any form of LangChain or a provider."""
     known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
     kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
     payload = next(_payloads(block), b"")
@@ -49,7 +49,7 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
 
 
 def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) -> int:
-    """Return the tokens of a picture; an unknown size, as behind a link, counts as 1,024 squared.
+    """Return the tokens of a picture; an unknown size counts as 1,024 by 1,024 pixels.
 
     `low` is OpenAI's low detail.
 
@@ -76,11 +76,7 @@ def _tiles(size: Size, side: int) -> int:
 
 
 def size_of(head: bytes) -> Size | None:
-    """Return a picture's size from its first bytes; `None` if they do not contain it.
-
-    Source:
-        The formats' own: PNG's IHDR, GIF's screen, JPEG's start of frame, WebP's VP8, VP8L, VP8X.
-    """
+    """Return the size of a PNG, GIF, JPEG or WebP from its first bytes; `None` if they lack it."""
     found = (0, 0)
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         found = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
@@ -118,19 +114,17 @@ def _webp(head: bytes) -> tuple[int, int]:
 
 
 def _payloads(value: Any) -> Iterator[str | bytes]:
-    """The data in a block, at any depth, as bytes or as base64 text."""
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            if isinstance(each, str) and (key in _CARRIERS or each[:5].lower() == "data:"):
-                yield _DATA_URL.sub("", each, count=1)
+        for key, inner in value.items():
+            if isinstance(inner, str) and (key in _CARRIERS or inner[:5].lower() == "data:"):
+                yield _DATA_URL.sub("", inner, count=1)
             else:
-                yield from _payloads(each)
+                yield from _payloads(inner)
 
 
 def _decoded(payload: str | bytes, limit: int) -> bytes:
-    """The first bytes of a payload; none if it is not base64."""
     if isinstance(payload, bytes):
         return payload[:limit]
     first = payload[: limit // 3 * 4]

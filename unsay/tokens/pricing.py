@@ -1,4 +1,4 @@
-"""The tokens of a call by kind, and their price."""
+"""Tokens of a call by kind, and their price."""
 
 import re
 from collections.abc import Mapping
@@ -10,34 +10,32 @@ from unsay.errors import ConfigurationError, InputError
 
 MICROS = 1_000_000  # costs are whole millionths of the prices' currency, which add up exactly
 
+# Dates and versions at the end of model names. Source: OpenAI, Anthropic, Vertex AI model lists.
 _VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|@\w+)$")
-"""Suffixes of model names: dates and versions. Source: OpenAI, Anthropic and Vertex AI model lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one call; each is counted in one kind only."""
+    """Tokens of one call by kind; each token is of one kind only."""
 
-    input: int = 0  # of the prompt, without the cached ones
-    output: int = 0  # of the reply, thinking included
-    cache_read: int = 0  # of the prompt, from the provider's cache
-    cache_creation: int = 0  # of the prompt, written to the provider's cache
+    input: int = 0  # tokens of the prompt that the provider's cache was not used for
+    output: int = 0  # tokens of the reply, thinking included
+    cache_read: int = 0  # tokens of the prompt that came from the provider's cache
+    cache_creation: int = 0  # tokens of the prompt that were written to the provider's cache
 
     def __post_init__(self) -> None:
         _check_counts(self, "input", "output", "cache_read", "cache_creation")
 
     @property
     def tokens(self) -> int:
-        """The sum: cached tokens count towards a budget like others.
-
-        Source: Shannon, budget manager (the quota counts the cache's kinds).
-        """
+        """The sum of all kinds."""
+        # Cached tokens count against a budget like others. Source: Shannon, budget manager.
         return self.input + self.output + self.cache_read + self.cache_creation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of a million tokens of one model; for cached ones `None` is the price of `input`."""
+    """Prices of a million tokens of one model; `None` means the price of `input`."""
 
     input: float
     output: float
@@ -47,10 +45,10 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """What a call takes from a budget; `micros` is 0 if no price is known."""
+    """What a call takes from a budget."""
 
     tokens: int = 0
-    micros: int = 0
+    micros: int = 0  # cost in millionths of the prices' currency; 0 if no price is known
 
     def __post_init__(self) -> None:
         _check_counts(self, "tokens", "micros")
@@ -58,8 +56,6 @@ class Amount:
 
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
     """Return the tokens of a message's `usage_metadata` by kind.
-
-    LangChain's `input_tokens` include the cached ones.
 
     Source:
         langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
@@ -69,7 +65,7 @@ def usage_of(metadata: Mapping[str, object] | None) -> Usage:
         return Usage()
     found = metadata.get("input_token_details")
     details = found if isinstance(found, Mapping) else {}
-    prompt = _count(metadata.get("input_tokens"))
+    prompt = _count(metadata.get("input_tokens"))  # LangChain includes the cached tokens
     read = min(prompt, sum(_count(v) for k, v in details.items() if k.endswith("cache_read")))
     written = sum(
         _count(v)
@@ -104,12 +100,10 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """Return the prices of a model, with or without the date or version in its name.
-
-    A cost budget makes the price `needed`; otherwise an unknown price is `None`.
+    """Return the prices of a model, found with or without the date or version in its name.
 
     Raises:
-        ConfigurationError: A needed price is missing.
+        ConfigurationError: The price is `needed`, for a cost budget, and the table lacks it.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
@@ -117,15 +111,14 @@ def prices_for(
             return Prices(**table[known])
     if needed:
         raise ConfigurationError(
-            f"There is no price for model {model!r}, so its cost cannot be held to a budget: "
-            f'add prices = {{"{name or "NAME"}" = {{input = …, output = …}}}}, or take the cost '
-            "budgets away"
+            f"There is no price for model {model!r}, so a cost budget cannot work: add prices = "
+            f'{{"{name or "NAME"}" = {{input = …, output = …}}}} to the settings, or remove the cost '
+            "budgets"
         )
     return None
 
 
 def _count(value: object) -> int:
-    """A provider's count; 0 for anything else."""
     return max(0, value) if isinstance(value, int) else 0
 
 
@@ -133,20 +126,20 @@ def _check_counts(holder: object, *names: str) -> None:
     for name in names:
         value = getattr(holder, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InputError(f"{name} {value!r} cannot be counted: give a whole number from 0")
+            raise InputError(f"{name} must be a whole number from 0, got {value!r}")
 
 
 class Tally(TypedDict):
     """Tokens and cost of the calls of one purpose."""
 
-    input: int
+    input: int  # tokens of prompts, cached ones included
     output: int
     total: int
-    micros: int
+    micros: int  # cost in millionths of the prices' currency
 
 
 def tally_of(usage: Usage, amount: Amount) -> Tally:
-    """Return what one call used."""
+    """Return the tally of one call."""
     return Tally(
         input=amount.tokens - usage.output,
         output=usage.output,
@@ -156,7 +149,7 @@ def tally_of(usage: Usage, amount: Amount) -> Tally:
 
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Return the sums of both, purpose by purpose."""
+    """Return the sums of two tallies by purpose."""
     sums: dict[str, Tally] = {}
     for purpose, tally in (*one.items(), *other.items()):
         known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
