@@ -114,7 +114,7 @@ def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str)
 
     assert outcome == tried.check.outcome
     assert ["agent"] == [gauge.layer for gauge in tried.check.warnings]
-    assert (outcome == "granted") == knows(tried.book, "k")
+    assert (outcome == "granted") == knows(tried.account, "k")
     assert tried.check == check(book, limits, tokens(10), place=PLACE)
 
 
@@ -148,7 +148,7 @@ def test_costs_are_limited_beside_tokens() -> None:
 
     held = reserve(
         new_usage_account(), limits, Amount(tokens=1, micros=400), key="k", place=PLACE
-    ).book
+    ).account
 
     assert "refused" == check(held, limits, Amount(micros=101), place=PLACE).outcome
     assert "granted" == check(held, limits, Amount(micros=100), place=PLACE).outcome
@@ -158,7 +158,7 @@ def test_costs_are_limited_beside_tokens() -> None:
 
 def test_a_held_call_counts_until_it_is_known() -> None:
     """It is spent as it was estimated, then as it was; one that was not made is given back."""
-    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).account
 
     assert [250, 250, 250] == used(held)
     assert [0, 0, 0] == [account_of(held, layer, PLACE)["tokens"] for layer in LAYERS]
@@ -180,14 +180,14 @@ def test_what_is_held_counts_where_it_is_held(place: AccountKey, held: list[int]
     """For the whole session, for its own task, for its own agent."""
     book = new_usage_account()
     for count, where in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
-        book = reserve(book, HARD, tokens(count), key=f"{count}", place=where).book
+        book = reserve(book, HARD, tokens(count), key=f"{count}", place=where).account
 
     assert held == used(book, place)
 
 
 def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
     """The money is spent; the next call finds it so and is refused."""
-    held = reserve(new_usage_account(), HARD, tokens(200), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(200), key="k", place=PLACE).account
     over = settle(held, tokens(700), key="k", place=PLACE)
 
     assert [700, 700, 700] == used(over)
@@ -196,7 +196,7 @@ def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
 
 def test_a_held_call_is_booked_where_it_was_held() -> None:
     """A caller that reports the usage need not know the task."""
-    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).book
+    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).account
 
     assert used(settle(held, tokens(9), key="k", place=OTHER_TASK), PLACE) == [9, 9, 9]
 
@@ -207,14 +207,14 @@ def test_a_key_is_held_and_booked_once(times: int) -> None:
     book = new_usage_account()
     for _ in range(times):
         tried = reserve(book, HARD, tokens(200), key="k", place=PLACE)
-        book = tried.book
+        book = tried.account
         assert "granted" == tried.check.outcome
         assert 200 / 300 == tried.check.usage
     for _ in range(times):
         book = settle(book, tokens(180), key="k", place=PLACE)
     again = reserve(book, HARD, tokens(200), key="k", place=PLACE)
 
-    assert (book, 0.6) == (again.book, again.check.usage)
+    assert (book, 0.6) == (again.account, again.check.usage)
     assert [180, 180, 180] == used(book)
     assert [310, 310, 310] == used(settle(book, tokens(130), key="other", place=PLACE))
 
@@ -279,7 +279,7 @@ def test_old_tasks_agents_and_keys_are_let_go() -> None:
 def test_a_task_with_a_call_under_way_is_not_let_go() -> None:
     """However many tasks come after it."""
     limits = replace(HARD, session=Limit())
-    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).book
+    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
     for number in range(KEPT_TASKS + 5):
         book = settle(book, tokens(1), key=f"{number}", place=AccountKey(task_id=f"later-{number}"))
 
@@ -290,10 +290,10 @@ def test_a_task_with_a_call_under_way_is_not_let_go() -> None:
 def test_an_agent_with_a_call_under_way_is_not_let_go() -> None:
     """However many agents of its task come after it."""
     limits = replace(HARD, task=Limit())
-    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).book
+    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
     book = reserve(
         book, limits, tokens(1), key="elsewhere", place=AccountKey(task_id="t2", agent_id="x")
-    ).book
+    ).account
     for number in range(KEPT_AGENTS + 5):
         later = AccountKey(task_id=PLACE.task_id, agent_id=f"later-{number}")
         book = settle(book, tokens(1), key=f"{number}", place=later)
@@ -380,9 +380,9 @@ def test_a_hard_limit_holds_under_any_interleaving(
         if begins:
             number, call = waiting.pop(0)
             tried = reserve(book, limits, tokens(call[0]), key=f"{number}", place=call[2])
-            again = reserve(tried.book, limits, tokens(call[0]), key=f"{number}", place=call[2])
-            assert tried.book == again.book
-            book = tried.book
+            again = reserve(tried.account, limits, tokens(call[0]), key=f"{number}", place=call[2])
+            assert tried.account == again.account
+            book = tried.account
             if tried.check.outcome == "granted":
                 running.append((number, call))
             continue
@@ -460,7 +460,7 @@ def test_a_book_is_json_and_never_changed(
     book = new_usage_account()
     for number, (count, _, place) in enumerate(calls):
         before = json.dumps(book)
-        held = reserve(book, limits, tokens(count), key=f"{number}", place=place).book
+        held = reserve(book, limits, tokens(count), key=f"{number}", place=place).account
         wider = extend(held, limits, tokens(count), place=place)
         after = settle(wider, tokens(count), key=f"{number}", place=place)
         assert before == json.dumps(book)

@@ -1,6 +1,6 @@
-"""The usage account of a session: what it, its tasks and their agents have spent.
+"""`UsageAccount`: what a session, its tasks and their agents have spent.
 
-A `UsageAccount` is a plain JSON value. Every function returns a new one.
+An account is a plain JSON value; every function returns a new one.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ Layer = Literal["session", "task", "agent"]
 
 LAYERS: tuple[Layer, ...] = ("session", "task", "agent")
 
-KEPT_TASKS = 32  # an older task has spent nothing when it returns
-KEPT_AGENTS = 32  # of each task
-KEPT_KEYS = 64  # of the newest bookings, so that none is booked twice
+KEPT_TASKS = 32  # newest tasks with an account; an older task begins again with 0
+KEPT_AGENTS = 32  # the same for the agents of each task
+KEPT_KEYS = 64  # keys of the newest settled calls, so that no call is settled twice
 
 
 class Account(TypedDict):
-    """What one layer has spent; its limit is multiplied by `times`, which a person may raise."""
+    """What one session, task or agent has spent."""
 
     account_id: str
     tokens: int
-    micros: int
-    times: int
+    micros: int  # cost in millionths of the prices' currency
+    times: int  # factor of the limit, which a person may raise
 
 
 class TaskAccount(Account):
@@ -34,7 +34,7 @@ class TaskAccount(Account):
 
 
 class Hold(TypedDict):
-    """The most that a running call may use; it counts as spent until the call is settled."""
+    """The most that a running call may use, which counts as spent until the call is settled."""
 
     key: str
     task_id: str
@@ -44,7 +44,7 @@ class Hold(TypedDict):
 
 
 class UsageAccount(TypedDict):
-    """All that a session has spent and holds; lists end in the newest."""
+    """All that a session has spent and holds; each list ends with the newest entry."""
 
     session: Account
     tasks: list[TaskAccount]
@@ -54,7 +54,7 @@ class UsageAccount(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountKey:
-    """The accounts of a call, within the session: each agent of each task has its own."""
+    """The task and agent whose accounts a call uses besides the session's."""
 
     task_id: str
     agent_id: str = "agent"
@@ -65,40 +65,42 @@ def new_usage_account() -> UsageAccount:
     return UsageAccount(session=_account("session"), tasks=[], holds=[], keys=[])
 
 
-def knows(book: UsageAccount, key: str) -> bool:
-    """Return whether a call is held or booked under this key."""
-    return key in book["keys"] or any(hold["key"] == key for hold in book["holds"])
+def knows(account: UsageAccount, key: str) -> bool:
+    """Return whether a call with this key is held or settled."""
+    return key in account["keys"] or any(hold["key"] == key for hold in account["holds"])
 
 
-def unpaid_key(book: UsageAccount, key: str) -> str:
-    """Return the key, or a numbered one if a call was booked under the key already."""
+def unpaid_key(account: UsageAccount, key: str) -> str:
+    """Return the key, or a numbered one if a call with the key was settled already."""
     others = (f"{key}~{number}" for number in count(2))
-    return key if key not in book["keys"] else next(o for o in others if o not in book["keys"])
+    return (
+        key if key not in account["keys"] else next(o for o in others if o not in account["keys"])
+    )
 
 
-def account_of(book: UsageAccount, layer: Layer, place: AccountKey) -> Account:
-    """Return what a layer has spent, without holds."""
+def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Account:
+    """Return what a layer has spent, without the holds of running calls."""
     if layer == "session":
-        return book["session"]
-    task = _task(book, place)
+        return account["session"]
+    task = _task(account, place)
     return task if layer == "task" else _agent(task, place)
 
 
-def used_of(book: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
-    """Return what a layer has spent, with the holds of running calls."""
-    account, holds = account_of(book, layer, place), book["holds"]
+def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
+    """Return what a layer has spent, including the holds of running calls."""
+    spent, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":
         holds = [hold for hold in holds if hold["task_id"] == place.task_id]
     if layer == "agent":
         holds = [hold for hold in holds if hold["agent_id"] == place.agent_id]
     return Amount(
-        tokens=account["tokens"] + sum(hold["tokens"] for hold in holds),
-        micros=account["micros"] + sum(hold["micros"] for hold in holds),
+        tokens=spent["tokens"] + sum(hold["tokens"] for hold in holds),
+        micros=spent["micros"] + sum(hold["micros"] for hold in holds),
     )
 
 
-def hold(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
-    """Return the book with the hold of a call, whether it has room or not."""
+def hold(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
+    """Return the account with the hold of a call; limits are not checked."""
     held = Hold(
         key=key,
         task_id=place.task_id,
@@ -106,32 +108,33 @@ def hold(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> 
         tokens=amount.tokens,
         micros=amount.micros,
     )
-    return {**book, "holds": [*book["holds"], held]}
+    return {**account, "holds": [*account["holds"], held]}
 
 
-def held(book: UsageAccount, key: str) -> Amount:
-    """Return the hold of a running call; nothing if there is none."""
-    found = (each for each in book["holds"] if each["key"] == key)
-    return next((Amount(tokens=each["tokens"], micros=each["micros"]) for each in found), Amount())
+def held(account: UsageAccount, key: str) -> Amount:
+    """Return the hold of a running call; an amount of 0 if there is none."""
+    holds = (hold for hold in account["holds"] if hold["key"] == key)
+    return next((Amount(tokens=hold["tokens"], micros=hold["micros"]) for hold in holds), Amount())
 
 
-def release(book: UsageAccount, key: str) -> UsageAccount:
-    """Return the book without the hold of a call that was not made, if it has one."""
-    return {**book, "holds": [each for each in book["holds"] if each["key"] != key]}
+def release(account: UsageAccount, key: str) -> UsageAccount:
+    """Return the account without the hold of a call that was not made."""
+    return {**account, "holds": [each for each in account["holds"] if each["key"] != key]}
 
 
-def settle(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
-    """Return the book with what a call used instead of its hold.
+def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
+    """Return the account with what a call used in place of its hold.
 
-    Spent money is booked beyond the limits too: they bind the next call. A held call is booked
-    where it was held, another one at `place`. A second booking under its key changes nothing.
+    A held call is settled where it was held, any other call at `place`. Settling the same key
+    again changes nothing.
     """
-    if key in book["keys"]:
-        return book
-    held = next((each for each in book["holds"] if each["key"] == key), None)
+    # The amount may exceed the limits: it is spent already, and the next call will be refused.
+    if key in account["keys"]:
+        return account
+    held = next((hold for hold in account["holds"] if hold["key"] == key), None)
     if held is not None:
         place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
-    rest = release(book, key)
+    rest = release(account, key)
     return {
         **rest,
         "session": _grown(rest["session"], amount),
@@ -140,15 +143,15 @@ def settle(book: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -
     }
 
 
-def with_times(book: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
-    """Return the book with the limits of some layers multiplied by `times`."""
-    session, tasks = book["session"].copy(), _tasks_with(book, Amount(), place)
+def with_times(account: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
+    """Return the account with new factors for the limits of some layers."""
+    session, tasks = account["session"].copy(), _tasks_with(account, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
     agent = task["agents"][-1]
     session["times"] = times.get("session", session["times"])
     task["times"] = times.get("task", task["times"])
     agent["times"] = times.get("agent", agent["times"])
-    return {**book, "session": session, "tasks": tasks}
+    return {**account, "session": session, "tasks": tasks}
 
 
 _A = TypeVar("_A", Account, TaskAccount)
@@ -158,8 +161,8 @@ def _account(account_id: str) -> Account:
     return Account(account_id=account_id, tokens=0, micros=0, times=1)
 
 
-def _task(book: UsageAccount, place: AccountKey) -> TaskAccount:
-    found = next((each for each in book["tasks"] if each["account_id"] == place.task_id), None)
+def _task(account: UsageAccount, place: AccountKey) -> TaskAccount:
+    found = next((each for each in account["tasks"] if each["account_id"] == place.task_id), None)
     return found or TaskAccount(**_account(place.task_id), agents=[])
 
 
@@ -175,18 +178,16 @@ def _grown(account: _A, amount: Amount) -> _A:
     return grown
 
 
-def _tasks_with(book: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
-    """The tasks with the call's task and agent last; the oldest without holds are dropped."""
-    task = _grown(_task(book, place), amount)
+def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
+    task = _grown(_task(account, place), amount)
     agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount))
-    held = {each["agent_id"] for each in book["holds"] if each["task_id"] == place.task_id}
+    held = {each["agent_id"] for each in account["holds"] if each["task_id"] == place.task_id}
     task["agents"] = _newest(agents, held, KEPT_AGENTS)
-    rest = [each for each in book["tasks"] if each["account_id"] != place.task_id]
-    return _newest([*rest, task], {each["task_id"] for each in book["holds"]}, KEPT_TASKS)
+    rest = [each for each in account["tasks"] if each["account_id"] != place.task_id]
+    return _newest([*rest, task], {each["task_id"] for each in account["holds"]}, KEPT_TASKS)
 
 
 def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:
-    """The newest accounts, and the older ones that hold a call."""
     edge = len(accounts) - most
     return [a for place, a in enumerate(accounts) if place >= edge or a["account_id"] in held]

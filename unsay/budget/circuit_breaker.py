@@ -1,6 +1,6 @@
-"""The circuit breaker: a model that fails several times in a row is not called for a while.
+"""Circuit breaker: a model that fails several times in a row is not called for a while.
 
-A circuit is a value; every transition returns a new one. Times are the caller's, in seconds.
+A circuit is a value; every transition returns a new one. `now` is the caller's clock in seconds.
 """
 
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ CircuitState = Literal["closed", "open", "half-open"]
 class CircuitPolicy:
     """When a circuit opens and how it closes."""
 
-    failures: int = 5  # in a row, until it opens
-    reset_seconds: float = 60.0  # after which an open circuit becomes half-open
-    probes: int = 1  # calls that a half-open circuit lets through; it closes once all answered
+    failures: int = 5  # failures in a row that open the circuit
+    reset_seconds: float = 60.0  # after this time an open circuit becomes half-open
+    probes: int = 1  # calls that a half-open circuit admits; it closes when all have succeeded
 
     def __post_init__(self) -> None:
         for name in ("failures", "probes"):
@@ -38,12 +38,12 @@ class Circuit:
     """The failures of one model; a new circuit is closed."""
 
     policy: CircuitPolicy
-    failures: int = 0  # in a row, while it is closed
-    opened_at: float | None = None  # `None` while it is closed
-    probed_at: float | None = None  # time of the latest probe, `None` before the first
-    probes: int = 0  # let through since it opened
-    answers: int = 0  # to these probes
-    period: int = 0  # counts the changes of state: news of a call from an earlier one is stale
+    failures: int = 0  # failures in a row while the circuit is closed
+    opened_at: float | None = None  # `None` while the circuit is closed
+    probed_at: float | None = None  # time of the latest probe; `None` before the first
+    probes: int = 0  # probes admitted since the circuit opened
+    answers: int = 0  # probes that have succeeded
+    period: int = 0  # number of state changes; outcomes of calls from an earlier period are ignored
 
     def state(self, now: float) -> CircuitState:
         """Return `closed`, `open`, or `half-open` after `reset_seconds`."""
@@ -52,12 +52,12 @@ class Circuit:
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"
 
     def admit(self, now: float) -> "Admission":
-        """Return whether a call may be made, and the circuit with that call."""
+        """Return whether a call may be made, and the circuit that counts it."""
         state = self.state(now)
         if state == "closed":
             return Admission(circuit=self, admitted=True)
         circuit = self
-        # The caller of a probe that did not report for `reset_seconds` is gone: free its place.
+        # A caller that has not reported for `reset_seconds` has probably crashed: free its place.
         lost = self.probed_at is not None and now - self.probed_at >= self.policy.reset_seconds
         if lost and self.probes > self.answers:
             circuit = replace(self, probes=self.answers, period=self.period + 1)
@@ -67,7 +67,7 @@ class Circuit:
         return Admission(circuit=probing, admitted=True)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after an answer; `period` is that of the call's admission."""
+        """Return the circuit after a success; `period` is that of the call's admission."""
         if self._is_stale(period) or self.state(now) == "open":
             return self
         if self.opened_at is None:
@@ -77,7 +77,7 @@ class Circuit:
         return replace(self, answers=self.answers + 1)
 
     def failed(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a failure; one that is open does not stay open for longer."""
+        """Return the circuit after a failure; an open circuit does not stay open longer."""
         state = self.state(now)
         if self._is_stale(period) or state == "open":
             return self
@@ -86,7 +86,7 @@ class Circuit:
         return Circuit(policy=self.policy, opened_at=now, period=self.period + 1)
 
     def withdrawn(self, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a call was cancelled: a probe's place is free again."""
+        """Return the circuit after a call was cancelled, which frees the place of a probe."""
         if self._is_stale(period) or self.probes <= self.answers:
             return self
         return replace(self, probes=self.probes - 1)
@@ -97,12 +97,12 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether a call may be made, and the circuit with it."""
+    """Whether a call may be made, and the circuit that counts it."""
 
     circuit: Circuit
     admitted: bool
 
     @property
     def period(self) -> int:
-        """The period to report the call's outcome with."""
+        """The period to pass with the call's outcome."""
         return self.circuit.period

@@ -1,7 +1,4 @@
-"""Budgets of a session, a task and an agent, and whether a call has room in them.
-
-Checking and holding are one step, so that of two concurrent calls the second finds what the first
-has taken; `unsay.llm.usage_account` makes that step atomic.
+"""Budgets of a session, a task and an agent, and the check of a call against them.
 
 Source: Zhang 2026, chapter 7.5 (three layers, three modes, a warning at 80 %).
 """
@@ -31,18 +28,18 @@ from unsay.tokens.pricing import MICROS, Amount
 Unit = Literal["tokens", "micros"]
 Outcome = Literal["granted", "ask", "refused"]
 
+# Factors of an agent's budget by its priority. Source: Shannon, budget manager.
 PRIORITIES: Mapping[str, float] = MappingProxyType(
     {"critical": 2.0, "high": 1.5, "normal": 1.0, "low": 0.5}
 )
-"""Factors of an agent's budget by its priority. Source: Shannon, budget manager."""
 
+# The end of a setting's name by unit.
 _UNITS: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
-"""By unit, the end of its settings' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The most that one layer may spend; `None` is no limit."""
+    """The most that one layer may spend; `None` means no limit."""
 
     tokens: int | None = None
     micros: int | None = None  # cost in millionths of the prices' currency
@@ -63,7 +60,7 @@ class Limits:
     task: Limit = Limit()
     agent: Limit = Limit()
     mode: BudgetMode = "ask"  # `hard` refuses the call, `ask` asks a person, `soft` warns
-    warning: float = 0.8  # share from which on a call is granted with a warning
+    warning: float = 0.8  # share of a limit from which a call gets a warning
 
     @property
     def is_set(self) -> bool:
@@ -78,17 +75,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """One limit of one layer, and how much of it is used with a call."""
+    """One limit of one layer, and its use with a call."""
 
     layer: Layer
     unit: Unit
-    used: int  # before the call, with the holds of other calls
-    asked: int
-    limit: int  # with a person's extensions
+    used: int  # before the call, including the holds of other calls
+    asked: int  # what the call needs at most
+    limit: int  # including a person's extensions
 
     @property
     def share(self) -> float:
-        """From 0; above 1 the limit is exceeded."""
+        """Use as a share of the limit, from 0; above 1 the limit is exceeded."""
         return (self.used + self.asked) / self.limit
 
     @property
@@ -109,7 +106,7 @@ class Check:
 
     outcome: Outcome
     gauges: tuple[Gauge, ...] = ()  # one for each limit, session before task before agent
-    warnings: tuple[Gauge, ...] = ()  # those at or above the share of warning
+    warnings: tuple[Gauge, ...] = ()  # gauges whose share reaches `Limits.warning`
 
     @property
     def usage(self) -> float:
@@ -124,14 +121,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A check, and the book with the call's hold if it was granted."""
+    """The check of a call, and the account with the call's hold if it was granted."""
 
-    book: UsageAccount
+    account: UsageAccount
     check: Check
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of the settings; costs in millionths, rounded down."""
+    """Return the limits of the settings, with costs rounded down to millionths."""
 
     def limit(layer: Layer) -> Limit:
         cost = getattr(settings, f"{layer}_budget_cost")
@@ -142,15 +139,15 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**layers, mode=settings.budget_mode, warning=settings.budget_warning)
 
 
-def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
-    """Return whether a call has room; `amount` is its prompt and the longest reply."""
+def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
+    """Return whether a call has room; `amount` is for its prompt and its longest reply."""
     gauges = tuple(
         Gauge(
             layer=layer,
             unit=unit,
-            used=getattr(used_of(book, layer, place), unit),
+            used=getattr(used_of(account, layer, place), unit),
             asked=getattr(amount, unit),
-            limit=most * account_of(book, layer, place)["times"],
+            limit=most * account_of(account, layer, place)["times"],
         )
         for layer in LAYERS
         for unit in _UNITS
@@ -166,70 +163,71 @@ def check(book: UsageAccount, limits: Limits, amount: Amount, *, place: AccountK
 
 
 def reserve(
-    book: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
+    account: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
 ) -> Reservation:
     """Check a call and, if it is granted, hold its amount.
 
-    A call that is repeated with the same key after a crash is held once.
+    A call that is repeated with the same key, for example after a crash, is held once.
     """
-    if knows(book, key):
-        found = check(release(book, key), limits, held(book, key), place=place)
-        return Reservation(book=book, check=replace(found, outcome="granted"))
-    found = check(book, limits, amount, place=place)
+    # Check and hold are one step, so that the second of two concurrent calls sees the first one's
+    # hold; `unsay.llm.usage_account` makes the step atomic.
+    if knows(account, key):
+        found = check(release(account, key), limits, held(account, key), place=place)
+        return Reservation(account=account, check=replace(found, outcome="granted"))
+    found = check(account, limits, amount, place=place)
     if found.outcome != "granted":
-        return Reservation(book=book, check=found)
-    return Reservation(book=hold(book, amount, key=key, place=place), check=found)
+        return Reservation(account=account, check=found)
+    return Reservation(account=hold(account, amount, key=key, place=place), check=found)
 
 
 def extend(
-    book: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
+    account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
 ) -> UsageAccount:
-    """Return the book after a person's approval: exceeded limits are multiplied until the call fits.
+    """Return the account with exceeded limits multiplied so that an approved call fits.
 
-    The call itself is not held: it is reserved again. A task's and an agent's extension end with
-    the task.
+    The call itself is not held: reserve it again. Extensions of tasks and agents end with the task.
     """
     times: dict[Layer, int] = {}
-    for gauge in check(book, limits, amount, place=place).exceeded:
-        own = gauge.limit // account_of(book, gauge.layer, place)["times"]
+    for gauge in check(account, limits, amount, place=place).exceeded:
+        own = gauge.limit // account_of(account, gauge.layer, place)["times"]
         needed = -(-(gauge.used + gauge.asked) // own)
         times[gauge.layer] = max(times.get(gauge.layer, 1), needed)
-    return with_times(book, times, place) if times else book
+    return with_times(account, times, place) if times else account
 
 
-def demand(found: Check) -> None:
-    """Raise an error if a call is refused.
+def demand(result: Check) -> None:
+    """Raise an error if the call is refused.
 
     Raises:
-        BudgetExceededError: The message names each limit and what can be done.
+        BudgetExceededError: The call is refused; the error names each limit and the next step.
     """
-    if found.outcome != "refused":
+    if result.outcome != "refused":
         return
-    names = sorted({f"{each.layer}_budget_{_UNITS[each.unit]}" for each in found.exceeded})
+    names = sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
     raise BudgetExceededError(
-        f"The model was not asked: {'; '.join(map(str, found.exceeded))}. Raise "
+        f"The model was not asked: {'; '.join(map(str, result.exceeded))}. Raise "
         f"{' and '.join(names)}, set budget_mode to 'ask' or 'soft', or begin a new "
-        f"{found.exceeded[0].layer}"
+        f"{result.exceeded[0].layer}"
     )
 
 
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
-    """Return an agent's budget by its priority; an unknown priority is normal."""
+    """Return an agent's budget by its priority; an unknown priority counts as normal."""
     return int(tokens * table.get(priority, 1.0))
 
 
 Pressure = Literal["low", "medium", "high", "critical"]
 Step = tuple[float, int]  # from this share of a budget on, a call waits this many milliseconds
 
+# Source: Shannon, budget manager, `calculatePressureLevel`.
 _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high"), (0.5, "medium"))
-"""Source: Shannon, budget manager, calculatePressureLevel."""
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """Return how many milliseconds a call waits: the longest of the steps that are reached."""
+    """Return the delay of a call in milliseconds: the longest one of the steps that are reached."""
     return max((delay for share, delay in steps if usage >= share), default=0)
 
 
 def pressure(usage: float) -> Pressure:
-    """Return how close a budget is to its end."""
+    """Return the level of pressure for a share of a budget."""
     return next((word for share, word in _LEVELS if usage >= share), "low")

@@ -1,4 +1,4 @@
-"""The queue of calls to the models as a value: every step returns a new one."""
+"""The queue of model calls as a value: every step returns a new queue."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,12 +10,12 @@ Reception = Literal["inside", "waiting", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitQueue:
-    """Calls that run or wait, by their tickets."""
+    """Calls that run or wait, each with a ticket number."""
 
-    places: int
+    places: int  # most calls that run at the same time
     most_waiting: int | None  # `None` sets no limit
-    inside: frozenset[int] = frozenset()
-    waiting: tuple[int, ...] = ()  # the next one first
+    inside: frozenset[int] = frozenset()  # calls that run
+    waiting: tuple[int, ...] = ()  # the call that runs next comes first
 
     def __post_init__(self) -> None:
         for name, least in (("places", 1), ("most_waiting", 0)):
@@ -25,11 +25,11 @@ class WaitQueue:
                 not isinstance(value, int) or isinstance(value, bool) or value < least
             ):
                 raise ConfigurationError(
-                    f"A waiting line cannot have {name} {value!r}: write a whole number from {least}"
+                    f"A queue cannot have {name} {value!r}: write a whole number from {least}"
                 )
 
     def joined(self, ticket: int) -> "WaitQueue":
-        """Return the line with one more call; the same line if it is refused."""
+        """Return the queue with one more call; the same queue if the call is refused."""
         if len(self.inside) < self.places:
             return replace(self, inside=self.inside | {ticket})
         if self.most_waiting is None or len(self.waiting) < self.most_waiting:
@@ -37,14 +37,14 @@ class WaitQueue:
         return self
 
     def left(self, ticket: int) -> "WaitQueue":
-        """Return the line without a call that ended or gave up; those that wait longest move up."""
+        """Return the queue without a call that has ended; the calls that wait longest take its place."""
         inside = self.inside - {ticket}
-        waiting = tuple(each for each in self.waiting if each != ticket)
+        waiting = tuple(other for other in self.waiting if other != ticket)
         free = max(0, self.places - len(inside))
         return replace(self, inside=inside | set(waiting[:free]), waiting=waiting[free:])
 
     def reception(self, ticket: int) -> Reception:
-        """Return the state of a ticket; a refused one is not in the line."""
+        """Return whether a ticket runs (`inside`), waits or was refused."""
         if ticket in self.inside:
             return "inside"
         return "waiting" if ticket in self.waiting else "refused"

@@ -97,7 +97,7 @@ class ThreadAccount:
             unpaid = unpaid_key(book, key)
             found = reserve(book, limits, amount, key=unpaid, place=place)
             demand(found.check)
-            return found.book, Grant(key=unpaid, check=found.check)
+            return found.account, Grant(key=unpaid, check=found.check)
 
         return (yield from self._change(make))
 
