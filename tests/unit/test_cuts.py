@@ -21,8 +21,8 @@ from langchain_core.messages import (
 from langgraph.store.memory import InMemoryStore
 
 from unsay.history.branch import (
-    CUT_REFS,
-    INLINE_CUTS,
+    BRANCH_REFS,
+    INLINE_BRANCHES,
     Label,
     LiveBranch,
     add_reference,
@@ -230,7 +230,10 @@ def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("inline", "limit"),
-    [pytest.param(True, INLINE_CUTS, id="no store"), pytest.param(False, CUT_REFS, id="a store")],
+    [
+        pytest.param(True, INLINE_BRANCHES, id="no store"),
+        pytest.param(False, BRANCH_REFS, id="a store"),
+    ],
 )
 def test_references_are_bounded(*, inline: bool, limit: int) -> None:
     """The newest are kept, in the order in which they were made."""

@@ -55,7 +55,7 @@ def events(
         labels=labels,
         cursor=cursor,
     )
-    opened.show(lambda: _print_events(opened, page), events=page.lines, cursor=page.cursor)
+    opened.show(lambda: _print_events(opened, page), events=page.items, cursor=page.cursor)
 
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
@@ -74,15 +74,15 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
 
 def _print_events(opened: Opened, page: Slice[Event]) -> None:
     turns = {turn.question_id: turn.number for turn in opened.conversation.timeline().turns}
-    width = max((cells_of(each["run_id"] or "–") for each in page.lines), default=0)
-    for each in page.lines:
+    width = max((cells_of(each["run_id"] or "–") for each in page.items), default=0)
+    for each in page.items:
         number = turns.get(each["turn_id"]) if each["turn_id"] else None
         head = (
             f"{moment(each['at'])}  {each['type']:<17}  "
             f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{width}}"
         )
         click.echo(line(head, words_of(each)))
-    end_list(page.lines, page.cursor, "There is no such event.")
+    end_list(page.items, page.cursor, "There is no such event.")
 
 
 def words_of(event: Event) -> str:
@@ -163,19 +163,19 @@ def runs(
     if not everywhere:
         with existing_thread(db, thread, as_json=as_json) as opened:
             page = _page(opened.database, {**asked, "thread_id": opened.thread_id})
-            questions = _questions(opened, page.lines)
-            tails = [questions.get(run.turn_id, "") for run in page.lines]
-            objects = list(map(asdict, page.lines))
+            questions = _questions(opened, page.items)
+            tails = [questions.get(run.turn_id, "") for run in page.items]
+            objects = list(map(asdict, page.items))
             opened.show(lambda: _print_runs(page, tails), runs=objects, cursor=page.cursor)
         return
     if thread is not None:
         raise usage_error("Give --thread or --all, not both.")
-    page = Slice(lines=(), cursor=None)
+    page = Slice(items=(), cursor=None)
     with existing_database(db) as database:
         if database is not None:
             page = _page(database, {**asked, "thread_id": None})
-    threads = [run.thread_id for run in page.lines]
-    objects = list(map(asdict, page.lines))
+    threads = [run.thread_id for run in page.items]
+    objects = list(map(asdict, page.items))
     show(lambda: _print_runs(page, threads), as_json=as_json, runs=objects, cursor=page.cursor)
 
 
@@ -183,7 +183,7 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
     def read(cursor: str | None, limit: int) -> Slice[Run]:
         with translated(database.path):
             page = drive(list_runs(database.store, **{**asked, "cursor": cursor, "limit": limit}))
-        return Slice(lines=page.runs, cursor=page.cursor)
+        return Slice(items=page.runs, cursor=page.cursor)
 
     return gathered(read, limit=asked["limit"], cursor=asked["cursor"])
 
@@ -203,13 +203,13 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
 
 
 def _print_runs(page: Slice[Run], tails: Sequence[str]) -> None:
-    heads = aligned([_cells(each) for each in page.lines])
-    for run, head, tail in zip(page.lines, heads, tails, strict=True):
+    heads = aligned([_cells(each) for each in page.items])
+    for run, head, tail in zip(page.items, heads, tails, strict=True):
         click.echo(line(head, tail))
         if run.error:
             fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
             click.echo(f"    {one_line(run.error, fits)}")
-    end_list(page.lines, page.cursor, "There is no such run.")
+    end_list(page.items, page.cursor, "There is no such run.")
 
 
 def _cells(run: Run) -> tuple[str, ...]:

@@ -302,11 +302,11 @@ LEAST_CELLS = 16
 def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T]:
     """Return one page, or without a limit everything from the cursor on."""
     page = read(cursor, MOST if limit is None else limit)
-    lines = list(page.lines)
+    lines = list(page.items)
     while limit is None and page.cursor is not None:
         page = read(page.cursor, MOST)
-        lines += page.lines
-    return Slice(lines=tuple(lines), cursor=page.cursor)
+        lines += page.items
+    return Slice(items=tuple(lines), cursor=page.cursor)
 
 
 def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:

@@ -31,32 +31,32 @@ TITLE_CELLS = 60
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     """Print the threads: all, the one spoken in last first, or those that are asked for."""
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    found: Slice[ThreadInfo] = Slice(lines=(), cursor=None)
+    found: Slice[ThreadInfo] = Slice(items=(), cursor=None)
     with existing_database(db) as database:
         if database is not None:
             found = _found(database, asked)
 
     def show_rows() -> None:
-        for each in found.lines:
+        for each in found.items:
             moment = each.updated_at[:16].replace("T", " ")
             click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
         begin = f"There is no thread in {location(db)!r} yet; `unsay chat` begins one."
-        end_list(found.lines, found.cursor, "No thread fits." if asked else begin)
+        end_list(found.items, found.cursor, "No thread fits." if asked else begin)
 
     cursor = {"cursor": found.cursor} if asked else {}
-    show(show_rows, as_json=as_json, threads=list(map(asdict, found.lines)), **cursor)
+    show(show_rows, as_json=as_json, threads=list(map(asdict, found.items)), **cursor)
 
 
 def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
     def read(cursor: str | None, limit: int) -> Slice[ThreadInfo]:
         bounds = {**asked, "cursor": cursor, "limit": limit}
         page = drive(sessions.search_sessions(database.store, **bounds))
-        return Slice(lines=page.sessions, cursor=page.cursor)
+        return Slice(items=page.sessions, cursor=page.cursor)
 
     with translated(database.path):
         if asked:
             return gathered(read, limit=asked.get("limit"), cursor=asked.get("cursor"))
-        return Slice(lines=tuple(sessions.list_threads(database.store)), cursor=None)
+        return Slice(items=tuple(sessions.list_threads(database.store)), cursor=None)
 
 
 @on_thread()

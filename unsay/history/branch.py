@@ -158,7 +158,7 @@ def _live_after(
     before, came = {m.id for m in live.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
-    marks = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
+    checkpoints = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
     returning = [
         each for branch in branches for each in branch["segments"] if each["start"] in came
     ]
@@ -166,7 +166,9 @@ def _live_after(
         messages=messages,
         before=live.before,
         checkpoints=tuple(
-            with_returned(marks, [m for branch in branches for m in branch["checkpoints"]], came)
+            with_returned(
+                checkpoints, [m for branch in branches for m in branch["checkpoints"]], came
+            )
         ),
         segments=(
             *(each for each in live.segments if each["start"] in before),
@@ -178,19 +180,25 @@ def _live_after(
 
 
 def with_returned(
-    marks: Sequence[Checkpoint], returning: Sequence[Checkpoint], messages: Collection[str | None]
+    checkpoints: Sequence[Checkpoint],
+    returning: Sequence[Checkpoint],
+    messages: Collection[str | None],
 ) -> list[Checkpoint]:
     """Return checkpoints and those whose `messages` come back, in the order they were made.
 
     A name stays with the one that has it.
     """
-    names = {each["name"] for each in marks}
+    names = {each["name"] for each in checkpoints}
     back = {each["id"]: each for each in returning if each["message_id"] in messages}
     named: list[Checkpoint] = []
     for each in back.values():
         named.append({**each, "name": None} if each["name"] in names else each)
         names.add(each["name"])
-    return sorted([*marks, *named], key=lambda each: each["created_at"]) if named else list(marks)
+    return (
+        sorted([*checkpoints, *named], key=lambda each: each["created_at"])
+        if named
+        else list(checkpoints)
+    )
 
 
 def _topics_after(
@@ -208,11 +216,11 @@ def _topics_after(
 
 
 # Most cuts to which a thread's state refers; a store keeps all of them.
-CUT_REFS = 20
+BRANCH_REFS = 20
 # Fewest messages of a cut that is worth compressing. Source: own measurement.
 MANY = 8
 # Most whole cuts in the state where there is no store.
-INLINE_CUTS = 20
+INLINE_BRANCHES = 20
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
 branches_namespace = partial(thread_namespace, "branches")
@@ -234,7 +242,7 @@ def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
 def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
     """Return the newest references with one more; a cut made again replaces itself."""
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
-    return kept[-(INLINE_CUTS if "body" in new else CUT_REFS) :]
+    return kept[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 
 
 def pack(branch: StoredBranch) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def list_runs(
         and asked.holds(moment_of(run.started_at), run.labels)
     )
     page = asked.page(fitting, _place, newest_first=False)
-    return RunPage(runs=page.lines, cursor=page.cursor)
+    return RunPage(runs=page.items, cursor=page.cursor)
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:

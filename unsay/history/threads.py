@@ -240,7 +240,7 @@ def search_sessions(
         if status in (None, each.status) and asked.holds(_place(each)[0], each.labels)
     )
     page = asked.page(fitting, _place, newest_first=True)
-    return SessionPage(sessions=page.lines, cursor=page.cursor)
+    return SessionPage(sessions=page.items, cursor=page.cursor)
 
 
 def _place(entry: ThreadInfo) -> tuple[datetime, str, str]:

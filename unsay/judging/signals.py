@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from unsay.judging.vocabulary import (
-    CUT_WIDTH,
     FENCED,
     FIRST_WIDTH,
     JAPANESE,
+    SHORTEST_WIDTH,
     is_casual,
     normal,
     overlap,
@@ -277,7 +277,7 @@ def _repetition(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _truncation(exchange: Exchange) -> Signal | None:
-    enough = CUT_WIDTH if exchange.earlier else FIRST_WIDTH
+    enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
     if exchange.truncated:
         reason = "The provider cut the answer off at its length limit."
     elif len(_FENCE.findall(exchange.answer)) % 2:

@@ -228,7 +228,7 @@ _TAIL = 200
 
 # Width from which an answer without a stop at its end is cut off. Source: of MT-Bench-101's answers
 # 1.5 % have none, and most of those are lists.
-CUT_WIDTH = 50
+SHORTEST_WIDTH = 50
 DANGLING_WIDTH = 30  # the same for an answer whose last word needs another, such as `the`
 FIRST_WIDTH = 80  # the same for a first answer, whose speaker may not use stops at all
 LINE_WIDTH = 16  # width from which a line shows whether its kind ends with stops
@@ -258,7 +258,7 @@ def _ends(line: str) -> bool:
     return _TERMINAL.search(tail) is not None or _LOOSE_END.search(tail) is not None
 
 
-def stops_short(answer: str, *, enough: int = CUT_WIDTH) -> bool:
+def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     """Whether an answer, if it is long enough, breaks off before its last sentence ends.
 
     A last word that wants another, a bare heading or an unclosed formula tells sooner than
@@ -285,4 +285,4 @@ def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
     if alike:
         ended = sum(line.endswith(_STOPS) if item else _ends(line) for line in alike)
         return ended / len(alike) >= LINES_ENDED
-    return otherwise or (not item and width(last) >= CUT_WIDTH)
+    return otherwise or (not item and width(last) >= SHORTEST_WIDTH)

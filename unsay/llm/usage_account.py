@@ -31,7 +31,7 @@ from unsay.tokens.pricing import Amount, Tally, merged
 
 T = TypeVar("T")
 
-BOOK = "book"
+ACCOUNT = "account"
 # Key of the tokens spent outside of runs.
 _OUTSIDE = "outside"
 # Most reserved calls, which a crash may have left; older ones count as spent.
@@ -41,17 +41,17 @@ WITHOUT_STORE = 1_000
 _namespace = partial(thread_namespace, "budgets")
 
 
-def save_usage_account(store: BaseStore, thread_id: str, book: UsageAccount) -> Call:
+def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) -> Call:
     """Write a thread's account.
 
     In the state, a fork from an earlier checkpoint would reset what was spent since.
     """
-    return put_item(store, _namespace(thread_id), BOOK, book)
+    return put_item(store, _namespace(thread_id), ACCOUNT, account)
 
 
 def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
     """Read a thread's account, which is new if nothing was spent."""
-    item = yield get_item(store, _namespace(thread_id), BOOK)
+    item = yield get_item(store, _namespace(thread_id), ACCOUNT)
     return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
 
@@ -92,10 +92,10 @@ class ThreadAccount:
             BudgetExceededError: There is no room for the call, and the mode is `hard`.
         """
 
-        def make(book: UsageAccount) -> tuple[UsageAccount, Grant]:
-            book = extend(book, limits, amount, place=place) if may_exceed else book
-            unpaid = unpaid_key(book, key)
-            found = reserve(book, limits, amount, key=unpaid, place=place)
+        def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:
+            account = extend(account, limits, amount, place=place) if may_exceed else account
+            unpaid = unpaid_key(account, key)
+            found = reserve(account, limits, amount, key=unpaid, place=place)
             demand(found.check)
             return found.account, Grant(key=unpaid, check=found.check)
 
@@ -103,15 +103,17 @@ class ThreadAccount:
 
     def settle(self, amount: Amount, *, key: str, place: AccountKey) -> Steps[None]:
         """UsageAccount the cost of a call; a second booking with its key changes nothing."""
-        yield from self._change(lambda book: (settle(book, amount, key=key, place=place), None))
+        yield from self._change(
+            lambda account: (settle(account, amount, key=key, place=place), None)
+        )
 
     def release(self, key: str) -> Steps[None]:
         """Release the cost of a call that was not made."""
-        yield from self._change(lambda book: (release(book, key), None))
+        yield from self._change(lambda account: (release(account, key), None))
 
     def read(self) -> Steps[UsageAccount]:
         """Return the account after the changes under way."""
-        return (yield from self._change(lambda book: (book, book)))
+        return (yield from self._change(lambda account: (account, account)))
 
     def _change(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
         return (yield from self._lock.through(lambda: self._changed(make)))

@@ -123,11 +123,11 @@ def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
 
 def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
     """What the timeline says beside a message: that it is pinned or forgotten."""
-    pins = dict.fromkeys(pinned_ids(state), texts.pinned_mark)
+    pins = dict.fromkeys(pinned_ids(state), texts.pinned_label)
     gone = forgotten_ids(
         state.get("messages", []), state.get("segments", []), state.get("forgotten", [])
     )
-    return {**pins, **dict.fromkeys(gone, texts.forgotten_mark)}
+    return {**pins, **dict.fromkeys(gone, texts.forgotten_label)}
 
 
 def questions_text(said: Sequence[AnyMessage]) -> str:

@@ -11,7 +11,7 @@ from unsay.context.manifest import CallContext, manifest_in, read_manifest
 from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError
-from unsay.history.branch import CUT_REFS
+from unsay.history.branch import BRANCH_REFS
 from unsay.history.token_usage import PURPOSES, Spent, Tokens, key_of, tokens_in, tokens_of
 from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
@@ -51,7 +51,9 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
         except ConflictError:
             continue
     gone = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
-    is_whole = offloaded_of(state) is None and len(refs) < CUT_REFS and len(branches) == len(refs)
+    is_whole = (
+        offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
+    )
     totals = yield from usage_of(state, scope, transcript, gone)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 

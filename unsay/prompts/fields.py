@@ -77,8 +77,8 @@ class Texts(ModelTexts):
     )
     timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
     no_turns: Text = Text("Nothing has been said yet.", "まだ何も話していません。")
-    pinned_mark: Text = Text("pinned", "ピン留め")
-    forgotten_mark: Text = Text("forgotten", "忘却中")
+    pinned_label: Text = Text("pinned", "ピン留め")
+    forgotten_label: Text = Text("forgotten", "忘却中")
 
     # Pins and what was forgotten.
     pinned: Text = Text(

@@ -152,7 +152,7 @@ def select(
     ]
     page = wanted[:limit]
     return Slice(
-        lines=tuple(events[index] for index in page),
+        items=tuple(events[index] for index in page),
         cursor=encode_cursor(page[-1], events[page[-1]]["id"]) if len(wanted) > limit else None,
     )
 

@@ -26,7 +26,7 @@ _Place = tuple[datetime, str, str]
 class Slice(Generic[T]):
     """One page of a list."""
 
-    lines: tuple[T, ...]
+    items: tuple[T, ...]
     cursor: str | None
 
 
@@ -68,7 +68,7 @@ class Window:
         if len(ordered) > self.limit:
             moment, *ids = page[-1][0]
             cursor = encode_cursor(self.kind, moment.isoformat(), *ids)
-        return Slice(lines=tuple(line for _, line in page), cursor=cursor)
+        return Slice(items=tuple(line for _, line in page), cursor=cursor)
 
 
 def window(
