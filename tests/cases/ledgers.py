@@ -132,7 +132,7 @@ def page(case: Case, folder: Path) -> Seen:
     pages, cursor = [], None
     while True:
         found = select(log, limit=limit, cursor=cursor)
-        pages.append([event["data"]["number"] for event in found.lines])
+        pages.append([event["data"]["number"] for event in found.items])
         cursor = found.cursor
         if cursor is None:
             return Seen(value=pages)

@@ -116,11 +116,11 @@ def test_pages_joined_are_the_list(
     cursor: str | None = None
     while True:
         page = asked(cursor=cursor, limit=limit).page(lines, place, newest_first=newest_first)
-        seen += page.lines
+        seen += page.items
         cursor = page.cursor
         if cursor is None:
             break
-        assert limit == len(page.lines)
+        assert limit == len(page.items)
         if (new := next(more, None)) is not None:
             lines.append((new[1], new[0]))
 
