@@ -144,7 +144,7 @@ def list_session(case: Case, folder: Path) -> Seen:
     limit = _params(case, "limit")["limit"]
     runs = enumerate(case["given"]["appends"])
     _, log = _append([_event({"run_id": run, "event_key": f"e{n}"}) for n, run in runs])
-    return Seen(value=[event["run_id"] for event in select(log, limit=limit).lines])
+    return Seen(value=[event["run_id"] for event in select(log, limit=limit).items])
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -8,7 +8,7 @@ def read(cursor: str | None, limit: int) -> Slice[int]:
     """Numbers to 2,500, at most so many at once."""
     first = 0 if cursor is None else int(cursor)
     end = min(first + limit, 2_500)
-    return Slice(lines=tuple(range(first, end)), cursor=str(end) if end < 2_500 else None)
+    return Slice(items=tuple(range(first, end)), cursor=str(end) if end < 2_500 else None)
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_gathered(
 ) -> None:
     """Without a limit a list is read to its end, however many pages it has."""
     found = gathered(read, limit=limit, cursor=cursor)
-    assert (tuple(lines), following) == (found.lines, found.cursor)
+    assert (tuple(lines), following) == (found.items, found.cursor)
