@@ -322,6 +322,7 @@ def test_a_probe_that_is_broken_off_is_followed_by_another() -> None:
     probe.send(None)
     probe.close()
 
+    assert "half-open" == door.circuit("m").state(10.0)
     assert "well" == drive(door.through({"m": call("well")}))
 
 

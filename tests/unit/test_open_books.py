@@ -118,3 +118,14 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert 2 == await adrive(spend(books, store, "a", 2))
+
+
+def test_without_a_store_the_least_recently_used_account_goes_first() -> None:
+    """An account that was opened again outlives those that were opened before that."""
+    accounts = made()
+    for number in range(WITHOUT_STORE):
+        drive(spend(accounts, None, f"{number}", 1))
+    drive(spend(accounts, None, "0", 1))
+    drive(spend(accounts, None, "new", 1))
+
+    assert [3, 2] == [drive(spend(accounts, None, each, 2)) for each in ("0", "1")]

@@ -48,6 +48,7 @@ def test_a_bound_names_its_zone(name: str, text: Any) -> None:
         "?",
         "abc",
         5,
+        "*WyJ0aGluZ3MiLCAiMjAyNi0wMS0wMVQwMDowMDowMFoiLCAiYSIsICJiIl0=",
         *(
             urlsafe_b64encode(each.encode()).decode()
             for each in (

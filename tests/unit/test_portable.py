@@ -176,6 +176,16 @@ def test_marks_follow_the_record_that_comes_back() -> None:
     assert "地図" == after["title"]
 
 
+def test_a_summary_stays_with_the_message_that_it_ends_with() -> None:
+    """Topics keep their summaries if the loaded transcript has the last summarized message."""
+    snapshot = Portable(created_at=NOW, data={"messages": [AIMessage("old", id="b")]})
+
+    after = load_snapshot(live(), snapshot)
+
+    assert ([CHECKPOINT], []) == (after["checkpoints"], after["segments"])
+    assert [TOPIC] == after["topics"]
+
+
 WRONG: dict[str, Any] = {
     "no object": [],
     "no data": {"schema_version": "1.0", "created_at": NOW},

@@ -379,3 +379,13 @@ def test_benchmark_misses_a_file(
 def _place(shift: TopicShift) -> tuple[ShiftKind, str | None]:
     """Give what a table compares."""
     return shift.kind, shift.topic_id
+
+
+def test_a_word_of_several_topics_counts_for_less() -> None:
+    """With two other topics that know a word, it speaks half as much for the current one."""
+    current = TopicMemory(topic_id="birds", texts=("Tell me about parrots.", "Parrots are birds."))
+    others = [TopicMemory(topic_id=name, texts=("Parrots again.",)) for name in ("a", "b")]
+    alone, among = (LexicalDetector().detect("parrots", current, each) for each in ([], others))
+
+    assert pytest.approx(2 / 3) == alone.similarity
+    assert pytest.approx(1 / 3) == among.similarity
