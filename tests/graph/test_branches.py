@@ -19,6 +19,7 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_ledger_of_the_graph import checked
 from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay.effects import drive
 from unsay.errors import (
     ConflictError,
     InvalidNameError,
@@ -26,8 +27,10 @@ from unsay.errors import (
     SessionEndedError,
     UnknownBranchError,
 )
+from unsay.history.threads import revise
 from unsay.history.token_usage import Tokens
 from unsay.messages.content import text_of
+from unsay.storage.base import THREADS
 
 
 def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
@@ -115,6 +118,20 @@ def test_a_fork_needs_a_new_name(opened: Opening, name: str, error: type[Excepti
     with pytest.raises(error):
         talk.fork(thread=name)
     assert ["mine"] == words(opened(thread="taken"))
+
+
+def test_a_fork_does_not_take_the_name_of_a_listed_thread(opened: Opening) -> None:
+    """A thread that has only its entry in the catalogue keeps it."""
+    talk = three(opened)
+    assert talk.graph.store is not None
+    now = entry(talk).created_at
+    drive(revise(talk.graph.store, "planned", now=now, title="Mine"))
+
+    with pytest.raises(ConflictError, match="planned"):
+        talk.fork(thread="planned")
+    item = talk.graph.store.get(THREADS, "planned")
+    assert item is not None
+    assert "Mine" == item.value["title"]
 
 
 def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:

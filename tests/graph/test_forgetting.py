@@ -452,6 +452,27 @@ def test_a_turn_is_pinned_by_its_number(opened: Opening) -> None:
     assert [True, False, False] == [turn.pinned for turn in talk.timeline().turns]
 
 
+def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None:
+    """The pin on a tool call stands for the call and its results."""
+    talk = opened(caller(), tools=[looks("a pier")])
+    talk.say("Where?")
+    question, call, result, answer = ids(talk)
+
+    assert [question, call, answer] == [each["message_id"] for each in talk.pin(turn=1)]
+    assert result not in {each["message_id"] for each in talk.pins()}
+
+
+def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
+    """No model is shown them, so a pin would have no effect."""
+    talk = three(opened)
+    talk.say("/help")
+    for message_id in ids(talk)[-2:]:
+        with pytest.raises(InputError, match=message_id):
+            talk.pin(message_id)
+
+    assert () == talk.pins()
+
+
 def test_a_fork_has_the_pins_and_what_is_forgotten(opened: Opening) -> None:
     """A fork begins with the same views."""
     talk = three(opened)

@@ -469,8 +469,10 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
         for page_id in topic.get("pages", []):
             _change(talk, f"{page_id}{WORDS}", body="AAAA")
 
-    assert talk.say("BACK to the wedding").text
+    found = list(talk.stream("BACK to the wedding"))
 
+    assert found[-1].text
+    assert "segment_lost" in {event.kind for event in found}
     assert "The wedding costs 5,000." not in model.texts()
     assert "The wedding costs 5,000." in model.texts()[0]
 

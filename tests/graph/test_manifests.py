@@ -117,6 +117,19 @@ def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
     assert 5 in call.context.sent.places
 
 
+def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None:
+    """A context names the messages that a person forgot, and has no such rule without them."""
+    talk = opened(settings=PLAIN)
+    talk.say("q1")
+    talk.say("q2")
+    (call,) = talk.context().calls
+    assert "forgotten" not in rules_of(call.context)
+    talk.forget(talk.messages()[0].id)
+    talk.say("q3")
+    (call,) = talk.context().calls
+    assert (1,) == rules_of(call.context)["forgotten"]
+
+
 def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
     """On a long thread the places are those of the whole record, and the old ones are sealed."""
     talk = opened(detector=SHIFTS, settings={"live_messages": 4})

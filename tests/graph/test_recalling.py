@@ -198,6 +198,38 @@ def test_meaning_finds_what_words_do_not(
     assert found == quoted(model.inputs[-1]).count(FACTS["en"][0])
 
 
+class Counted(Meanings):
+    """Embeddings that note what they are asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        """By words for animals."""
+        self.asked.append(text)
+        return super().embed_query(text)
+
+
+def test_an_edited_message_is_recalled_by_its_new_words_and_meaning(tmp_path: Path) -> None:
+    """After an edit the old words and meaning find nothing; no other message is embedded again."""
+    model, embeddings, fact = Numbered(), Counted(), FACTS["en"][0]
+    with opened(tmp_path, model, embeddings=embeddings, settings={"live_messages": 100}) as talk:
+        for words in (fact, *OTHERS[:6], "Which animals live there?"):
+            talk.say(words)
+        assert fact in quoted(model.inputs[-1])
+        first = talk.messages()[0]
+        edited = first.model_copy(update={"content": "My sister Ayumi keeps a sailing boat."})
+        talk.add([edited])
+        embeddings.asked.clear()
+
+        talk.say("Where is the sailing boat?")
+        assert str(edited.content) in quoted(model.inputs[-1])
+        assert 1 == embeddings.asked.count(str(edited.content))
+        assert OTHERS[0] not in embeddings.asked
+        talk.say("Do any animals live there?")
+        assert str(edited.content) not in quoted(model.inputs[-1])
+
+
 def test_embeddings_that_fail_leave_the_words(tmp_path: Path) -> None:
     """The turn reports it and recalls by words."""
     model = Numbered()

@@ -12,9 +12,10 @@ from unsay.context.topics import (
     by_topic,
     current_topic_id,
     memories,
+    opened_topics,
 )
 from unsay.messages.annotations import notice, spoken
-from unsay.types import Segment, TopicMemory
+from unsay.types import ExpandedTopic, Segment, TopicMemory
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
 TALK: list[AnyMessage] = [
@@ -111,3 +112,13 @@ def test_every_message_belongs_to_one_topic(size: int, starts: list[tuple[int, s
     for segment in segments:
         if int(segment["start"][1:]) < size:
             assert segment["start"] in {m.id for m in grouped[segment["topic_id"]]}
+
+
+def test_a_topic_is_open_while_its_segment_lasts() -> None:
+    """Beside the current topic those are open that were expanded in the current segment."""
+    here = ExpandedTopic(topic_id="bread", at="k5")
+    before = ExpandedTopic(topic_id="tea", at="k1")
+
+    assert {"kyoto", "bread"} == opened_topics(SEGMENTS, [here, before])
+    assert {"kyoto"} == opened_topics(SEGMENTS, [before])
+    assert set() == opened_topics([], [here])

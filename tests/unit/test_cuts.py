@@ -20,6 +20,7 @@ from langchain_core.messages import (
 )
 from langgraph.store.memory import InMemoryStore
 
+from unsay.errors import ConflictError, UnknownBranchError
 from unsay.history.branch import (
     BRANCH_REFS,
     INLINE_BRANCHES,
@@ -33,6 +34,7 @@ from unsay.history.branch import (
     unpack,
 )
 from unsay.messages.annotations import annotate, notice
+from unsay.operations.restore import find_stored_branch
 from unsay.storage.sqlite import open_database
 from unsay.types import BranchRef, Checkpoint, Segment, StoredBranch
 
@@ -249,3 +251,26 @@ def test_a_cut_made_again_replaces_itself() -> None:
     refs = [reference(branch(name=each), inline=False) for each in ("one", "two")]
 
     assert [refs[1], refs[0]] == add_reference(refs, refs[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        pytest.param("cut-ab1", "cut-ab1", id="an id"),
+        pytest.param("cut-ab", "cut-ab", id="an id that begins another"),
+        pytest.param("cut-c", "cut-c2", id="the beginning of one"),
+        pytest.param("cut-ab12", UnknownBranchError, id="longer than any"),
+        pytest.param("cut-", UnknownBranchError, id="the beginning of all"),
+        pytest.param("cut-a", ConflictError, id="the beginning of two"),
+    ],
+)
+def test_a_branch_is_found_by_the_beginning_of_its_id(
+    name: str, found: str | type[Exception]
+) -> None:
+    """A beginning is enough if only one id has it; otherwise an error says why."""
+    known = [branch(name=each) for each in ("cut-ab", "cut-ab1", "cut-c2")]
+    if isinstance(found, str):
+        assert found == find_stored_branch(known, name)["id"]
+    else:
+        with pytest.raises(found, match=name):
+            find_stored_branch(known, name)

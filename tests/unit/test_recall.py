@@ -27,6 +27,7 @@ from unsay.retrieval.ranking import (
     ranked,
     rarity,
     spread,
+    worth_at,
 )
 from unsay.retrieval.selection import FILLING, PATIENCE, Bars, Recalled, Recollection, recall
 
@@ -413,3 +414,11 @@ def test_scores_spread_to_both_sides() -> None:
     """What follows a good message gains more from it than what precedes it, and both gain some."""
     found = spread([0.0] * 20 + [1.0] + [0.0] * 20)
     assert found[20] > found[21] > found[19] > found[25] > 0 == found[0] == found[40]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=1, max_size=30))
+def test_the_score_of_one_place_is_that_of_all(scores: list[float]) -> None:
+    """Words around a message count the same whether one message or the whole list is scored."""
+    own = {place: score for place, score in enumerate(scores) if score}
+    for place, score in enumerate(spread(scores)):
+        assert score == pytest.approx(worth_at(own, place))

@@ -47,6 +47,7 @@ def test_a_word_without_an_ending_stays(word: str) -> None:
         pytest.param("getUserName", ["getusernam", "get", "user", "nam"], id="camel"),
         pytest.param("温泉が好き", ["温泉", "泉が", "が好", "好き", "好"], id="japanese"),
         pytest.param("猫", ["猫"], id="one-character"),
+        pytest.param("Café Zürich", ["café", "zürich"], id="accents"),
         pytest.param("ＡＢＣ　ﾎﾃﾙ", ["abc", "ホテ", "テル"], id="full-and-half-width"),
         pytest.param("서울의 봄", ["서울", "울의", "봄"], id="korean"),
         pytest.param("Redisのキー", ["redis", "のキ", "キー"], id="mixed"),
@@ -98,3 +99,15 @@ def test_a_question_looks_for_what_goes_with_its_words() -> None:
 def test_a_speaker_is_no_word_to_look_for() -> None:
     """Names of the speakers are left out of the query."""
     assert {"boat": 1.0} == query_of("Mara's boat?", names=frozenset({"mara"})).weights
+
+
+def test_a_question_word_looks_for_what_answers_it() -> None:
+    """Words that often answer `when` count a little, however the question writes it."""
+    for question in ("When?", "WHEN?"):
+        assert ANSWER_WEIGHT == query_of(question).weights[stem("yesterday")]
+
+
+def test_related_words_count_less_than_the_word_itself() -> None:
+    """The order is: the word of the question, a word related to it, a word that often answers."""
+    weights = query_of("When did she see the color?").weights
+    assert weights[stem("color")] > weights[stem("red")] > weights[stem("yesterday")] > 0

@@ -27,7 +27,9 @@ from unsay.state import (
     SNAPSHOT_FLOOR,
     PlainState,
     State,
+    StateDraft,
     TranscriptChannel,
+    Update,
     merge_message_update,
     merge_messages,
 )
@@ -334,3 +336,15 @@ def test_channel_and_plain_reducer_agree(
         if kind == "file":
             for saver in savers.values():
                 saver.conn.close()  # type: ignore[attr-defined]
+
+
+def test_a_draft_of_an_empty_state_has_no_messages() -> None:
+    """A node can read the messages of a state that nothing was written to."""
+    draft = StateDraft(State())
+    assert [] == draft.state["messages"]
+
+    draft.apply(Update(messages=[HumanMessage("a", id="a")]))
+    draft.apply(Update(messages=[HumanMessage("b", id="b")], topics=[]))
+
+    assert ["a", "b"] == [message.id for message in draft.state["messages"]]
+    assert ["a", "b"] == [message.id for message in draft.update["messages"]]

@@ -26,6 +26,7 @@ from unsay.context.three_stage import Proactive
 from unsay.context.topics import TopicScoped
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.generation.context_builder import plans_at_end
 from unsay.graph.builder import build_graph
 from unsay.testing import ScriptedChat
 from unsay.types import ExpandedTopic, Segment
@@ -385,3 +386,19 @@ def test_trying_hands_on_a_plan_that_is_no_step() -> None:
 
     assert now is drive(call_strategy(Null().plan, now)).after
     assert now is drive(call_strategy(stepwise.plan, now)).after
+
+
+@pytest.mark.parametrize(
+    ("strategies", "at_end"),
+    [
+        pytest.param((SlidingWindow(),), True, id="one that plans at the end"),
+        pytest.param((Looking(), SlidingWindow()), True, id="one of two"),
+        pytest.param((Looking(),), False, id="none"),
+    ],
+)
+def test_one_strategy_that_plans_at_the_end_is_enough(strategies: Any, *, at_end: bool) -> None:
+    """Composed strategies plan at a turn's end if one of them does, within topics too."""
+    composed = Composed(strategies=strategies)
+
+    assert at_end is plans_at_end(composed)
+    assert at_end is plans_at_end(TopicScoped(within=composed))

@@ -81,6 +81,7 @@ def test_an_overflow_leaves_only_the_kept_turns() -> None:
         pytest.param({"keep_turns": 1}, id="no trigger"),
         pytest.param({"compress_at_turns": 0, "compress_at_tokens": 0, "keep_turns": 1}, id="zero"),
         pytest.param({"compress_at_turns": 4}, id="nothing kept"),
+        pytest.param({"compress_at_turns": 4, "keep_turns": 1, "per_turn": 0}, id="never due"),
         pytest.param({"compress_at_turns": 4, "keep_turns": 4}, id="all kept"),
         pytest.param({"compress_at_turns": 4, "keep_turns": -1}, id="less than nothing kept"),
     ],

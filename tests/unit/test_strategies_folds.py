@@ -130,6 +130,9 @@ def test_single_messages_out_of_a_long_stretch_are_refused() -> None:
     assert now == plan.after
     assert [InputError] == [type(each) for each in plan.problems]
 
+    most = plan_context([*talk("u" * (MAX_KEPT + 2)), *talk("a")])
+    assert () == without(most, 0, MAX_KEPT + 1).problems
+
 
 def test_a_pin_brings_a_message_back() -> None:
     """Pinning a compacted message shows it again, and the summary still covers the others."""

@@ -1,5 +1,6 @@
 """Summaries: what is asked, what is accepted, and the strategies that live by them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_the_request_itself_fits_the_window() -> None:
     said = [text_of(each) for each in asked[1:-1]]
 
     assert 4 == len(said)
-    assert count(asked) <= 0.6 * 6_000
+    assert 0.3 * 6_000 < count(asked) <= 0.6 * 6_000
     assert all(f"{place}: x" in words and " … " in words for place, words in enumerate(said))
 
 
@@ -243,6 +244,37 @@ def test_a_share_of_the_oldest_is_summarized(
     plan = drive(plan_if_due(Summarizing(**chosen), now))
 
     assert shown == ids(plan.messages)
+
+
+@pytest.mark.parametrize(
+    ("shape", "left"),
+    [
+        pytest.param("ua" * 7, range(10, 14), id="an even number"),
+        pytest.param("ua" * 9, range(13, 18), id="an odd number"),
+    ],
+)
+def test_an_earlier_summary_counts_as_one_message(shape: str, left: range) -> None:
+    """The second share is half of the messages that were left and the summary together."""
+    strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=0, proactive=FULL)
+    first = plan_context(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
+    second = drive(plan_if_due(strategy, first)).after
+
+    assert [SUMMARY_ID, *(f"m{place}" for place in left)] == ids(
+        drive(plan_if_due(strategy, second)).messages
+    )
+
+
+def test_a_summary_is_asked_to_have_400_tokens() -> None:
+    """The request names the length, which a strategy can change."""
+    model = Summarizer()
+    messages = talk("ua" * 5)
+    plain = Summarizing(proactive=FULL, preserve_recent_messages=0)
+    for strategy in (plain, replace(plain, summary_tokens=90)):
+        now = plan_context(messages, window_tokens=500, ask=model.ask)
+        drive(reduce_context(strategy, now))
+
+    assert [True, False] == ["400 tokens" in text_of(each[-1]) for each in model.requests]
+    assert [False, True] == ["90 tokens" in text_of(each[-1]) for each in model.requests]
 
 
 def test_a_step_across_the_line_is_not_taken_from_the_preserved() -> None:
