@@ -194,7 +194,7 @@ async def test_good_turn_makes_a_checkpoint(thread: Thread, llmock: LLMock) -> N
 
 
 async def test_bad_draft_is_rolled_back_in_the_graph(thread: Thread, llmock: LLMock) -> None:
-    """The judge's rejection reaches the retry, and the bad draft only the cuts."""
+    """The judge's rejection reaches the retry, and the bad draft only the branches."""
     llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     await thread.say(QUESTION)
     state = await thread.state()

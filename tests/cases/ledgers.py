@@ -1,4 +1,4 @@
-"""Operations on ledgers and on the logs of runs."""
+"""Operations on event logs and on the logs of runs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count, groupby

@@ -205,7 +205,7 @@ FIELD_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
 
 
 def _points_to_nothing(world: World) -> bool:
-    """Whether the state names a cut or a checkpoint that is not there."""
+    """Whether the state names a branch or a checkpoint that is not there."""
     with world.open() as talk:
         assert talk.graph.store is not None
         kept = {

@@ -146,7 +146,7 @@ def _intact(world: World) -> bool:
 
 
 def _consistent(world: World) -> bool:
-    """Whether the record is as before or with the new turn, and every account of it agrees."""
+    """Whether the transcript is as before or with the new turn, and every account of it agrees."""
     with world.open() as talk:
         transcript, events = world.transcript(talk), talk.events()
         told = [(message.id, text_of(message)) for message in replay(events).messages]

@@ -97,7 +97,7 @@ def trigger_clamp(case: Case, folder: Path) -> Seen:
 
 
 def rate_check(case: Case, folder: Path) -> Seen:
-    """Whether something may be folded again, from what was kept as JSON."""
+    """Whether something may be compacted again, from what was kept as JSON."""
     del folder
     given = case["given"]
     since = given.get("minutes_since_last", given.get("minutes_since"))

@@ -141,7 +141,7 @@ class World:
         return summarize
 
     def say(self, users: Sequence[str]) -> None:
-        """Say each message; a failed turn does not end the talk."""
+        """Say each message; a failed turn does not end the conversation."""
         with self.open() as talk:
             for user in users:
                 try:
@@ -161,14 +161,14 @@ class World:
             self.records.setdefault(annotation["id"], transcript)
 
     def transcript(self, talk: Conversation | None = None) -> list[tuple[str | None, str]]:
-        """The record as ids and words."""
+        """The transcript as ids and words."""
         if talk is not None:
             return [(m.id, text_of(m)) for m in talk.messages()]
         with self.open() as opened:
             return [(m.id, text_of(m)) for m in opened.messages()]
 
     def messages(self) -> list[AnyMessage]:
-        """The record."""
+        """The transcript."""
         with self.open() as talk:
             return talk.messages()
 

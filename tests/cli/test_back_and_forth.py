@@ -43,7 +43,7 @@ def database(home: Path) -> Path:
 
 @pytest.fixture
 def branch(run: Run) -> str:
-    """The id of a cut that holds the last two turns of `talk`."""
+    """The id of a branch that holds the last two turns of `talk`."""
     run("rollback", "--turns", "2")
     return str(found(run, "branches")["branches"][1]["id"])
 
@@ -330,7 +330,7 @@ def test_what_is_not_there(run: Run, command: list[str]) -> None:
     ],
 )
 def test_conflicts(run: Run, command: list[str]) -> None:
-    """What contradicts the record is exit code 4, and nothing changes."""
+    """What contradicts the transcript is exit code 4, and nothing changes."""
     result = run(*command, "--json")
     assert 4 == result.exit_code
     assert "Error" in json.loads(result.stdout)["error"]["type"]
@@ -338,7 +338,7 @@ def test_conflicts(run: Run, command: list[str]) -> None:
 
 
 def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
-    """A message that is on the record already is a conflict."""
+    """A message that is in the transcript already is a conflict."""
     message = own_messages(run, branch)[0]
     assert [0, 4] == [run("restore", what).exit_code for what in (branch, message)]
 

@@ -64,7 +64,7 @@ def test_every_answer_is_scored_by_the_library(objects: list[dict[str, Any]]) ->
 
 
 def test_ends_with_the_timeline(objects: list[dict[str, Any]]) -> None:
-    """The last object has the turns, the checkpoints and both cuts."""
+    """The last object has the turns, the checkpoints and both branches."""
     (timeline,) = kinds(objects[-1:], "timeline")
     assert (5, 2) == (len(timeline["turns"]), len(timeline["branches"]))
     assert timeline["checkpoints"]

@@ -97,7 +97,7 @@ def test_what_json_cannot_hold(run: Run, home: Path) -> None:
 
 
 def test_verify(run: Run, database: Path) -> None:
-    """A whole ledger is said to be whole, in the thread's language."""
+    """A whole event log is said to be whole, in the thread's language."""
     del database
     count = len(told(run))
     result = run("events", "--verify", "--thread", "talk")

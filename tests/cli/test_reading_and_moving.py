@@ -64,7 +64,7 @@ def test_timeline(run: Run, database: Path) -> None:
 
 
 def test_timeline_json(run: Run, database: Path) -> None:
-    """Programs get turns, checkpoints, cuts and topics."""
+    """Programs get turns, checkpoints, branches and topics."""
     del database
     found = json.loads(run("timeline", "--thread", "talk", "--json").stdout)
     assert (2, "talk") == (found["schema_version"], found["thread_id"])

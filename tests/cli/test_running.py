@@ -104,7 +104,7 @@ def test_no_run_fits(run: Run, database: Path) -> None:
 
 
 def test_a_damaged_ledger_hides_no_run(run: Run, database: Path) -> None:
-    """The questions stand in the ledger; without it the runs are listed all the same."""
+    """The questions stand in the event log; without it the runs are listed all the same."""
     opened = open_database(database)
     for item in opened.store.search(event_log_namespace("talk")):
         opened.store.delete(event_log_namespace("talk"), item.key)
@@ -115,7 +115,7 @@ def test_a_damaged_ledger_hides_no_run(run: Run, database: Path) -> None:
 
 
 def test_a_run_that_nothing_came_of(run: Run, database: Path) -> None:
-    """It is listed with what it is at, also where a crash left its thread without a record."""
+    """It is listed with what it is at, also where a crash left its thread without a transcript."""
     opened = open_database(database)
     now = "2026-01-31T09:00:00+00:00"
     drive(open_run(opened.store, "lost", "run-1", now=now))

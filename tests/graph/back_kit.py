@@ -34,7 +34,7 @@ class Paid(Numbered):
 
 
 def words(talk: Conversation) -> list[str]:
-    """The questions of a record."""
+    """The questions of a transcript."""
     return [text_of(m) for m in talk.messages() if m.type == "human"]
 
 
@@ -66,6 +66,6 @@ def three(opened: Opening, **options: Any) -> Conversation:
 
 
 def cuts_of(talk: Conversation) -> list[Any]:
-    """All cuts that the store keeps, oldest first."""
+    """All branches that the store keeps, oldest first."""
     assert talk.graph.store is not None
     return drive(list_stored_branches(talk.graph.store, talk.thread_id))

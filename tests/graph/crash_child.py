@@ -48,7 +48,7 @@ class Judge(ScriptedJudge):
 
 
 def main() -> None:
-    """Say the message, or what `argv[3]` says, and print the record."""
+    """Say the message, or what `argv[3]` says, and print the transcript."""
     text = sys.argv[3]
     with Conversation.open(
         FOLDER / "crash.db",

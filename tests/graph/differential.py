@@ -81,7 +81,7 @@ class Line:
     """Whether there is such a thread even without a message."""
 
     def told(self) -> list[tuple[str, str]]:
-        """The record as roles and words."""
+        """The transcript as roles and words."""
         return [(each.role, each.text) for each in self.transcript]
 
     def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
@@ -222,7 +222,7 @@ class Line:
         self._exchange(replace(message, text=text))
 
     def clear(self) -> None:
-        """A host empties the record."""
+        """A host empties the transcript."""
         for each in list(self.transcript):
             self.remove(each)
 
@@ -238,7 +238,7 @@ class Line:
         return self.transcript[place:]
 
     def lost(self) -> set[str]:
-        """Words that were said here, and stand on the record no longer."""
+        """Words that were said here, and is in the transcript no longer."""
         return {each.text for each in self.ever.values()} - {each.text for each in self.transcript}
 
     def _put(self, message: Said) -> None:
@@ -288,7 +288,7 @@ class Line:
         return said[-1] if said else None
 
     def _redoable(self, keep: Collection[int]) -> list[tuple[Step, int | None]]:
-        """What was undone, unless the talk went on."""
+        """What was undone, unless the conversation went on."""
         here = bool(self.undone) and self.undone[-1][1] == self._here(keep)
         return self.undone if here else []
 

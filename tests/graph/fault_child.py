@@ -44,7 +44,7 @@ def talk_in(folder: Path, model: Model | None = None) -> Conversation:
 
 
 def said(talk: Conversation) -> list[str]:
-    """The record as `role: words`, the words cut short."""
+    """The transcript as `role: words`, the words cut short."""
     return [f"{message.type}: {text_of(message)[:20]}" for message in talk.messages()]
 
 

@@ -1,4 +1,4 @@
-"""What the graph's tests share: graphs with scripted ends, and ways to read a record."""
+"""What the graph's tests share: graphs with scripted ends, and ways to read a transcript."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -54,12 +54,12 @@ def make(model: Any, judge: Any = None, **options: Any) -> Graph:
 
 
 def said(messages: Iterable[AnyMessage]) -> list[str]:
-    """A record as `role: words`."""
+    """A transcript as `role: words`."""
     return [f"{message.type}: {text_of(message)}" for message in messages]
 
 
 def transcript(graph: Graph, thread: str = "t") -> list[str]:
-    """A thread's record as `role: words`."""
+    """A thread's transcript as `role: words`."""
     return said(graph.get_state(config(thread)).values["messages"])
 
 

@@ -259,7 +259,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(name=THREADS, who=WHO, kinds=st.sampled_from((("human", "ai"), ("ai",), ("human",))))
     def put_in(self, name: str, who: int, kinds: Sequence[Any]) -> None:
-        """A host puts messages on the record."""
+        """A host puts messages in the transcript."""
         made = [
             (role, self._question(name, "") if role == "human" else self._answer(name, 0.9)[0])
             for role in kinds
@@ -269,7 +269,7 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(name=THREADS, who=WHO, place=PLACES, node=st.booleans())
     def remove(self, name: str, who: int, place: int, *, node: bool) -> None:
-        """A host takes a message off the record, by the conversation or by the graph."""
+        """A host takes a message off the transcript, by the conversation or by the graph."""
         if (found := self._some_message(name, place)) is None:
             return
         message, message_id = found
@@ -296,13 +296,13 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(name=THREADS, who=WHO)
     def clear(self, name: str, who: int) -> None:
-        """A host empties the record."""
+        """A host empties the transcript."""
         self._talk(name, who).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
         self.lines[name].clear()
 
     @rule()
     def look_for_all(self) -> None:
-        """What was ever said is there, on the record or off it, and the ledger tells the record."""
+        """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
             talk = self._talk(name)
             kept = {text for branch in cuts_of(talk) for _, text in told(branch["messages"])}
@@ -391,7 +391,7 @@ class Differential(Script, RuleBasedStateMachine):
         return message, self._ids(name)[line.transcript.index(message)]
 
     def _cut(self, talk: Conversation, tail: Sequence[Said]) -> str:
-        """Id of the cut that holds these words."""
+        """Id of the branch that holds these words."""
         wanted = [(each.role, each.text) for each in tail]
         found = [branch["id"] for branch in cuts_of(talk) if told(branch["messages"]) == wanted]
         assert found

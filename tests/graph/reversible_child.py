@@ -60,7 +60,7 @@ def _is_entry(operation: PutOp) -> bool:
 
 
 def main() -> None:
-    """Do what the arguments say, and print the record and each one's reports as JSON."""
+    """Do what the arguments say, and print the transcript and each one's reports as JSON."""
     paying = ToolCalls(calls=[{"name": "pay", "args": {"amount": 5}}], then="Paid: {result}.")
     chat = ScriptedChat(
         replies={"Hello": "Hello, how can I help?", "Pay": paying, "Bye": "So long."}

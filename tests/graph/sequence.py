@@ -299,7 +299,7 @@ class Stage(Ways):
 
     @step()
     def clear(self) -> None:
-        """A host empties the record."""
+        """A host empties the transcript."""
         for message in self.talk.messages():
             self.verities.let_go(message.id or "")
         self.talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
@@ -324,7 +324,7 @@ class Stage(Ways):
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
     def add(self, messages: Sequence[AnyMessage]) -> None:
-        """An app puts messages on the record."""
+        """An app puts messages in the transcript."""
         self.talk.add(self._named(messages))
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
@@ -343,7 +343,7 @@ class Stage(Ways):
 
     @step(place=st.integers(0, 9))
     def remove(self, place: int) -> None:
-        """A host takes a message off the record."""
+        """A host takes a message off the transcript."""
         name = self._message(place).id or ""
         self.verities.let_go(name)
         self.talk.add([RemoveMessage(id=name)])
@@ -406,7 +406,7 @@ class Stage(Ways):
         self._beside(lambda: self.talk.restore(entries[place % len(entries)]["id"]))
 
     def _beside(self, act: Callable[[], Any]) -> None:
-        """What changes views alone leaves the record as it is, whether it is done or refused."""
+        """Operations on contexts leave the transcript as it is, done or refused."""
         before = as_bytes(self.talk.messages())
         try:
             act()
@@ -427,7 +427,7 @@ class Stage(Ways):
         self.talk = self._open()
 
     def _message(self, place: int) -> AnyMessage:
-        """One of the record's messages."""
+        """One of the transcript's messages."""
         transcript = self.talk.messages()
         if not transcript:
             raise NothingThereError

@@ -66,7 +66,7 @@ def test_what_was_found_does_not_come_back(name: str) -> None:
 
 @given(steps=sequences())
 def test_any_sequence_leaves_a_thread_whole(steps: Sequence[Step]) -> None:
-    """Views are valid, the ledger is the record, runs end as their turns, and nothing is lost."""
+    """Contexts are valid, the event log agrees, runs end like their turns, and nothing is lost."""
     play(steps)
 
 

@@ -172,7 +172,7 @@ def test_undo_and_redo_to_both_ends(opened: Opening) -> None:
 
 @pytest.mark.parametrize("step", ["say", "rollback", "restore", "pick", "add"])
 def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
-    """After a new step nothing is redone, and what was undone stays in a cut."""
+    """After a new step nothing is redone, and what was undone stays in a branch."""
     talk = three(opened)
     talk.rollback(turns=1)
     talk.undo()
@@ -196,7 +196,7 @@ def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
 
 
 def test_a_rollback_of_the_agents_own_goes_back_and_forth(opened: Opening) -> None:
-    """What a turn's rejected drafts had cut returns with an undo, and goes with a redo."""
+    """What a turn's rejected drafts removed returns with undo, and goes with redo."""
     talk = opened(judge=scores(0.9, 0.6, 0.1, 0.1, 0.9))
     for question in ("q1", "q2", "q3"):
         talk.say(question)
@@ -212,7 +212,7 @@ def test_a_rollback_of_the_agents_own_goes_back_and_forth(opened: Opening) -> No
 
 
 def test_summaries_return_with_what_they_tell_of(opened: Opening) -> None:
-    """A fold's summary that a rollback took comes back with the words."""
+    """A compaction's summary that a rollback took comes back with the words."""
     talk = opened(detector=SHIFTS)
     for question in ("q1", "q2", "NEW: q3"):
         talk.say(question)
@@ -228,7 +228,7 @@ def test_summaries_return_with_what_they_tell_of(opened: Opening) -> None:
 
 
 def test_a_name_that_was_taken_meanwhile_stays_where_it_is(opened: Opening) -> None:
-    """A checkpoint that returns without its name is still a checkpoint, in the ledger too."""
+    """A checkpoint that returns without its name is still a checkpoint, in the event log too."""
     talk = three(opened)
     talk.checkpoint("home")
     talk.rollback(turns=2)
@@ -430,7 +430,7 @@ def test_nothing_to_retry(opened: Opening) -> None:
 
 
 def test_a_restart_forgets_nothing(opened: Opening) -> None:
-    """Undone, cut and forked lines are there for the next process."""
+    """The next process has all branches: undone, removed and forked."""
     talk = three(opened)
     whole = talk.messages()
     talk.undo()
@@ -487,7 +487,7 @@ def test_a_graph_of_a_host_goes_back_and_forth(*, kept: bool) -> None:
 
 @pytest.mark.parametrize("command", ["/undo", "/redo", "/retry"])
 def test_a_step_run_twice_writes_the_same(opened: Opening, command: str) -> None:
-    """A node that a server runs again after a crash makes the same messages, cuts and pages."""
+    """A node that a server runs again after a crash makes the same messages, branches and pages."""
     talk = three(opened)
     talk.say("/undo")
     graph, store = talk.graph, talk.graph.store

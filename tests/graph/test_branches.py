@@ -135,7 +135,7 @@ def test_a_fork_does_not_take_the_name_of_a_listed_thread(opened: Opening) -> No
 
 
 def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
-    """The live line first, then what was cut, the newest first, then forks; each line once."""
+    """The live branch first, then removed ones, the newest first, then forks; each once."""
     talk = opened(Paid(), scores(0.9, 0.1, 0.9, 0.9))
     talk.say("q1")
     talk.say("q2")
@@ -193,7 +193,7 @@ def test_two_lines_compared(opened: Opening) -> None:
 
 
 def test_any_line_can_be_compared(opened: Opening) -> None:
-    """A checkpoint, a cut whose base was cut as well, another thread, and the line itself."""
+    """A checkpoint, a branch whose base was removed, another thread, and the branch itself."""
     talk = three(opened)
     talk.checkpoint("end")
     talk.rollback(turns=1)

@@ -286,7 +286,7 @@ def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) ->
 
 
 def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
-    """A topic that is left keeps its account for when the talk returns."""
+    """A topic that is left keeps its account for when the conversation returns."""
     talk = opened(
         Metered(1_000),
         detector=ScriptedDetector(shifts={"NEW": "new"}),

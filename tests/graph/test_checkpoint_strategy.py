@@ -123,7 +123,7 @@ def test_a_failed_tool_in_a_rejected_draft_counts() -> None:
 
 @pytest.mark.parametrize("again", ["Thanks", "Hello again"], ids=["said again", "something else"])
 def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) -> None:
-    """The next answer, of the same turn or of another, marks where the talk stood."""
+    """The next answer, of the same turn or of another, marks where the conversation stood."""
     failing = [True]
 
     def script(messages: list[Any]) -> Any:

@@ -34,7 +34,7 @@ def opened(path: Path, *given: float, thread: str = "t", **options: Any) -> Conv
 
 
 def test_a_conversation_outlives_its_process(tmp_path: Path) -> None:
-    """Reopened, the record, the checkpoints, the cuts and the undo are all there."""
+    """Reopened, the transcript, the checkpoints, the branches and the undo are all there."""
     with opened(tmp_path, 0.9, 0.1, 0.9, 0.9) as talk:
         for text in ("q1", "q2", "q3"):
             talk.say(text)

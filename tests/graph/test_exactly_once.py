@@ -60,7 +60,7 @@ def half_said(talk: Conversation, text: str, turn_id: str) -> None:
 
 
 def test_a_turn_that_was_answered_is_answered_from_the_store(opens: Opens, model: Paid) -> None:
-    """The same reply, to the last field, in this process and in another; the record stays."""
+    """The same reply, to the last field, in this process and in another; the transcript stays."""
     talk = opens()
     first = talk.say("Hello", turn_id="a")
     after = talk.messages()
@@ -232,7 +232,7 @@ def test_the_words_of_a_turn_that_died_under_another_id_are_another_turn(
 def test_a_turn_that_was_taken_back_has_its_first_answer(
     opens: Opens, model: Paid, gone: Callable[[Conversation], Any]
 ) -> None:
-    """What was paid for is given back from the cut; the record is left as it is."""
+    """What was paid for is given back from the branch; the transcript is left as it is."""
     talk = opens()
     talk.say("Before", turn_id="a")
     first = talk.say("Hello", turn_id="b")
@@ -259,7 +259,7 @@ def test_a_turn_that_returned_is_found_on_the_record(opens: Opens) -> None:
 
 
 def test_a_question_that_was_set_aside_unanswered_is_answered(opens: Opens, model: Paid) -> None:
-    """Nothing was paid for it yet, so it is said as new, with its ledger whole."""
+    """Nothing was paid for it yet, so it is said as new, with its event log whole."""
     down = ScriptedChat(replies={"Hello": Fault(error=ModelUnavailableError("away"))})
     with pytest.raises(ModelUnavailableError):
         opens(model=down).say("Hello", turn_id="a")

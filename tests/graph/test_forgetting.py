@@ -58,7 +58,7 @@ def caller() -> ScriptedChat:
 
 
 def ids(talk: Conversation) -> list[str]:
-    """Of the record's messages."""
+    """Of the transcript's messages."""
     return [message.id or "" for message in talk.messages()]
 
 
@@ -76,7 +76,7 @@ def sent(talk: Conversation, question: str = "And now?") -> str:
 
 
 def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
-    """Views leave it out, the record keeps it, and restored it is where it was."""
+    """Views leave it out, the transcript keeps it, and restored it is where it was."""
     talk = three(opened)
     before, transcript = probe(talk), talk.messages()
     entry = talk.forget(ids(talk)[2], reason="wrong")
@@ -201,7 +201,7 @@ def test_pinned_results_are_kept(opened: Opening) -> None:
 
 
 def topics(opened: Opening, **options: Any) -> Conversation:
-    """A talk of two topics, the second under way."""
+    """A conversation of two topics, the second under way."""
     talk = opened(detector=Listener(), **options)
     for words in ("apples one", "apples two", "NEW pears", "pears two"):
         talk.say(words)
@@ -289,7 +289,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:
 
 
 def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
-    """What no view shows is not recalled either, live or sealed."""
+    """What no view shows is not recalled either, live or offloaded."""
     talk = opened(detector=SHIFTS, settings=WINDOW)
     talk.say("The zanzibar treaty of 1890?")
     first = ids(talk)[0]
@@ -304,7 +304,7 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
 
 
 def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> None:
-    """A topic that was sealed and is forgotten is not recalled."""
+    """A topic that was offloaded and is forgotten is not recalled."""
     talk = opened(detector=SHIFTS, settings=WINDOW)
     talk.say("The zanzibar treaty of 1890?")
     for number in range(6):

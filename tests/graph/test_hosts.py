@@ -142,7 +142,7 @@ def test_a_saver_that_cannot_replay_gets_the_plain_record() -> None:
 
 
 def test_a_saver_that_can_replay_stores_deltas(tmp_path: Path) -> None:
-    """On SQLite the record is a channel of deltas, and reads back the same."""
+    """On SQLite the transcript is a channel of deltas, and reads back the same."""
     connection = sqlite3.connect(tmp_path / "plain.db", check_same_thread=False)
     graph = make(Numbered(), checkpointer=SqliteSaver(connection))
     say(graph, *(f"question {n}" for n in range(80)))
@@ -199,7 +199,7 @@ def test_a_judge_that_hangs_leaves_the_answer_unscored() -> None:
 
 
 def test_chunks_of_a_runnable_become_whole_messages() -> None:
-    """A streaming agent's chunks are joined before they enter the record."""
+    """A streaming agent's chunks are joined before they enter the transcript."""
     state = say(make(lambda _: AIMessageChunk(GOOD)), "q")
 
     assert state["messages"][-1].type == "ai"

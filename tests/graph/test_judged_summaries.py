@@ -87,7 +87,7 @@ def test_folds_are_judged_beside_what_they_leave_out(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_thread_changes(tmp_path: Path) -> None:
-    """The record, its verdicts and its checkpoints are as they were, and the turn can go on."""
+    """The transcript, its verdicts and its checkpoints are as they were, and the turn can go on."""
     with opened(tmp_path) as talk:
         before = (talk.messages(), talk.checkpoints(), talk.branches())
         talk.judge_summaries()

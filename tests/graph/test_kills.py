@@ -143,7 +143,7 @@ class Rehearsed:
     """Of the messages that the script meets."""
 
     records: list[list[str]]
-    """The record before the first act, and after each."""
+    """The transcript before the first act, and after each."""
 
     paid: list[str]
     """The questions that the model was asked meanwhile."""

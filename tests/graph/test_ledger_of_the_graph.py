@@ -1,4 +1,4 @@
-"""The ledger, as whole conversations leave it: what happened, in order, and the record again."""
+"""The event log of whole conversations: events in order, and the transcript from them."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def pages(talk: Conversation) -> int:
 
 
 def checked(talk: Conversation) -> list[Event]:
-    """The events, once they have made the record and the checkpoints again."""
+    """The events, once they have made the transcript and the checkpoints again."""
     events = talk.events()
     again = replay(events)
     assert as_stored(talk.messages()) == as_stored(again.messages)
@@ -87,12 +87,12 @@ def checked(talk: Conversation) -> list[Event]:
 
 
 def record_ids(talk: Conversation) -> list[str]:
-    """The record's message ids."""
+    """The transcript's message ids."""
     return [message.id or "" for message in talk.messages()]
 
 
 def edit(talk: Conversation, *messages: Any) -> None:
-    """What a host writes to the record itself."""
+    """What a host writes to the transcript itself."""
     talk.graph.update_state(config("t"), {"messages": list(messages)}, as_node="create_checkpoint")
 
 
@@ -148,7 +148,7 @@ def test_a_turn_with_parallel_and_failed_calls(opened: Opening) -> None:
 
 
 def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
-    """Its words, its verdict and its rollback stand before the answer's; the cut holds it."""
+    """Its words, its verdict and its rollback stand before the answer's; the branch holds it."""
     talk = opened(judge=scores(0.1, 0.9))
 
     talk.say("q")
@@ -167,7 +167,7 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
 
 
 def test_a_rejected_draft_takes_its_tool_steps_along(opened: Opening) -> None:
-    """Calls and results of a draft that failed are in the ledger, and not on the record."""
+    """Calls and results of a draft that failed are in the event log, and not in the transcript."""
     chat = ScriptedChat(replies={"train": [ToolCalls(calls=CALLS, then="Fish."), GOOD]})
     talk = opened(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains, broken])
 
@@ -319,7 +319,7 @@ def test_a_note_enters_once(opened: Opening) -> None:
 
 
 def test_a_persons_guidance_is_a_note(opened: Opening) -> None:
-    """What a person asks of the next attempt is in the ledger, and not on the record."""
+    """What a person asks of the next attempt is in the event log, and not in the transcript."""
     talk = opened(judge=scores(0.1, 0.9), settings=ASKING)
     talk.say("q")
 
@@ -366,7 +366,7 @@ ANSWER_EDITS: list[Any] = [
 def test_a_host_that_changes_the_record_itself(
     opened: Opening, change: Callable[[AnyMessage], Any]
 ) -> None:
-    """The ledger tells the record as the host left it, at once and after the next turn."""
+    """The event log tells the transcript as the host left it, at once and after the next turn."""
     talk = opened(judge=scores(0.5, 0.5))
     talk.say("q1")
     edit(talk, change(talk.messages()[-1]))
@@ -381,7 +381,7 @@ def test_a_host_that_changes_the_record_itself(
 
 
 def test_a_host_that_changes_a_tools_arguments(opened: Opening) -> None:
-    """A call and a result that a host rewrote are in the ledger as rewritten."""
+    """A call and a result that a host rewrote are in the event log as rewritten."""
     talk = opened(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken])
     talk.say("When is the train?")
     _, call, result, *_ = talk.messages()
@@ -472,7 +472,7 @@ def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("by", ["invoke", "update_state"])
 def test_a_fork_has_a_ledger_of_its_own(opened: Opening, by: str) -> None:
-    """LangGraph's time travel leads to another ledger with the same beginning; both replay."""
+    """LangGraph's time travel leads to another event log with the same beginning; both replay."""
     talk = opened()
     talk.say("q1")
     talk.say("q2")
@@ -528,7 +528,7 @@ def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], 
 
 
 def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) -> None:
-    """Two threads of one file keep two ledgers."""
+    """Two threads of one file keep two event logs."""
     talk = opened()
     talk.say("q1")
     other = Conversation.open(tmp_path / "t.db", thread="t2", model=Numbered(), judge=scores())
@@ -540,7 +540,7 @@ def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) 
 
 
 def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
-    """The record as it stood when an earlier run ended follows from the events."""
+    """The transcript as it stood when an earlier run ended follows from the events."""
     talk = opened(judge=scores(0.9, 0.1, 0.9))
     records = []
     for text in ("q1", "q2", "/rollback", "q3"):
@@ -568,7 +568,7 @@ async def test_a_plain_graph_keeps_a_ledger_in_memory(form: str) -> None:
 
 
 def test_an_interrupted_question_that_is_set_aside() -> None:
-    """A turn that failed for good leaves its question in the ledger and in a cut."""
+    """A turn that failed for good leaves its question in the event log and in a branch."""
     failures = [ConnectionError("down")]
 
     def model(_: Any) -> str:
@@ -594,7 +594,7 @@ def rows(about: str) -> str:
 
 
 def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None:
-    """The model sees a record with its beginning; record, ledger and `tool_result` the whole."""
+    """The model sees the beginning; transcript, event log and `tool_result` have the whole."""
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}, "id": "c1"}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks, "And": "Well, that is all there is to say of it."})
     options = {"settings": {"max_tool_result_bytes": 1_000}, "tools": [rows]}

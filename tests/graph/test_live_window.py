@@ -177,7 +177,7 @@ def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
 
 
 def test_the_ledger_tells_of_all(opened: Opening) -> None:
-    """The ledger leads to the whole record, byte for byte, also where its pages are together."""
+    """The event log gives the whole transcript, byte for byte, from packed pages as well."""
     talk = opened(settings=SMALL, detector=SHIFTS)
     for number in range(30):
         talk.say(f"Question {number}?")
@@ -267,7 +267,7 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
 
 @pytest.mark.parametrize("event_log", ["kept", "lost"])
 def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> None:
-    """Nothing in the stored state leads back to what a host removed, with or without a ledger."""
+    """The stored state has nothing of what a host removed, with or without an event log."""
     talk = spoken_to(opened, SMALL)
     if event_log == "lost":
         talk.graph.update_state(config(), {"event_log": EMPTY})
@@ -301,7 +301,7 @@ def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening)
 def test_what_a_host_removed_does_not_return(
     opened: Opening, order: Callable[[Conversation], object]
 ) -> None:
-    """An order after the record was emptied knows of nothing before."""
+    """An order after the transcript was emptied knows of nothing before."""
     talk = spoken_to(opened, SMALL)
     new = [HumanMessage("New?", id="n1"), AIMessage("New.", id="n2")]
     emptied = {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *new]}
@@ -342,7 +342,7 @@ def test_the_same_words_again_are_a_new_question(opened: Opening) -> None:
 
 
 def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
-    """The ledger has the words of a front end that sends everything but once."""
+    """The event log has the words of a front end that sends everything but once."""
     grown = []
     for settings in (SMALL, WIDE):
         talk = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
@@ -371,7 +371,7 @@ def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
 
 @pytest.mark.parametrize("at", [0, -1], ids=["offloaded", "held"])
 def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) -> None:
-    """A message that was never cut is said to stand there, wherever it lies."""
+    """The error says that the message is in the transcript, offloaded or not."""
     talk = spoken_to(opened, SMALL)
     name = talk.messages()[at].id or ""
     with pytest.raises(ConflictError, match="stands on the record already"):

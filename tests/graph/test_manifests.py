@@ -37,7 +37,7 @@ def stands(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
 
 
 def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
-    """The record up to the question, with what the model reported of it."""
+    """The transcript up to the question, with what the model reported of it."""
     talk = opened(Paid(), settings=PLAIN)
     talk.say("q1")
     talk.say("q2")
@@ -63,7 +63,7 @@ def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
 
 
 def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
-    """Each attempt has its view, also one whose draft went with an older part of the record."""
+    """Each attempt has its view, also one whose draft went with an older part of the transcript."""
     talk = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
         talk.say(question)
@@ -131,7 +131,7 @@ def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None
 
 
 def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
-    """On a long thread the places are those of the whole record, and the old ones are sealed."""
+    """On a long thread the places count the whole transcript, and the old ones are offloaded."""
     talk = opened(detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
         talk.say(f"NEW: {number}?")
@@ -161,7 +161,7 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
 
 
 def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
-    """A fork begins with the record, and with what its answers tell."""
+    """A fork begins with the transcript, and with what its answers tell."""
     talk = opened(settings=PLAIN)
     talk.say("q1")
     talk.say("q2")
@@ -265,7 +265,7 @@ def test_budgets_are_told_where_they_are_set(opened: Opening) -> None:
 
 
 def test_tokens_by_order_read_no_more_than_what_is_at_hand(opened: Opening) -> None:
-    """In a chat the sealed part is not read; the notice says that it is the least."""
+    """In a chat the offloaded part is not read; the notice says that it is the least."""
     talk = opened(Paid(), detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
         talk.say(f"NEW: {number}?")

@@ -50,12 +50,12 @@ def opened(path: Path, replies: dict[str, Any], **options: Any) -> Conversation:
 
 
 def results(talk: Conversation) -> list[ToolMessage]:
-    """The tool messages of a record."""
+    """The tool messages of a transcript."""
     return [message for message in talk.messages() if isinstance(message, ToolMessage)]
 
 
 def fetched(path: Path, *said: str) -> str:
-    """The id of a call whose result is on the record of a thread with some more turns."""
+    """The id of a call whose result is in the transcript of a thread with some more turns."""
     with opened(path, {"squares": calling("table", name="squares")}) as talk:
         for words in ("Look at the squares.", *said):
             talk.say(words)
@@ -66,7 +66,7 @@ def fetched(path: Path, *said: str) -> str:
 
 @pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> None:
-    """The record holds the result whole, and the tool gives the part that is asked for."""
+    """The transcript has the whole result, and the tool returns the part that was asked for."""
     name, start = fetched(tmp_path, *said), ROWS.index("row 7000")
     replies = {"7000": calling("read_tool_result", tool_call_id=name, start=start, length=18)}
     with opened(tmp_path, replies) as talk:
@@ -207,7 +207,7 @@ def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -
 
 @pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple[str, ...]) -> None:
-    """However long the result is, the quote tells how many characters of the record's it leaves out."""
+    """For any length of the result, the quote says how many characters it leaves out."""
     fetched(tmp_path, *said)
     with opened(tmp_path, {}) as talk:
         state, scope = drive(talk._talk.known()), talk._talk.scope()

@@ -11,7 +11,7 @@ from unsay.messages.annotations import annotation_of
 
 
 def last(state: dict) -> str:
-    """The words of a record's newest message."""
+    """The words of a transcript's newest message."""
     return str(state["messages"][-1].content)
 
 
@@ -92,7 +92,7 @@ def test_rollback_by_name_and_its_undo_by_chat() -> None:
 
 
 def test_undo_takes_back_a_turn_with_its_rollbacks() -> None:
-    """Undoing a turn whose retries cut the record deeper brings all of it back."""
+    """Undoing a turn whose retries removed more restores all of it."""
     graph = make(Numbered(), scores(0.9, 0.6, 0.1, 0.9))
     say(graph, "q1", "q2", "q3")
     assert "human: q2" not in transcript(graph)
@@ -131,7 +131,7 @@ class Failing(Numbered):
 
 
 def interrupted() -> Graph:
-    """A thread whose third turn cut the second away and then failed."""
+    """A thread whose third turn rolled back the second and then failed."""
     graph = make(Failing(), scores(0.9, 0.6, 0.1))
     say(graph, "q1", "q2")
     with pytest.raises(ModelUnavailableError):
@@ -140,7 +140,7 @@ def interrupted() -> Graph:
 
 
 def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
-    """After a failed turn, undo removes its question and restores what its retry had cut."""
+    """After a failed turn, undo removes its question and restores what its retry removed."""
     graph = interrupted()
 
     say(graph, "/undo")
@@ -149,7 +149,7 @@ def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
 
 
 def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
-    """What the retries of a turn cut away returns when its question is set aside."""
+    """What the retries of a turn removed returns when its question is rolled back."""
     graph = interrupted()
 
     say(graph, "q4")
@@ -257,7 +257,7 @@ def test_a_rollback_behind_the_answer_has_a_reason(target: str | None, expected:
 
 
 def test_a_host_orders_a_rollback_with_a_question() -> None:
-    """With a question pending the record goes back and the question is answered there."""
+    """With a question pending the transcript goes back and the question is answered there."""
     model = Numbered()
     graph = make(model)
     say(graph, "q1", "q2")
@@ -402,7 +402,7 @@ def test_a_person_rejects_every_draft() -> None:
 
 
 def test_rejecting_every_draft_costs_no_earlier_turn() -> None:
-    """What the retries cut away is back on the record once a person has decided."""
+    """What the retries removed is back in the transcript once a person has decided."""
     graph = make(Numbered(), scores(0.9, 0.6, 0.2, 0.2), **ASK)
     say(graph, "q1", "q2", "q3")
 

@@ -48,7 +48,7 @@ def talk_of(path: Path, model: Any, **settings: Any) -> Conversation:
 
 
 def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -> None:
-    """Only where something is folded does a request not go on from the last one."""
+    """Only where something is compacted does a request not go on from the last one."""
     model = ScriptedChat(script=answer)
     folds: list[Any] = []
     with talk_of(tmp_path, model) as talk:

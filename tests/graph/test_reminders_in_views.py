@@ -41,7 +41,7 @@ def words(count: int) -> list[str]:
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 async def test_they_are_shown_and_never_kept(form: str) -> None:
-    """Each view has them once, safety first; the record, a draft and the answer have none."""
+    """Each view has them once, safety first; the transcript, a draft and the answer have none."""
     model = Numbered()
     graph = make(model, scores(0.9, 0.1, 0.9), reminders=[CITE, SAFE, START])
     for text in words(2):

@@ -44,7 +44,7 @@ def talk(tmp_path: Path) -> Iterator[Conversation]:
 
 
 def everything(talk: Conversation) -> tuple[Any, ...]:
-    """All that a replay must leave as it is: record, state, ledger, runs and the store's items."""
+    """What a replay must not change: transcript, state, event log, runs and store."""
     store: Any = talk.graph.store
     items = store.search(("unsay",), limit=1_000)
     history = [each.config for each in talk.graph.get_state_history(talk._talk.config)]
@@ -279,7 +279,7 @@ def test_a_plain_graph_as_the_model(tmp_path: Path) -> None:
 
 
 def test_a_request_survives_a_restart_an_undo_and_a_rollback(tmp_path: Path) -> None:
-    """What was sent stays to be seen when its turn is no longer on the record."""
+    """What was sent stays to be seen when its turn is no longer in the transcript."""
     chat = ScriptedChat(replies={"q1": [FISH, GOOD], "q2": "Well, yes, in a way."})
     with opened(tmp_path / "t.db", chat) as talk:
         talk.say("q1")

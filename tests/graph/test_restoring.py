@@ -1,4 +1,4 @@
-"""Bringing back what was cut or folded, and messages of other branches."""
+"""Bringing back what was cut or compacted, and messages of other branches."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 
 
 def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
-    """Restoring a cut swaps two lines; undo and redo swap them again."""
+    """Restoring a branch swaps two lines; undo and redo swap them again."""
     talk = three(opened)
     first = talk.messages()
     talk.rollback(turns=2)
@@ -45,7 +45,7 @@ def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
 
 
 def test_a_cut_far_back_still_returns(opened: Opening) -> None:
-    """All cuts are kept, not only those that the state names."""
+    """All branches are kept, not only those that the state names."""
     talk = opened()
     talk.say("q0")
     talk.say("the first one")
@@ -109,7 +109,7 @@ def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
 
 @pytest.mark.parametrize("name", ["topic-1", "label"])
 def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: str) -> None:
-    """A restored fold's words are in views again; they fold with the next change of topic."""
+    """Restored messages are in contexts again, until the next change of topic."""
     model = Numbered()
     talk = opened(model, detector=SHIFTS)
     talk.say("What is a list?")
@@ -208,7 +208,7 @@ def test_what_cannot_be_restored(
 
 
 def test_a_rejected_draft_is_picked(opened: Opening) -> None:
-    """A person puts a draft that the judge took back at the end of the record."""
+    """A person puts a draft that the judge took back at the end of the transcript."""
     talk = opened(judge=scores(0.1, 0.9))
     talk.say("q1")
     branch = cut_of(talk, "draft")

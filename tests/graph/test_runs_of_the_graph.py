@@ -486,7 +486,7 @@ async def test_an_ended_thread_takes_no_new_run(place: dict[str, Any], form: str
 
 
 def test_an_ended_conversation_is_refused_in_every_form(tmp_path: Path) -> None:
-    """Saying, streaming and invoking are refused; the record and the ledger stay readable."""
+    """New turns are refused in every form; transcript and event log stay readable."""
     with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=scores()) as talk:
         talk.say("q1")
         before = (said(talk.messages()), len(talk.events()))

@@ -107,7 +107,7 @@ def model(messages: Any) -> str:
 
 
 def view(talk: Conversation) -> list[str]:
-    """The record, and behind it the checkpoints that have a name."""
+    """The transcript, and behind it the checkpoints that have a name."""
     transcript = said(talk.messages())
     marks = talk.checkpoints() if transcript else ()
     return [
@@ -117,7 +117,7 @@ def view(talk: Conversation) -> list[str]:
 
 
 def waiting(before: list[str], name: str) -> list[str]:
-    """What is seen while a step's question is on the record and has no answer."""
+    """What is seen while a step's question is in the transcript and has no answer."""
     marks = [each for each in before if each.startswith("checkpoint: ")]
     return [*before[: len(before) - len(marks)], f"human: question {name[-1]}", *marks]
 
@@ -169,7 +169,7 @@ def opened(file: Path, **options: Any) -> Iterator[Database]:
 
 
 def check_ledger(sound: Database) -> None:
-    """The ledger is whole, and leads to the record."""
+    """The event log is whole, and leads to the transcript."""
     talk = Conversation.open(sound, thread="t")
     assert said(talk.messages()) == said(replay(talk.events()).messages)
 

@@ -95,7 +95,7 @@ def use(talk: Conversation) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A file with turns, a rejected draft and a cut."""
+    """A file with turns, a rejected draft and a branch."""
     file = tmp_path_factory.mktemp("filled") / "t.db"
     judge = scores(0.9, 0.1, 0.9)
     with Conversation.open(file, thread="t", model=Numbered(), judge=judge) as talk:

@@ -169,7 +169,7 @@ def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
 def test_a_damaged_journal_takes_whole_turns_and_the_thread_goes_on(
     damage: str, keep: float, tmp_path: Path
 ) -> None:
-    """What a journal cannot prove was never committed: the record is that of an earlier moment."""
+    """Without proof in the journal nothing was committed: the transcript is an earlier one."""
     file, copy = tmp_path / "t.db", tmp_path / "copy.db"
     given: dict[str, Any] = {"thread": "t", "judge": scores(), "settings": {"lease_seconds": 0.5}}
     with Conversation.open(file, model=Numbered(), **given) as talk:

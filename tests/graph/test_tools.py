@@ -35,7 +35,7 @@ def no_calls() -> None:
 
 
 def test_a_tool_is_called_and_its_steps_enter_the_record() -> None:
-    """The record holds the call, its result and the answer, in order."""
+    """The transcript has the call, its result and the answer, in order."""
     chat = ScriptedChat(replies={"train": ASK})
     graph = make(chat, ScriptedJudge(), tools=[trains])
 
@@ -87,7 +87,7 @@ def test_held_streaming_holds_with_tools_too() -> None:
 
 
 def test_a_rejected_draft_takes_its_tool_steps_with_it() -> None:
-    """Neither the call nor its result stays on the record; the cut keeps both."""
+    """Neither the call nor its result stays in the transcript; the branch keeps both."""
     chat = ScriptedChat(replies={"train": [ToolCalls(calls=ASK.calls, then="Fish."), GOOD]})
     graph = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains], store=None)
 

@@ -40,7 +40,7 @@ JAPANESE = {
     [pytest.param(ENGLISH, "en", id="en"), pytest.param(JAPANESE, "ja", id="ja")],
 )
 def test_the_seeds_three_questions(scenario: dict[str, str], language: Language) -> None:
-    """Python, then the weather, then Python again: folded, and opened again on return."""
+    """Python, then the weather, then Python again: compacted, and opened again on return."""
     chat = ScriptedChat(replies=scenario)
     graph = make(chat, ScriptedJudge())
     first, second, third = scenario
@@ -98,7 +98,7 @@ def test_a_view_keeps_its_prefix_while_the_topic_lasts() -> None:
     ],
 )
 def test_a_fold_has_a_summary(summarizer: object, expected: str) -> None:
-    """The folded topic is summarized, by the local summary where a summarizer fails."""
+    """The compacted topic is summarized, by the local summary where a summarizer fails."""
     chat = ScriptedChat(default="A reply with some words in it.")
     detector = ScriptedDetector(shifts={"new": "new"})
     graph = make(chat, ScriptedJudge(), detector=detector, summarizer=summarizer)
@@ -125,7 +125,7 @@ def test_a_rollback_past_a_topic_forgets_its_summary() -> None:
 
 
 def test_topics_off_shows_the_whole_record() -> None:
-    """With topics off a view is the record."""
+    """With topics off a view is the transcript."""
     chat = ScriptedChat(default="A reply with some words in it.")
     detector = ScriptedDetector(default="new")
     graph = make(chat, ScriptedJudge(), detector=detector, settings={"topics": "off"})

@@ -131,7 +131,7 @@ def test_without_a_store_the_state_carries_the_cut() -> None:
 
 
 def test_exhausted_attempts_deliver_the_best_draft_flagged_on_the_whole_record() -> None:
-    """When nothing passes, the record is as it was, with the best draft, marked."""
+    """When nothing passes, the transcript is as it was, with the best draft, marked."""
     model = Numbered()
     graph = make(model, scores(0.9, 0.6, 0.2, 0.4, 0.3))
 
@@ -152,7 +152,7 @@ def test_exhausted_attempts_deliver_the_best_draft_flagged_on_the_whole_record()
 
 
 def test_a_failure_goes_to_the_last_checkpoint_and_a_second_one_further() -> None:
-    """The first failure cuts to the last checkpoint, the next to an older one."""
+    """The first failure rolls back to the last checkpoint, the next to an older one."""
     model = Numbered()
     graph = make(model, scores(0.9, 0.9, 0.6, 0.1, 0.1, 0.9))
 
@@ -270,7 +270,7 @@ def test_any_runnable_agent_may_answer(reply: object, expected: str) -> None:
 
 
 def test_a_graph_may_answer() -> None:
-    """A compiled LangGraph agent is given a state and its new messages enter the record."""
+    """A compiled LangGraph agent is given a state and its new messages enter the transcript."""
     inner = StateGraph(MessagesState)
     inner.add_node("talk", lambda s: {"messages": [AIMessage(f"seen {len(s['messages'])}")]})
     inner.add_edge(START, "talk")

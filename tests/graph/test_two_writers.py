@@ -72,7 +72,7 @@ def talk_here(folder: Path, **settings: Any) -> Conversation:
 
 
 def whole(folder: Path) -> list[str]:
-    """The questions of a record in which every turn is whole and in the ledger as it is."""
+    """The questions of a transcript in which every turn is whole and in the event log as it is."""
     with talk_here(folder) as talk:
         transcript, events = talk.messages(), talk.events()
     assert transcript == replay(events).messages
@@ -85,7 +85,7 @@ def whole(folder: Path) -> list[str]:
 
 
 def kept_beside(folder: Path, question: str) -> list[str]:
-    """What the ledger keeps, on the record or off it, of a thread whose last turn is whole."""
+    """Return all messages of the event log of a thread whose last turn is whole."""
     with talk_here(folder) as talk:
         transcript, found = talk.messages(), replay(talk.events())
     assert transcript == found.messages

@@ -33,7 +33,7 @@ ENDS = {
     "tool call": [QUESTION, CALL],
     "nothing": [],
 }
-"""How a record may end, by its last message."""
+"""How a transcript may end, by its last message."""
 
 SAYS: dict[str, tuple[str | None, Stored | None]] = {
     "resume": (None, None),
@@ -69,7 +69,7 @@ def opened() -> Iterator[Opening]:
 
 
 def state_of(end: str, *, done: bool | None) -> dict[str, Any]:
-    """A state whose record ends like this; without a turn where `done` is `None`."""
+    """A state whose transcript ends like this; without a turn where `done` is `None`."""
     turn = None if done is None else {"done": done, "question_id": "q"}
     return {"messages": ENDS[end], "turn": turn}
 
@@ -271,7 +271,7 @@ def interfered(opened: Opening, beginning: str, way: str, wrote: str) -> Convers
 
 
 def say(talk: Conversation, what: str) -> Outcome:
-    """The words of the record after a person's order, or the error that the order met."""
+    """The words of the transcript after a person's order, or the error that the order met."""
     try:
         talk.resume() if what == "resume" else talk.say(what)
     except UnsayError as error:

@@ -96,7 +96,7 @@ class Verities:
         self._check_loss(transcript, told)
 
     def _check_loss(self, transcript: Sequence[AnyMessage], told: Replayed) -> None:
-        """What was ever on the record is there now, word for word, or in a cut."""
+        """What was ever in the transcript is there now, word for word, or in a branch."""
         there = {message.id or "": text_of(message) for message in transcript}
         branch = {(m.id, text_of(m)) for messages in told.branches.values() for m in messages}
         gone = {(name, words) for name, words in self.said.items() if there.get(name) != words}
@@ -184,7 +184,7 @@ def _thinks(view: Sequence[BaseMessage]) -> bool:
 
 
 def _in_order(state: Mapping[str, Any]) -> bool:
-    """Whether every segment starts on the record, behind the one before."""
+    """Whether every segment starts in the transcript, behind the one before."""
     places = {message.id: place for place, message in enumerate(state["messages"])}
     starts = [places.get(each["start"], -1) for each in state.get("segments", [])]
     return starts == sorted(starts) and -1 not in starts

@@ -35,7 +35,7 @@ class Ways:
 
     @step(2, place=PLACES)
     def restore(self, place: int) -> None:
-        """Somebody brings back what was cut."""
+        """Restore what was removed."""
         self.talk.restore(self._abandoned(place))
 
     @step(place=PLACES, which=PLACES)

@@ -72,7 +72,7 @@ def opened(tmp_path: Path) -> Callable[..., Conversation]:
 
 
 def call_id(talk: Conversation) -> str:
-    """Of the first tool result on the record."""
+    """Of the first tool result in the transcript."""
     return next(m.tool_call_id for m in talk.messages() if isinstance(m, ToolMessage))
 
 

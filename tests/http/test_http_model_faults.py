@@ -153,7 +153,7 @@ BREAKS = [
 def test_broken_stream_loses_nothing(
     llmock: LLMock, tmp_path: Path, kind: str, raised: type[ModelError]
 ) -> None:
-    """Half an answer never enters the record; the same words said again are answered whole."""
+    """Half an answer never enters the transcript; the same words said again are answered whole."""
     fault = StreamFault(kind, after_chunks=3)  # type: ignore[arg-type]
     llmock.add(answers(), grades(0.9), fault)
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:

@@ -103,7 +103,7 @@ def test_weather_is_left_out_when_python_is_asked_about_again(
 
 
 def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
-    """Reopened, the thread has the good answers alone, and both bad ones among its cuts."""
+    """Reopened, the thread has the good answers alone, and both bad ones among its branches."""
     serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
     with open_talk(tmp_path / "talk.db") as talk:
@@ -134,7 +134,7 @@ def test_rollback_by_hand_after_a_restart(
 
 
 async def test_same_talk_in_async_code(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
-    """`AsyncConversation` leaves the same record as `Conversation`."""
+    """`AsyncConversation` leaves the same transcript as `Conversation`."""
     serve(seed_talk.script)
     play(tmp_path / "blocking.db", seed_talk)
     path, settings = tmp_path / "async.db", {"judge_model": "judge"}

@@ -68,7 +68,7 @@ def test_next_turn_sends_the_tool_steps_along(llmock: LLMock, tmp_path: Path) ->
 
 
 def test_failed_draft_takes_its_tool_steps_along(llmock: LLMock, tmp_path: Path) -> None:
-    """A draft that fails after a tool call leaves nothing of either on the record."""
+    """A draft that fails after a tool call leaves nothing of either in the transcript."""
     wrong = "In Rome it is 21 degrees warm today, with a light wind."
     llmock.add(calls("read_meter", city="Rome"), answers(wrong, times=1))
     llmock.add(calls("read_meter", city="Paris"), answers(ANSWER))

@@ -1,4 +1,4 @@
-"""The graph under Aegra, an open server of LangGraph's API: the record is `langgraph dev`'s.
+"""The graph under Aegra, an open server of LangGraph's API: the transcript is `langgraph dev`'s.
 
 The tests of `langgraph dev` are collected here once more, on Aegra with a Postgres of the tests'
 own. It needs Python 3.12 and an environment of its own, which `AEGRA_PYTHON` names:
@@ -166,7 +166,7 @@ async def test_an_ended_thread_is_refused(
     llmock: LLMock,
     store: BaseStore,
 ) -> None:
-    """A line in the catalogue ends a thread here too, and the record stays as it was."""
+    """A line in the catalogue ends a thread here too, and the transcript stays as it was."""
     llmock.add(answers(GOOD), grades(0.9))
     await thread.say(QUESTION)
     now = "2026-01-01T00:00:00.000+00:00"

@@ -267,7 +267,7 @@ def _rows(machine: Machine, url: str, thread: str) -> int:
 
 
 def test_the_ledger_makes_the_record_again_byte_for_byte(url: str) -> None:
-    """After turns, a rollback and an undo, in another process's eyes, the replay is the record."""
+    """After turns, a rollback and an undo, another process replays the same transcript."""
     with Conversation.open(url, thread="t", model=Numbered(), judge=scores(0.9, 0.1, 0.9)) as talk:
         for text in ("q1", "q2", "🍁\0 q3"):
             talk.say(text)

@@ -394,7 +394,7 @@ def test_anthropic_would_drop_an_empty_answer() -> None:
 
 
 def test_bedrock_writes_into_the_messages_it_is_given() -> None:
-    """A final answer that ends in whitespace is refused: the conversion would edit the record."""
+    """A final answer that ends in whitespace is refused: the conversion would change it."""
     messages = [ASK, AIMessage("Two. ")]
 
     assert "ends_without_space" == faults(messages, "bedrock")[0].rule

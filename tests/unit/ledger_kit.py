@@ -1,4 +1,4 @@
-"""Any message a record can hold, and bytes to compare messages by."""
+"""Any message a transcript can hold, and bytes to compare messages by."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -155,5 +155,5 @@ SAMPLES: list[AnyMessage] = [
 
 
 def messages() -> st.SearchStrategy[AnyMessage]:
-    """Any message a record can hold."""
+    """Any message a transcript can hold."""
     return st.one_of(answers(), others())  # type: ignore[return-value]

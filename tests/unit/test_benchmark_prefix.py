@@ -76,7 +76,7 @@ def test_only_a_common_beginning_is_served(
 
 
 def test_any_earlier_request_is_kept(prefix: ModuleType) -> None:
-    """A topic that returns finds what was sent of it before the talk left it."""
+    """A topic that returns finds what was sent of it before the conversation left it."""
     one, other = request(LONG, LONG, LONG), request("x" + LONG, LONG, LONG)
     found = served(prefix, one, other, one)
     assert [0, 0] == found[:2]
@@ -108,7 +108,7 @@ def test_a_fold_keeps_the_prefix_and_a_sliding_window_does_not(prefix: ModuleTyp
 
 
 def test_null_goes_as_far_as_it_fits(prefix: ModuleType) -> None:
-    """Without a strategy the talk ends where a request is larger than the window."""
+    """Without a strategy the conversation ends where a request is larger than the window."""
     cache = drawn(prefix, Null())
     assert 0 < cache.turns < 60
     assert cache.tokens / cache.requests < 4_000

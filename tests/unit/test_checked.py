@@ -43,7 +43,7 @@ def change(database: FileDatabase, statement: str) -> None:
 
 
 def read(database: FileDatabase) -> Any:
-    """The newest checkpoint, and what rebuilds its record."""
+    """The newest checkpoint, and what rebuilds its transcript."""
     found = database.saver.get_tuple(CONFIG)
     assert found is not None
     history = database.saver.get_delta_channel_history(config=found.config, channels=["messages"])
@@ -75,7 +75,7 @@ def test_what_was_written_is_read(database: FileDatabase) -> None:
     ids=lambda statement: statement[7:50],
 )
 def test_a_changed_row_is_no_record(statement: str, database: FileDatabase) -> None:
-    """Whichever column was changed, the record is refused, and the message says what to do."""
+    """Whichever column was changed, the transcript is refused, and the message says what to do."""
     change(database, statement)
 
     with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):

@@ -329,7 +329,7 @@ def test_the_newest_checkpoints_are_listed() -> None:
 
 
 def test_age_is_the_place_on_the_record() -> None:
-    """Checkpoints up to a place, the newest first; those off the record are left out."""
+    """Checkpoints up to a place, the newest first; those off the transcript are left out."""
     positions: dict[str | None, int] = {"m0": 0, "m1": 1, "m2": 2}
     places = ["m1", "m0", "gone", "m2", None]
     checkpoints = [stored(f"cp-{each}", message_id=each) for each in places]

@@ -61,7 +61,7 @@ def test_a_detector_may_know_each_topics_words() -> None:
 
 
 def test_a_topic_whose_messages_are_gone_is_remembered_empty() -> None:
-    """A segment whose start is not on the record has no texts."""
+    """A segment whose start is not in the transcript has no texts."""
     gone = [*SEGMENTS[:1], Segment(topic_id="gone", start="nowhere")]
 
     assert TopicMemory(topic_id="gone", texts=()) == memories(TALK, gone)[0]

@@ -79,7 +79,7 @@ def test_where_a_transcript_may_be_split(messages: list[AnyMessage], expected: l
 def test_both_sides_of_a_safe_cut_are_valid(
     messages: list[AnyMessage], data: st.DataObject
 ) -> None:
-    """Any safe cut of any valid transcript leaves two valid ones."""
+    """Any safe split of any valid transcript gives two valid ones."""
     index = data.draw(st.integers(0, len(messages)))
     branch = safe_split(messages, index, towards=data.draw(TOWARDS))
 
@@ -92,7 +92,7 @@ def test_both_sides_of_a_safe_cut_are_valid(
 def test_safe_cut_is_the_nearest_safe_index(
     messages: list[AnyMessage], towards: str, data: st.DataObject
 ) -> None:
-    """The cut is safe, lies the way that was asked for, and a safe index stays where it is."""
+    """The split is safe and in the wanted direction, and a safe index stays."""
     index = data.draw(st.integers(0, len(messages)))
     branch = safe_split(messages, index, towards=towards)
 
@@ -106,7 +106,7 @@ def test_safe_cut_is_the_nearest_safe_index(
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS)
 def test_safe_cut_is_monotone(messages: list[AnyMessage], towards: str) -> None:
-    """A later index never gives an earlier cut."""
+    """A later index never gives an earlier split."""
     branches = [safe_split(messages, each, towards=towards) for each in range(len(messages) + 1)]
 
     assert sorted(branches) == branches
@@ -114,7 +114,7 @@ def test_safe_cut_is_monotone(messages: list[AnyMessage], towards: str) -> None:
 
 @given(messages=TRANSCRIPTS)
 def test_ends_are_safe(messages: list[AnyMessage]) -> None:
-    """Nothing and everything may always be cut off."""
+    """Splits at the beginning and at the end are always safe."""
     assert 0 in safe_indices(messages)
     assert len(messages) in safe_indices(messages)
 

@@ -1,4 +1,4 @@
-"""Where cuts are kept."""
+"""Where branches are kept."""
 
 import json
 import math
@@ -44,7 +44,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
 def branch(
     *messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ...] = ()
 ) -> StoredBranch:
-    """A cut of these messages."""
+    """A branch of these messages."""
     return StoredBranch(
         id=name,
         kind="person",
@@ -70,7 +70,7 @@ def branch(
 
 
 def kept(value: StoredBranch) -> StoredBranch:
-    """The cut after a journey through the text of a JSON store."""
+    """The branch after a journey through the text of a JSON store."""
     return unpack(json.loads(json.dumps(pack(value), allow_nan=False)))
 
 
@@ -179,7 +179,7 @@ def test_a_cut_of_nothing_is_kept() -> None:
     ],
 )
 def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
-    """Threads with similar ids neither see nor overwrite one another's cuts."""
+    """Threads with similar ids neither see nor overwrite one another's branches."""
     database = open_database(tmp_path / "t.db")
     for store in (database.store, InMemoryStore()):
         for thread in (one, other):
@@ -212,7 +212,7 @@ def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
     [pytest.param(True, {"body"}, id="no store"), pytest.param(False, set(), id="a store")],
 )
 def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
-    """The state names a cut with its size, and carries it only where no store does."""
+    """The state names a branch with its size, and carries it only where no store does."""
     whole = branch(
         HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c"))
     )

@@ -1,4 +1,4 @@
-"""What entered the record since the last turn ended."""
+"""What entered the transcript since the last turn ended."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ KINDS = "hdajscrn"
 
 
 def transcript(shape: str) -> list[AnyMessage]:
-    """A record from one letter a message.
+    """A transcript from one letter a message.
 
     h human, d document, a answer, j judged answer, s system, c tool call, r tool result, n notice.
     """

@@ -127,7 +127,7 @@ def test_stretches_stay_where_they_began() -> None:
 
 
 def span(first: str, through: str, *kept: str, summary: str | None = None) -> Span:
-    """A stretch that is folded."""
+    """A stretch that is compacted."""
     return Span(first=first, through=through, kept=list(kept), summary=summary, why="x")
 
 
@@ -163,7 +163,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(
 
 
 def test_folds_of_topics_and_of_results() -> None:
-    """Each topic's fold is over its own messages; what is shortened ends at what is left."""
+    """Each topic's compaction covers its own messages; the shortened range ends at the rest."""
     of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
     compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
     made = compaction_without(

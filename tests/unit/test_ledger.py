@@ -1,4 +1,4 @@
-"""A ledger for builders."""
+"""An event log for builders."""
 
 from datetime import datetime
 from itertools import count
@@ -18,7 +18,7 @@ from unsay.types import Event
 
 
 def event_log(**told: Any) -> EventBuilder:
-    """A ledger whose clock and ids are counted."""
+    """An event log whose clock and ids are counted."""
     ticks, names = count(1), count(1)
     return EventBuilder(
         thread_id="t",

@@ -1,4 +1,4 @@
-"""Taking a tail off the record and putting it back."""
+"""Taking a tail off the transcript and putting it back."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,7 +77,7 @@ def situations(draw: Any) -> PlanContext:
 
 @given(at=situations())
 def test_writes_lead_to_the_line(at: PlanContext) -> None:
-    """What is written to the record gives exactly the line, in both reducers."""
+    """What is written to the transcript gives exactly the line, in both reducers."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
     written = merge_messages(at.live.messages, change.writes)
@@ -87,7 +87,7 @@ def test_writes_lead_to_the_line(at: PlanContext) -> None:
 
 @given(at=situations())
 def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
-    """A cut put back gives the same record, checkpoints and segments, and cuts nothing."""
+    """A restored branch gives the same transcript, checkpoints and segments, and no branch."""
     base = at.bases[0]
     back = replace_tail(at.live, base, label=PERSON, keep=at.pending)
     again = replace_tail(back.live, base, [back.branch], label=UNDO, keep=at.pending)
@@ -115,7 +115,7 @@ def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
 
 @given(at=situations())
 def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
-    """Every message, checkpoint and segment is afterwards on the line or in the cut, once."""
+    """Every message, checkpoint and segment is afterwards on the line or in the branch, once."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
     def names(messages: Any) -> list[Any]:
@@ -147,7 +147,7 @@ def test_pending_question_stays_last(at: PlanContext) -> None:
 
 @given(at=situations())
 def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
-    """A node run twice makes the same cut; another cut has another id."""
+    """A node that runs twice makes the same branch; another one has another id."""
     changes = [
         replace_tail(at.live, base, label=PERSON, keep=at.pending)
         for base in [*at.bases, *at.bases]
@@ -162,7 +162,7 @@ def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
 
 @given(at=situations(), size=st.integers(min_value=1, max_value=3))
 def test_replacing_an_answer_keeps_it(at: PlanContext, size: int) -> None:
-    """What stood where an older cut returns is itself cut, and both ways lead on."""
+    """Messages in the place of a restored branch become a branch, and both can be restored."""
     base = at.bases[0]
     back = replace_tail(at.live, base, label=PERSON, keep=at.pending)
     kept = [m for m in back.live.messages if m.id in at.pending]
@@ -210,7 +210,7 @@ def test_a_cut_in_words() -> None:
 
 
 def test_unknown_base_is_refused() -> None:
-    """A place that is no longer on the record is named, and nothing changes."""
+    """A place that is no longer in the transcript is named, and nothing changes."""
     with pytest.raises(ConflictError, match="Message 'gone' is no longer on this thread's record"):
         replace_tail(live(4), "gone", label=PERSON)
 
@@ -225,7 +225,7 @@ def test_places_have_names_and_back() -> None:
 
 
 def test_what_stands_already_is_not_put_back_twice() -> None:
-    """A message that a host sent again stays where it is; the rest of the cut returns."""
+    """A message that a host sent again stays where it is; the rest of the branch returns."""
     back = replace_tail(live(6, marks=("m5",)), "m1", label=PERSON)
     again = LiveBranch(messages=(*back.live.messages, transcript(6)[3]))
 
@@ -278,7 +278,7 @@ SEALED = "m99"
 
 
 def behind(at: LiveBranch) -> LiveBranch:
-    """The same line, its older part sealed."""
+    """The same line, its older part offloaded."""
     old = {**annotation(SEALED), "offloaded": True}
     return replace(at, before=SEALED, checkpoints=(old, *at.checkpoints))
 
@@ -301,7 +301,7 @@ def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
 
 
 def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
-    """The place has the name of the last message that is sealed, and no other place is there."""
+    """The place has the name of the last message that is offloaded, and no other place is there."""
     at = behind(live(2))
     assert -1 == at.index_of(SEALED)
     assert SEALED == at.id_at(-1)
@@ -316,7 +316,7 @@ def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
 
 
 def test_a_checkpoint_in_the_sealed_part_stays() -> None:
-    """A cut takes the checkpoints of what it takes, and no other."""
+    """A branch takes the checkpoints of what it takes, and no other."""
     change = replace_tail(behind(live(4, marks=("m1", "m3"))), SEALED, label=PERSON)
     assert [f"cp-{SEALED}"] == [each["id"] for each in change.live.checkpoints]
     assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.branch["checkpoints"]]

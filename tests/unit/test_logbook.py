@@ -1,4 +1,4 @@
-"""What a step did, written ahead: the ledger's end, and what a host changed."""
+"""What a step did, written ahead: the event log's end, and what a host changed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -61,14 +61,14 @@ def stepped(state: State, update: Update, store: BaseStore) -> State:
 
 
 def told(state: State, store: BaseStore) -> Sequence[Event]:
-    """All that the ledger tells."""
+    """All that the event log tells."""
     head = state["event_log"]
     return drive(read_events(store, "t", {"page_id": head["page_id"], "count": head["count"]}))
 
 
 @given(st.lists(messages(), max_size=5), st.integers(0, 5))
 def test_a_digest_is_that_of_its_parts(given_: list[AnyMessage], at: int) -> None:
-    """What is added to a record is added to its digest: nothing is counted twice."""
+    """What is added to a transcript is added to its digest: nothing is counted twice."""
     named = [each.model_copy(update={"id": f"m{n}"}) for n, each in enumerate(given_)]
     assert digest_of(named) == digest_of(named[at:], digest_of(named[:at]))
 
@@ -121,7 +121,7 @@ def test_a_record_of_which_a_stretch_is_left_was_not_emptied(
 
 
 def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
-    """New words alone are a new record, without an older part."""
+    """New messages alone are a new transcript without an older part."""
     state: State = {
         **stepped(State(), Update(messages=transcript(9)), InMemoryStore()),
         "offloaded": SEALED,
@@ -157,7 +157,7 @@ def test_the_ends_are_few() -> None:
 
 
 def test_an_edit_stands_behind_what_is_sealed() -> None:
-    """The ledger replaces what the state holds, and leaves the rest of the record as it is."""
+    """The event log replaces what the state has, and keeps the rest of the transcript."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(8)), store)
     gone = [RemoveMessage(id=each.id or "") for each in transcript(4)]
@@ -172,7 +172,7 @@ def test_an_edit_stands_behind_what_is_sealed() -> None:
 
 
 def test_words_that_the_ledger_has_are_not_told_twice() -> None:
-    """What entered and was put back in the same step is in the ledger already."""
+    """What entered and was put back in the same step is in the event log already."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(4)), store)
     entered: State = {**state, "messages": [*state["messages"], *transcript(3, "new")]}

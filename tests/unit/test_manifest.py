@@ -73,7 +73,7 @@ def _asked(
 
 
 def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> ModelCall:
-    """A call that is sent any view of a record."""
+    """A call that is sent any view of a transcript."""
     return ModelCall(transcript=transcript, context=view, sent=_sent(view), **(OCCASION | more))
 
 
@@ -299,7 +299,7 @@ def test_large_and_shortened_results_are_not_whole() -> None:
 
 
 def test_of_two_rules_the_first_counts() -> None:
-    """What a person wanted forgotten is forgotten, also inside a fold; its summary tells no more."""
+    """A forgotten message stays forgotten inside a compaction, and so in its summary."""
     transcript = talk("uauau")
     left_out = [
         Omission(why="forgotten", message_ids=("m1",)),

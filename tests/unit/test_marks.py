@@ -106,7 +106,7 @@ def test_documents_are_told_from_questions(
 
 
 def test_a_notice_and_what_it_answers_are_not_spoken() -> None:
-    """Commands and their answers are shown to people and are no part of the talk."""
+    """Commands and their answers are shown to people and are no part of the conversation."""
     talk: list[AnyMessage] = [
         HumanMessage("2 + 2?", id="q"),
         ANSWER,

@@ -109,14 +109,14 @@ def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
 
 
 def live(messages: Sequence[AnyMessage], *marks: str) -> LiveBranch:
-    """A record with checkpoints at these messages."""
+    """A transcript with checkpoints at these messages."""
     return LiveBranch(
         messages=tuple(messages), checkpoints=tuple(annotation(each) for each in marks)
     )
 
 
 def test_a_line_is_the_part_of_a_state_that_moves() -> None:
-    """The record, the checkpoints and the segments, whichever there are."""
+    """The transcript, the checkpoints and the segments, whichever there are."""
     segments = [Segment(topic_id="t1", start="q1")]
     state = State(messages=talk(1), checkpoints=[annotation("a1")], segments=segments)
 
@@ -154,7 +154,7 @@ def test_a_failed_draft_goes_back_ever_further(
     failures=st.integers(min_value=1, max_value=4),
 )
 def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -> None:
-    """Failure after failure each landing is a place on the record, at or before the last one."""
+    """Failure after failure each target is a place in the transcript, at or before the last one."""
     here = live(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
     base = here.id_at(len(here.messages) - 1)
     places = [here.index_of(base)]
@@ -472,7 +472,7 @@ def test_going_nowhere_changes_nothing() -> None:
 
 
 def test_a_rollback_to_the_start_forgets_topic_and_score() -> None:
-    """An empty record has neither."""
+    """An empty transcript has neither."""
     done = after(full(), drive(go_back(full(), scope(), None, PERSON, [])))
 
     assert ([], [], [], "", None) == (
@@ -497,7 +497,7 @@ def test_steps_are_bounded() -> None:
 
 
 def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
-    """Without a store the oldest cuts go; an undo that needs one changes nothing and says so."""
+    """Without a store the oldest branches go; an undo that needs one raises an error."""
     state = full()
     state["operations"] = [Operation(kind="rollback", base="a3", branches=["cut-gone"])]
 

@@ -30,7 +30,7 @@ def result(content: Any) -> ToolMessage:
 
 
 def told(message: ToolMessage) -> dict[str, Any]:
-    """The record in a tool result."""
+    """The note of an omission in a tool result."""
     text = message.content if isinstance(message.content, str) else message.content[0]["text"]
     return json.loads(text)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ def test_only_the_content_changes() -> None:
 
 @given(text=TEXTS, limit=st.integers(1, 700))
 def test_a_record_fits_and_is_the_same_every_time(text: str, limit: int) -> None:
-    """No record is longer than the limit or the smallest record, or broken."""
+    """No note is longer than the limit or the smallest note, or broken."""
     transcript = omission(text, limit)
 
     assert transcript == omission(text, limit)
@@ -77,7 +77,7 @@ def test_a_record_fits_and_is_the_same_every_time(text: str, limit: int) -> None
 
 @given(text=TEXTS, limit=st.integers(1, 700))
 def test_presenting_twice_changes_nothing(text: str, limit: int) -> None:
-    """A record of an omission is not omitted in turn."""
+    """A note of an omission is not omitted in turn."""
     once = shortened_result(result(text), limit)
 
     assert once == shortened_result(once, limit)
@@ -89,7 +89,7 @@ def test_presenting_twice_changes_nothing(text: str, limit: int) -> None:
     ids=["accent", "family", "tone", "heart", "flag", "dakuten", "keycap"],
 )
 def test_no_visible_character_is_cut_in_half(text: str) -> None:
-    """A cut within one goes before it."""
+    """A cut inside a character is moved before it."""
     for end in range(1, len(text)):
         assert "a" == clip(f"a{text}b", 1 + end)
 

@@ -26,7 +26,7 @@ def test_places_are_written_short(places: list[int], text: str) -> None:
 
 
 def test_many_scattered_places_are_packed() -> None:
-    """Every other message of a long record takes no longer than a few rows."""
+    """Every other message of a long transcript takes no longer than a few rows."""
     places = range(401, 1401, 2)
     assert len(write_places(places)) < READABLE_CHARS
     assert tuple(places) == read_places(write_places(places))

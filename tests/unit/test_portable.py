@@ -37,7 +37,7 @@ TOPIC = Topic(id="topic-1", label="maps", summary="Of maps.", summarized_through
 
 
 def live() -> dict[str, Any]:
-    """A thread's fields, with bytes and a tool's call in its record."""
+    """A thread's fields, with bytes and a tool's call in its transcript."""
     call = {"name": "look", "args": {"q": "🗺"}, "id": "c1", "type": "tool_call"}
     return {
         "messages": [

@@ -254,7 +254,7 @@ def test_never_decides_against_made_up_answers(number: int) -> None:
     ids=["english", "japanese"],
 )
 def test_good_answers_earn_a_checkpoint(question: str, answer: str) -> None:
-    """A relevant answer of a few sentences scores 0.8 or more, also late in a talk."""
+    """A relevant answer of a few sentences scores 0.8 or more, also late in a conversation."""
     earlier = (("Hello!", "Hello, how can I help?"),) * 3
     assert prejudge(Exchange(question=question, answer=answer)).score >= 0.8
     assert prejudge(Exchange(question=question, answer=answer, earlier=earlier)).score >= 0.8

@@ -1,4 +1,4 @@
-"""Recall: folded messages that bear on a question come back into one view."""
+"""Recall: compacted messages that bear on a question come back into one view."""
 
 from collections.abc import Sequence
 
@@ -155,7 +155,7 @@ def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None
 
 
 def test_nothing_folded_recalls_nothing() -> None:
-    """Without folded messages there is nothing to recall."""
+    """Without compacted messages there is nothing to recall."""
     assert Recalled() == recall("boat", [], budget_tokens=100, count=ten_each)
 
 
@@ -195,7 +195,7 @@ def test_a_counter_whose_costs_are_not_additive_is_obeyed() -> None:
 
 
 def test_a_search_for_room_ends() -> None:
-    """Where nothing fits any more, not every folded message is counted."""
+    """Where nothing fits any more, not every compacted message is counted."""
     counted: list[int] = []
 
     def count(messages: Sequence[AnyMessage]) -> int:
@@ -207,7 +207,7 @@ def test_a_search_for_room_ends() -> None:
 
 
 def test_instructions_are_not_recalled() -> None:
-    """A system message is no part of the talk that could come back."""
+    """A system message is no part of the conversation that could come back."""
     summarized: list[AnyMessage] = [SystemMessage("Boat!", id="s"), *talk("A boat.", "Fine.")]
     recalled = recall("boat", summarized, budget_tokens=1_000, count=ten_each)
     assert ["m0", "m1"] == ids(recalled)
@@ -401,7 +401,7 @@ def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
 def test_whatever_is_recalled_fits_and_is_whole(
     summarized: list[AnyMessage], question: str, budget: int
 ) -> None:
-    """Recalled messages are within the budget, in the record's order, in whole steps."""
+    """Recalled messages are within the budget, in the transcript's order, in whole steps."""
     recalled = recall(question, summarized, budget_tokens=budget, count=ten_each)
     back = {id(message) for message in recalled.messages}
     whole = [{id(summarized[place]) for place in step} for step in steps(summarized)]

@@ -1,4 +1,4 @@
-"""The record again, from what happened."""
+"""The transcript again, from what happened."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class Model:
         self.events += distinct(events)
 
     def name(self) -> str | None:
-        """A place on the record."""
+        """A place in the transcript."""
         return self.draw(st.sampled_from([None, *(m.id for m in self.live.messages)]))
 
     def new(self) -> AnyMessage:
@@ -114,7 +114,7 @@ class Model:
             self.log(make_event(*ev.checkpoint(annotation), stamp=self.stamp))
 
     def go_back(self) -> None:
-        """A rollback, with or without a draft that never was on the record."""
+        """A rollback, with or without a draft that never was in the transcript."""
         base = self.name()
         keep = self.keep(base)
         drafts = (self.new(),) if self.draw(st.booleans()) else ()
@@ -166,14 +166,14 @@ class Model:
         )
 
     def fork(self) -> None:
-        """The thread becomes another's copy, as a fork's ledger begins."""
+        """The thread becomes another's copy, as a fork's event log begins."""
         live = self.live
         self.log(
             make_event(*ev.fork(live.messages, live.checkpoints, source="t"), stamp=self.stamp)
         )
 
     def edit(self) -> None:
-        """The host changes the record."""
+        """The host changes the transcript."""
         stay = [m for m in self.live.messages if self.draw(st.booleans())]
         new = (*stay, self.new()) if self.draw(st.booleans()) else tuple(stay)
         names = {m.id for m in new}
@@ -182,7 +182,7 @@ class Model:
         self.log(make_event(*ev.edit(new), stamp=self.stamp))
 
     def remark(self) -> None:
-        """Something that leaves the record as it is."""
+        """Something that leaves the transcript as it is."""
         self.log(
             make_event(*ev.planner_note("again"), stamp=self.stamp),
             make_event(*ev.planner_note("again"), stamp=self.stamp),
@@ -207,7 +207,7 @@ ACTS = (
 
 @st.composite
 def histories(draw: Any) -> Model:
-    """Anything that can happen to a record."""
+    """Anything that can happen to a transcript."""
     model = Model(draw=draw)
     for act in draw(st.lists(st.sampled_from(ACTS), max_size=14)):
         getattr(model, act)()
@@ -376,7 +376,7 @@ def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
 
 
 def test_a_whole_result_without_its_call_stays() -> None:
-    """A host's record may hold one."""
+    """A host's transcript may have one."""
     orphan = ToolMessage("4", tool_call_id="c1", id="r")
 
     assert [orphan] == replay(events_of(orphan, stamp=STAMP)).messages
@@ -430,7 +430,7 @@ def test_a_run_without_transcript_events_is_an_error() -> None:
 
 
 def test_a_run_is_replayed_up_to_its_end() -> None:
-    """What later runs did to the record does not show."""
+    """What later runs did to the transcript does not show."""
     first, second = (Stamp(thread_id="t", at="", run_id=run, turn_id=run) for run in ("r1", "r2"))
     events = [
         *events_of(HumanMessage("one", id="a"), stamp=first),
@@ -514,7 +514,7 @@ def test_parts_with_one_message_id_are_one_message() -> None:
 
 
 def test_a_part_may_answer_a_call_of_a_whole_message() -> None:
-    """Both shapes of event can stand in one ledger."""
+    """Both shapes of event can stand in one event log."""
     events = [
         *events_of(CALLER, stamp=STAMP),
         make_event(*ev.planner_note("hm"), stamp=STAMP),
@@ -546,7 +546,7 @@ def test_a_late_result_is_taken_after_a_rollback_between() -> None:
     ids=["its own preview", "its beginning", "omitted before"],
 )
 def test_large_results_are_shown_as_omitted(result: dict[str, Any], shown: str) -> None:
-    """The record of what was left out names the reason and shows something."""
+    """The note of an omission names the reason and shows something."""
     events = [PARTS[1], {"type": "tool_result", "id": "c1", **result}]
     text = str(replay(events, max_tool_result_bytes=300).messages[-1].content)
 

@@ -1,4 +1,4 @@
-"""What a model or agent returned, as messages that may enter the record."""
+"""What a model or agent returned, as messages that may enter the transcript."""
 
 from collections import UserList
 from typing import Any
@@ -125,7 +125,7 @@ def test_ids_are_made_free(given_ids: list[str | None], ids: list[str]) -> None:
     taken=st.sets(st.sampled_from("abcd")),
 )
 def test_fresh_ids_are_free_and_different(names: list[str | None], taken: set[str]) -> None:
-    """No id is on the record or given twice, and one that is free is kept."""
+    """No id is in the transcript or given twice, and one that is free is kept."""
     fresh = [m.id for m in with_fresh_ids([AIMessage("", id=n) for n in names], taken, "try")]
 
     assert len(names) == len(set(fresh))

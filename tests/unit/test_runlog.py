@@ -1,4 +1,4 @@
-"""The ledger's pages in a store."""
+"""The event log's pages in a store."""
 
 import asyncio
 import zlib
@@ -68,7 +68,7 @@ def pack_pages(store: BaseStore, head: Head) -> Steps[None]:
 
 
 def read_pages(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Page]]:
-    """The ledger's pages, oldest first."""
+    """The event log's pages, oldest first."""
     return (yield from event_chain(store, thread_id).read_all(head["page_id"]))
 
 
@@ -107,7 +107,7 @@ BOTH = pytest.mark.parametrize("loop", [False, True], ids=["invoke", "ainvoke"])
 
 @BOTH
 def test_what_was_written_is_read(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
-    """Any message a record can hold comes back from the pages, blocking and awaited."""
+    """Any message a transcript can hold comes back from the pages, blocking and awaited."""
     if loop and type(store) is SqliteStore:
         pytest.skip("LangGraph's own SqliteStore cannot be awaited")
     whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(SAMPLES)]
@@ -161,7 +161,7 @@ def test_a_page_that_was_never_committed_is_no_gap(store: BaseStore) -> None:
 
 
 def test_many_pages_take_few_round_trips() -> None:
-    """A long ledger is read in one search, not page by page."""
+    """A long event log is read in one search, not page by page."""
     store, pages = InMemoryStore(), chain(*[1] * 300)
     for page in pages:
         drive(one(put_page(store, THREAD, page)))
@@ -374,7 +374,7 @@ def test_an_event_is_appended_once(store: BaseStore) -> None:
 
 @BOTH
 def test_another_event_with_the_id_is_refused(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
-    """Same key, other body: an error, and the ledger as it was."""
+    """Same key, other body: an error, and the event log as it was."""
     if loop and type(store) is SqliteStore:
         pytest.skip("LangGraph's own SqliteStore cannot be awaited")
     head = run(append(store, THREAD, EMPTY, mine("e1")), loop=loop).head
@@ -469,7 +469,7 @@ def test_a_page_has_a_length(limit: Any) -> None:
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "WzAsIngiXQ==", "WzAs", "MQ==", "Wy0xLCJ4Il0="])
 def test_a_strange_cursor_is_refused(cursor: str) -> None:
-    """A cursor of another ledger, or none at all, is an error and not the beginning."""
+    """A cursor of another event log, or none at all, is an error and not the beginning."""
     with pytest.raises(InputError, match="cursor"):
         select(LOG, limit=1, cursor=cursor)
 
@@ -490,13 +490,13 @@ def written(store: BaseStore, *sizes: int) -> list[Page]:
 
 
 def keys(store: BaseStore) -> set[str]:
-    """The names of the items that the ledger has."""
+    """The names of the items that the event log has."""
     return {item.key for item in store.search(event_log_namespace(THREAD), limit=5_000)}
 
 
 @BOTH
 def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
-    """Packing leaves one item, and the same pages, events and end of the ledger."""
+    """Packing leaves one item, and the same pages, events and end of the event log."""
     if loop and type(store) is SqliteStore:
         pytest.skip("LangGraph's own SqliteStore cannot be awaited")
     pages = written(store, *[2] * WORTH_IT)
@@ -521,7 +521,7 @@ def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3))
 def test_packing_is_invisible(rounds: list[int], size: int) -> None:
-    """However often a ledger that grows is packed, it says the same from each of its ends."""
+    """However often an event log that grows is packed, it says the same from each of its ends."""
     store, head = InMemoryStore(), EMPTY
     heads: list[Head] = [EMPTY]
     told: list[Event] = []

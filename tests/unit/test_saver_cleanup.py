@@ -17,7 +17,7 @@ RECORD = "messages"
 
 
 class Thread:
-    """A thread of checkpoints with numbers; each adds its number to the record of those after it."""
+    """A thread of numbered checkpoints; each adds its number to the transcript."""
 
     def __init__(self, database: Database, name: str = "t") -> None:
         self.saver: Any = database.saver
@@ -63,12 +63,12 @@ class Thread:
         return self.saver.put({"configurable": place}, checkpoint, metadata, {})
 
     def transcript(self, number: int) -> list[int]:
-        """The record at a checkpoint: the numbers that lead to it."""
+        """The transcript at a checkpoint: the numbers that lead to it."""
         parent = self.parents[number]
         return [] if parent is None else [*self.transcript(parent), parent]
 
     def read(self, number: int) -> list[int]:
-        """The record at a checkpoint, as the saver rebuilds it."""
+        """The transcript at a checkpoint, as the saver rebuilds it."""
         config = self.configs[number]
         values = self.saver.get_tuple(config).checkpoint["channel_values"]
         if RECORD in values:
@@ -136,7 +136,7 @@ def test_a_third_whole_copy_lets_go_of_what_is_older_than_the_second(thread: Thr
 
 
 def test_both_kept_generations_can_be_read(thread: Thread) -> None:
-    """The record is rebuilt at the last two whole copies and at what builds on them."""
+    """The transcript is rebuilt at the last two whole copies and at what builds on them."""
     two_generations(thread)
 
     assert [thread.transcript(number) for number in (2, 3, 4, 5)] == [

@@ -1,4 +1,4 @@
-"""The pages that hold the oldest part of a long record."""
+"""The pages that hold the oldest part of a long transcript."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -177,7 +177,7 @@ def test_no_more_is_read_back_than_it_takes(
 
 
 def test_a_record_that_is_whole_has_nothing_to_read_back() -> None:
-    """Without a sealed part there is no page."""
+    """Without an offloaded part there is no page."""
     assert [] == drive(read_back(InMemoryStore(), THREAD, None, None, turns=3))
 
 

@@ -116,18 +116,18 @@ def _state(
 
 
 def asked(state: State) -> State:
-    """The state with the next question on the record."""
+    """The state with the next question in the transcript."""
     question = HumanMessage("What else?", id="pending")
     return {**state, "messages": [*state["messages"], question]}
 
 
 def sealed_by(state: State, run: Scope) -> State:
-    """The state once what is too much is sealed."""
+    """The state once what is too much is offloaded."""
     return with_update(state, drive(offload(state, run)))
 
 
 def shown(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same once everything sealed is back."""
+    """What must be the same once everything offloaded is back."""
     keys = ("messages", "checkpoints", "topics", "expanded")
     said = by_topic(state["messages"], state["segments"])
     return {
@@ -139,7 +139,7 @@ def shown(state: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanContext:
-    """A long record, and a window for it."""
+    """A long transcript, and a window for it."""
 
     state: State
     limit: int
@@ -236,7 +236,7 @@ def test_pages_begin_at_the_users_words(at: PlanContext) -> None:
 
 
 def pages_of(state: State, run: Scope) -> list[Page]:
-    """All that is sealed, the oldest page first."""
+    """All that is offloaded, the oldest page first."""
     assert run.store is not None
     return drive(read_back(run.store, run.thread_id or "", offloaded_of(state), None))[::-1]
 
@@ -259,7 +259,7 @@ def test_what_stays(state: State, settings: dict[str, Any]) -> None:
 
 
 def test_nothing_is_sealed_without_a_store() -> None:
-    """Where nothing could hold the pages, the state holds the record."""
+    """Where nothing could hold the pages, the state holds the transcript."""
     assert Update() == drive(offload(talked(1, 2, 3, turns=5), scope(None)))
 
 
@@ -296,7 +296,7 @@ def test_what_waits_for_an_answer_stays() -> None:
 
 
 def test_what_waits_for_a_verdict_stays() -> None:
-    """The exchanges that this turn judges are on the record for it; older ones go unscored."""
+    """The exchanges that this turn judges are in the transcript for it; older ones go unscored."""
     state = talked(1, 2, 3, turns=2)
     brought: list[AnyMessage] = []
     for each in range(8):
@@ -404,13 +404,13 @@ def test_words_before_any_topic_return_with_it() -> None:
 
 
 def ends(state: State, *names: str) -> State:
-    """The state with a ledger that knows some messages of the record."""
+    """The state with an event log that knows some messages of the transcript."""
     head: EventLogHead = {**EMPTY, "length": len(state["messages"]), "ends": list(names)}
     return {**state, "event_log": head}
 
 
 def test_a_host_that_empties_the_record_means_all_of_it() -> None:
-    """Where none of the known messages is left, what is sealed no longer counts."""
+    """Where none of the known messages is left, what is offloaded no longer counts."""
     run = scope(InMemoryStore())
     now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0", "pending")
     assert Update() == drop_offloaded(now)
@@ -423,7 +423,7 @@ def test_a_host_that_empties_the_record_means_all_of_it() -> None:
 
 
 def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
-    """A state that already says that nothing is sealed loses summaries and checkpoints of it."""
+    """A state that already says that nothing is offloaded loses summaries and checkpoints of it."""
     now = sealed_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
     emptied: State = {**now, "messages": [], "offloaded": None}
     update = drop_offloaded(emptied)
@@ -446,7 +446,7 @@ def test_what_came_again_takes_its_old_place() -> None:
 
 @pytest.mark.parametrize("new", [{"messages": 1}, {"messages": 3}], ids=["one", "several"])
 def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
-    """Words that never stood on the record leave it where it is."""
+    """Words that never stood in the transcript leave it where it is."""
     run = scope(InMemoryStore())
     now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0")
     more = [HumanMessage("again?", id=f"new-{each}") for each in range(new["messages"])]

@@ -1,4 +1,4 @@
-"""The record: how writes are merged, and how its channel is stored."""
+"""The transcript: how writes are merged, and how its channel is stored."""
 
 import sqlite3
 from pathlib import Path
@@ -126,7 +126,7 @@ def test_batching_changes_nothing(first: list[Any], second: list[Any], third: li
 
 @given(writes=WRITES)
 def test_every_message_has_an_id_of_its_own(writes: list[Any]) -> None:
-    """A record never has a message without an id, two with one, a chunk, or a removal."""
+    """A transcript never has a message without an id, two with one, a chunk, or a removal."""
     transcript = merge_messages([], writes)
 
     ids = [message.id for message in transcript]
@@ -137,7 +137,7 @@ def test_every_message_has_an_id_of_its_own(writes: list[Any]) -> None:
 
 @given(first=st.lists(st.one_of(ADDED, REMOVED, CLEARED), max_size=8), write=st.lists(ADDED))
 def test_valid_writes_agree_with_langgraph(first: list[Any], write: list[Any]) -> None:
-    """Where `add_messages` takes a write, it gives the same record."""
+    """Where `add_messages` takes a write, it gives the same transcript."""
     ours = merge_messages([], first)
     theirs: Any = []
     for each in first:
@@ -176,7 +176,7 @@ def test_an_id_freed_and_needed_again_is_found_anew() -> None:
 
 
 def test_record_of_foreign_values_is_read() -> None:
-    """A record stored by another program, without ids, is taken as it is."""
+    """A transcript stored by another program, without ids, is taken as it is."""
     transcript = merge_messages([("user", "hi"), {"role": "assistant", "content": "ho"}], [])
 
     assert [("human", "hi"), ("ai", "ho")] == [(m.type, m.content) for m in transcript]
@@ -208,7 +208,7 @@ def test_cadence_grows_with_the_record(floor: int | None, length: int, due: int)
 
 
 def test_cadence_shrinks_with_the_record() -> None:
-    """What a long record once needed is forgotten when a rollback makes it short again."""
+    """What a long transcript once needed is forgotten when a rollback makes it short again."""
     channel = TranscriptChannel(merge_messages, list, snapshot_frequency=3).from_checkpoint([])
     channel.update([[human(str(i)) for i in range(400)]])
     copy = channel.copy()
@@ -256,7 +256,7 @@ def _graph(schema: Any, saver: BaseCheckpointSaver[Any]) -> Any:
 
 
 class Often(TypedDict, total=False):
-    """A record whose snapshots come soon enough for a test to see many."""
+    """A transcript whose snapshots come soon enough for a test to see many."""
 
     messages: Annotated[list[AnyMessage], TranscriptChannel(merge_messages, snapshot_frequency=3)]
 
@@ -273,7 +273,7 @@ STEPS = st.lists(
 
 
 def _take(graph: Any, number: int, kind: str, choice: int) -> list[AnyMessage]:
-    """One step of a random life of a thread, and the record after it."""
+    """One step of a random life of a thread, and the transcript after it."""
     held = graph.get_state(CONFIG).values.get("messages", [])
     chosen = held[choice % len(held)].id if held else "none"
     words = HumanMessage(f"{kind} {number}", id=f"h-{number}")
@@ -312,7 +312,7 @@ def _saver(kind: str, file: Path) -> BaseCheckpointSaver[Any]:
 def test_channel_and_plain_reducer_agree(
     kind: str, schema: Any, tmp_path: Path, steps: list[tuple[str, int]]
 ) -> None:
-    """Turns, removals, updates, forks and reloads give one record, stored as deltas or whole."""
+    """Any sequence of changes gives one transcript, stored as deltas or whole."""
     files = {PlainState: tmp_path / "plain.db", schema: tmp_path / "delta.db"}
     for file in files.values():
         file.unlink(missing_ok=True)

@@ -298,7 +298,7 @@ TOPICAL = talk("suaua" + "uaua"[1:] + "uau", words="w " * 20)
 
 
 def scoped(until: int, segments: Sequence[Segment], **more: Any) -> PlanContext:
-    """The talk up to a message."""
+    """The conversation up to a message."""
     return plan_context(TOPICAL[:until], segments=segments, **more)
 
 
@@ -343,7 +343,7 @@ def test_each_topic_has_its_own_context(
 
 
 def test_a_topic_finds_its_own_fold_again() -> None:
-    """What was folded in it is folded still when the talk returns."""
+    """What was compacted in it is compacted still when the conversation returns."""
     within = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=1, proactive=Proactive(threshold=0.3)
     )

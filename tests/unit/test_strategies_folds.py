@@ -198,7 +198,7 @@ def test_a_span_goes_with_its_messages(gone: int, told: list[str], shown: list[s
 
 
 def test_spans_of_topics_go_too() -> None:
-    """Each topic's fold forgets what went."""
+    """Each topic's compaction loses the removed messages."""
     inner = without(plan_context(talk("uaua")), 0, 1, summary="- a turn").compaction
     compaction = without_spans({"topics": {"x": inner}}, {"m0", "m1"})
 
@@ -231,7 +231,7 @@ def test_the_running_question_is_found(messages: list[Any], running: list[str]) 
 
 
 def test_a_message_without_an_id_is_refused() -> None:
-    """A fold could not name it."""
+    """A compaction could not name it."""
     with pytest.raises(InputError, match="message 1 has no id"):
         plan_context([HumanMessage("a", id="m0"), AIMessage("b")])
 

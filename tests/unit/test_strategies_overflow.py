@@ -56,14 +56,14 @@ class Dropping(Strategy):
 
 
 def asked(model: Model, **more: Any) -> Answered:
-    """What the model says in a talk of five turns and a question."""
+    """What the model says in a conversation of five turns and a question."""
     now = plan_context(talk("ua" * 5 + "u"), call=1)
     return drive(ask_with_strategy(Dropping(), now, model.send, **more))
 
 
 @pytest.mark.parametrize("times", range(MAX_RETRIES + 1))
 def test_an_overflow_is_asked_again_with_less(times: int) -> None:
-    """Up to three times, each time with a smaller view; the fold is that of the answer."""
+    """Up to three times, each time with a smaller view; the compaction is that of the answer."""
     model = Model(*[TOO_LONG] * times, "hello")
     answered = asked(model)
 
@@ -107,7 +107,7 @@ def test_what_other_topics_leave_out_is_no_gain() -> None:
 
 
 def test_each_overflow_of_a_topic_counts() -> None:
-    """The topic's own fold grows from one to the next."""
+    """The topic's compaction grows from one to the next."""
     model = Model(TOO_LONG, TOO_LONG, "hello")
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
     now = plan_context(talk("ua" * 5 + "u"), segments=segments)

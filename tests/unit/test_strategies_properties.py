@@ -137,7 +137,7 @@ def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext
 @EACH_STRATEGY
 @given(now=situations())
 def test_what_must_stay_stays(strategy: Strategy, now: PlanContext) -> None:
-    """Instructions, pins with their partners and the running question stand as on the record."""
+    """Instructions, pins with their partners and the running question are unchanged."""
     running = running_question(now.messages)
     firm = with_partners(now.messages, now.pins) | {
         i for i, m in enumerate(now.messages) if m.type == "system" or m.id in running
@@ -173,7 +173,7 @@ def test_nothing_vanishes_untold(strategy: Strategy, now: PlanContext) -> None:
 
 @given(strategy=ANY_STRATEGY, now=situations())
 def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> None:
-    """Neither the messages nor the fold that a plan starts from are changed."""
+    """Neither the messages nor the compaction that a plan starts from are changed."""
     before = [each.model_dump_json() for each in now.messages], json.dumps(now.compaction)
     for plan in _plans(strategy, now):
         json.dumps(plan.compaction)
@@ -196,7 +196,7 @@ def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
 def test_between_folds_a_view_only_grows(
     strategy: Strategy, now: PlanContext, more: list[AnyMessage]
 ) -> None:
-    """With the same fold the view of the next question begins with the bytes of the one before."""
+    """With the same compaction the next context begins with the bytes of the last one."""
     for plan in _plans(strategy, now):
         after, compaction = plan.after, plan.after.own_compaction
         asked = [*after.messages, HumanMessage("And then?", id="asked")]
@@ -229,7 +229,7 @@ def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanCon
 def test_a_rollback_leaves_a_view_of_what_is_left(
     strategy: Strategy, now: PlanContext, branch: int
 ) -> None:
-    """A fold from before a rollback tells nothing of what was taken back."""
+    """A compaction from before a rollback tells nothing of what was taken back."""
     for plan in _plans(strategy, now):
         after = plan.after
         left = list(after.messages)[:branch]

@@ -278,7 +278,7 @@ def test_a_summary_is_asked_to_have_400_tokens() -> None:
 
 
 def test_a_step_across_the_line_is_not_taken_from_the_preserved() -> None:
-    """The cut moves back rather than into what stays."""
+    """The split moves back rather than into what stays."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=3, proactive=FULL)
     now = plan_context(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)
     plan = drive(plan_if_due(strategy, now))

@@ -24,7 +24,7 @@ TALK = talk("ua" * 30 + "u", words="x" * 50)
 
 
 def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
-    """A plan where the talk fills this share of the window."""
+    """A plan where the conversation fills this share of the window."""
     model = more.pop("model", Summarizer())
     now = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **more)
     return now, drive(plan_if_due(strategy, now))
@@ -39,7 +39,7 @@ def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
     ],
 )
 def test_it_acts_at_its_trigger_and_stops_at_its_target(share: float, folds: int) -> None:
-    """Between the two nothing is folded."""
+    """Between the two nothing is compacted."""
     now, plan = planned_at(share, ThreeStage(summary_tokens=50))
 
     assert folds == len(plan.compaction.get("spans", []))
@@ -67,7 +67,7 @@ def test_recents_stay_where_they_leave_room() -> None:
 
 
 def test_recents_give_way_where_they_leave_none() -> None:
-    """Else every call would fold, and pay for a summary."""
+    """Otherwise every call would compact and pay for a summary."""
     _, plan = planned_at(0.8, ThreeStage(recents=55, summary_tokens=50))
 
     assert plan.after.utilization <= 0.375
@@ -126,7 +126,7 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
 
 
 def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
-    """A result that fills the window alone does not stop the talk."""
+    """A result that fills the window alone does not stop the conversation."""
     messages = [*talk("uaua"), *steps("x" * 8_000)]
     now = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
     plan = drive(plan_if_due(ThreeStage(primers=0, recents=2), now))
@@ -230,7 +230,7 @@ def test_an_overflow_of_what_must_stay_is_an_error() -> None:
 def test_a_rate_limits_how_often_it_acts(
     *, compaction: dict[str, Any], minutes: float | None, acts: bool
 ) -> None:
-    """Messages are counted on the record, and the count survives as JSON."""
+    """Messages are counted in the transcript, and the count survives as JSON."""
     kept = json.loads(json.dumps(compaction))
     now, plan = planned_at(0.8, ThreeStage(rate=Rate()), compaction=kept, minutes=minutes)
 
@@ -272,7 +272,7 @@ def test_shares_outside_their_limits_are_brought_in_and_told(
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
-    """They would fold at every call, or at none."""
+    """They would compact at every call, or at none."""
     with pytest.raises(ConfigurationError):
         ThreeStage(**settings)
 

@@ -159,7 +159,7 @@ def test_only_results_that_are_not_fresh_are_stale() -> None:
 
 
 def test_stale_results_are_cleared_at_once() -> None:
-    """All of them, and a plan says which; the record has them whole."""
+    """All of them, and a plan says which; the transcript has them whole."""
     now = plan_context(steps(*[LONG] * 8))
     plan = clear_stale(now)
     gone = ("r0", "r1", "r2")

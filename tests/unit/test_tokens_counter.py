@@ -266,7 +266,7 @@ def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
 
 
 def test_a_correction_follows_the_talk() -> None:
-    """Where a talk changes its language, what was learned of the first is forgotten."""
+    """Where a conversation changes its language, what was learned of the first is forgotten."""
     counter, sent, reported = TokenCounter(encode=words), list[BaseMessage](), 0
     ratios: list[float] = []
     for turn in range(120):

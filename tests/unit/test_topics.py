@@ -229,7 +229,7 @@ def test_back(question: str, current: Topic, others: tuple[Topic, ...], expected
     ids=["english", "japanese"],
 )
 def test_there_and_back(turns: tuple[Topic, Topic, str]) -> None:
-    """A talk that turns aside and comes back is followed both ways."""
+    """A conversation that turns aside and comes back is followed both ways."""
     first, aside, again = turns
     places = [_place(detect(aside.texts[0], first)), _place(detect(again, aside, first))]
     assert places == [("new", None), ("back", first.name)]
