@@ -101,7 +101,9 @@ def test_the_request_itself_fits_the_window() -> None:
         pytest.param("  - Tokyo \n", None, id="its ends are stripped"),
         pytest.param("", "is empty", id="empty"),
         pytest.param(" \n", "is empty", id="blank"),
-        pytest.param("long " * 100, "that it replaces have", id="longer than what it replaces"),
+        pytest.param(
+            "long " * 100, "would exceed the 2 messages", id="longer than what it replaces"
+        ),
     ],
 )
 def test_which_summaries_are_accepted(text: str, problem: str | None) -> None:
@@ -325,7 +327,7 @@ def test_without_a_threshold_only_an_overflow_summarizes() -> None:
 def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
     """It says how many messages there were."""
     now = plan_context(talk("uau"), overflows=1, ask=Summarizer().ask)
-    with pytest.raises(ContextOverflowError, match="too few messages, because the newest 3"):
+    with pytest.raises(ContextOverflowError, match="insufficient messages, because the newest 3"):
         drive(reduce_context(Summarizing(preserve_recent_messages=3), now))
 
 

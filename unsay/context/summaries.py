@@ -120,8 +120,8 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
     tokens, limit = count([HumanMessage(summary)]), count(replaced)
     if tokens > limit:
         raise SummarizationError(
-            f"The summary has {tokens} tokens and the {len(replaced)} messages that it replaces "
-            f"have {limit}: the messages stay in the context"
+            f"The summary of {tokens} tokens would exceed the {len(replaced)} messages that it "
+            f"replaces, which have {limit}: the messages stay in the context"
         )
     return summary
 

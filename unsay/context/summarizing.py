@@ -75,7 +75,7 @@ class Summarizing(Strategy):
             reason = "all messages in this range are pinned: unpin some, or raise summary_ratio"
         else:
             recent = self.preserve_recent_messages
-            reason = f"too few messages, because the newest {recent} are preserved"
+            reason = f"insufficient messages, because the newest {recent} are preserved"
         return ctx.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
     def oldest(self, ctx: PlanContext) -> list[AnyMessage]:
