@@ -44,7 +44,7 @@ def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
     text = run("timeline", "--context", "3").stdout
     head, first, second = text.split("\n\n")
     assert f"turn 3: “{NESTED}”" == head
-    assert first.startswith("attempt 1, call 1 · scripted · taken back, cut-")
+    assert first.startswith("attempt 1, call 1 · scripted · taken back, branch-")
     assert "score 0.10" in first
     assert second.startswith("attempt 2, call 1 · scripted · score 0.90")
     assert "  sent whole          messages 3-5 (3)\n" in second

@@ -178,7 +178,7 @@ def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
 
 
 def _newest_cut(talk: Conversation) -> str:
-    return next(each.id for each in talk.branches() if each.id.startswith("cut-"))
+    return next(each.id for each in talk.branches() if each.id.startswith("branch-"))
 
 
 def _answer_of(talk: Conversation, branch: str) -> str:

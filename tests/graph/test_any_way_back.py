@@ -96,7 +96,7 @@ def perform(model: Model, verb: str, number: int) -> None:
     talk = model.talk
     transcript = talk.messages() if talk.graph.get_state(config("t")).values else []
     branches = (
-        [each.id for each in talk.branches() if each.id.startswith("cut-")] if transcript else []
+        [each.id for each in talk.branches() if each.id.startswith("branch-")] if transcript else []
     )
     lost = [
         m.id for branch in cuts_of(talk) if branch["id"] in branches for m in branch["messages"]

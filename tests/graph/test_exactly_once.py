@@ -384,7 +384,7 @@ def test_a_question_that_died_is_set_aside_by_another(opens: Opens, model: Paid)
     reply = talk.say("Other", turn_id="b")
 
     assert ["human: Other", f"ai: {reply.text}"] == said(talk.messages())
-    assert ["interrupted"] == [e.kind for e in talk.branches() if e.id.startswith("cut-")]
+    assert ["interrupted"] == [e.kind for e in talk.branches() if e.id.startswith("branch-")]
     assert ["Other"] == model.asked
 
 
@@ -471,13 +471,13 @@ def test_places_of_many_turns_are_all_found(tmp_path: Path) -> None:
     database = open_database(tmp_path / "places.db")
     names = [f"turn-{n}" for n in range(500)]
     for start in range(0, 500, 100):
-        part = {name: f"cut-of-{name}" for name in names[start : start + 100]}
+        part = {name: f"branch-of-{name}" for name in names[start : start + 100]}
         drive(put_places(database.store, "t", part))
     drive(put_places(database.store, "t", {"turn-7": "elsewhere"}))
 
     found = {name: drive(find_place(database.store, "t", name)) for name in names}
 
-    assert {**{name: f"cut-of-{name}" for name in names}, "turn-7": "elsewhere"} == found
+    assert {**{name: f"branch-of-{name}" for name in names}, "turn-7": "elsewhere"} == found
     assert drive(find_place(database.store, "t", "turn-500")) is None
     assert drive(find_place(database.store, "other", "turn-1")) is None
     database.close()

@@ -167,7 +167,7 @@ def test_unfolded_topics_are_bounded(opened: Opening) -> None:
     ("what", "error", "message"),
     [
         pytest.param("nothing", UnknownBranchError, "'nothing'", id="unknown"),
-        pytest.param("cut-nothing", UnknownBranchError, "'cut-nothing'", id="no cut"),
+        pytest.param("branch-nothing", UnknownBranchError, "'branch-nothing'", id="no cut"),
         pytest.param("live message", ConflictError, "stands on the record", id="stands"),
         pytest.param("draft", ConflictError, "only a rejected draft", id="a draft's cut"),
         pytest.param("draft message", UnknownBranchError, "rejected draft", id="a draft"),
@@ -269,7 +269,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
         pytest.param([], "t", InputError, "names no messages", id="none"),
         pytest.param("q", "t", InputError, "must be Sequence", id="a word"),
         pytest.param(["x"], "t", UnknownBranchError, "'x'", id="unknown message"),
-        pytest.param(["x"], "cut-x", UnknownBranchError, "'cut-x'", id="unknown cut"),
+        pytest.param(["x"], "branch-x", UnknownBranchError, "'branch-x'", id="unknown cut"),
         pytest.param(["x"], "no thread", UnknownThreadError, "'no thread'", id="unknown thread"),
         pytest.param(["question"], "t", InputError, "end in an answer", id="no answer"),
     ],
@@ -324,5 +324,5 @@ def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
     branch = cut_of(talk, "person")
 
     assert 3 == talk.restore(branch[:10]).turns
-    with pytest.raises(UnknownBranchError, match="'cut-'"):
-        talk.restore("cut-")
+    with pytest.raises(UnknownBranchError, match="'branch-'"):
+        talk.restore("branch-")

@@ -84,7 +84,7 @@ def use(talk: Conversation) -> None:
         talk.replay,
         talk.undo,
         lambda: talk.say("question 4"),
-        lambda: talk.restore("cut-1"),
+        lambda: talk.restore("branch-1"),
     ]
     for read in readings:
         try:
@@ -121,7 +121,7 @@ def test_a_crafted_row_runs_nothing(
     kind, data = PAYLOADS[payload](command)
     frozen = b64encode(zlib.compress(data)).decode()
     plain = json.dumps({**constructor(2, command), "events": frozen, "pending_input": frozen})
-    branch = json.dumps({"id": "cut-1", "created_at": "", "messages": frozen, "drafts": frozen})
+    branch = json.dumps({"id": "branch-1", "created_at": "", "messages": frozen, "drafts": frozen})
     kind, data = FORMS[form](kind, data)
     connection = sqlite3.connect(file, isolation_level=None)
     values = {"kind": kind, "data": data, "frozen": frozen, "json": plain, "branch": branch}

@@ -308,7 +308,7 @@ def test_the_same_words_set_no_question_aside(opened: Opening, beginning: str) -
     talk.say("same")
 
     assert before == [m.id for m in talk.messages() if m.type == "human"]
-    assert [] == [each.kind for each in talk.branches() if each.id.startswith("cut-")]
+    assert [] == [each.kind for each in talk.branches() if each.id.startswith("branch-")]
 
 
 @pytest.mark.parametrize(

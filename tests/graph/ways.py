@@ -57,7 +57,7 @@ class Ways:
         assert transcript == [message_to_dict(m) for m in replay(other.events()).messages]
 
     def _abandoned(self, place: int) -> str:
-        lines = [each.id for each in self.talk.branches() if each.id.startswith("cut-")]
+        lines = [each.id for each in self.talk.branches() if each.id.startswith("branch-")]
         if not lines:
             raise UnknownBranchError("nothing was cut yet")
         return lines[place % len(lines)]

@@ -62,10 +62,10 @@ def test_what_was_stored_is_there_when_opened_again(url: str, database: Database
     place = saved(database, messages=messages, notice="\0\ud800\ufdd0", score=0.5)
     database.saver.put_writes(place, [("messages", messages[1:])], "task")
     item = {"words": "\0 \ud800 \ufdd0 🍁", "\0": [1.5, None]}
-    database.store.put(PLACE, "cut-1", item)
+    database.store.put(PLACE, "branch-1", item)
     again = open_database(url)
     found = again.saver.get_tuple(CONFIG)
-    kept = again.store.get(PLACE, "cut-1")
+    kept = again.store.get(PLACE, "branch-1")
     again.close()
 
     assert found is not None

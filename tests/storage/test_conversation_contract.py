@@ -407,7 +407,7 @@ def test_a_budget_counts_over_all_openings(talks: Talks) -> None:
     assert 1 <= answered < 20
 
 
-@pytest.mark.parametrize("what", ["cut-none", "nothing"])
+@pytest.mark.parametrize("what", ["branch-none", "nothing"])
 def test_what_is_not_there_cannot_be_restored(talks: Talks, what: str) -> None:
     """The error is ours, and nothing is changed."""
     before = asked(talks, "q1").messages()

@@ -71,7 +71,7 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
     for index in range(len(days)):
         place = (index * 7) % len(days)
         drive(steps(put_item(store, THREADS, f"t{place}", {**VALUE, "updated_at": days[place]})))
-    store.put((*THREADS[:1], "branches", "t"), "cut-1", {"other": "things"})
+    store.put((*THREADS[:1], "branches", "t"), "branch-1", {"other": "things"})
 
     listed = list_threads(store)
 

@@ -97,7 +97,7 @@ def test_good_names_are_taken(given_name: str, name: str) -> None:
 )
 def test_bad_names_are_refused(name: str) -> None:
     """A name that would break a list, a terminal or a command is refused."""
-    with pytest.raises(InvalidNameError, match="cannot name a checkpoint: use 1 to 64 printable"):
+    with pytest.raises(InvalidNameError, match="is not a name for a checkpoint: use 1 to 64"):
         check_name(name)
 
 
@@ -218,7 +218,7 @@ def test_named_checkpoints_have_a_limit() -> None:
     """One name more than the limit is refused, an unnamed checkpoint is not."""
     full = [made(f"m{index}", name=f"n{index}") for index in range(NAMED_LIMIT)]
 
-    with pytest.raises(ConflictError, match="at most 200 named"):
+    with pytest.raises(ConflictError, match="has 200 named"):
         add_checkpoint(full, made("new", name="one more"), limit=5)
     assert [*full, made("new")] == add_checkpoint(full, made("new"), limit=5)
 
@@ -274,35 +274,35 @@ def test_a_checkpoint_is_found(reference: str, index: int) -> None:
             CHECKPOINTS,
             "cp-a",
             AmbiguousCheckpointError,
-            "'cp-a' is the beginning of 2 checkpoints: cp-aa11 (lunch), cp-aa22; give more of the id",
+            "2 checkpoint ids begin with 'cp-a': cp-aa11 (lunch), cp-aa22; give more of the id",
             id="two begin so",
         ),
         pytest.param(
             CHECKPOINTS[:2],
             "dinner",
             UnknownCheckpointError,
-            "There is no checkpoint 'dinner' in this thread; there are cp-aa11 (lunch), cp-aa22",
+            "This thread has no checkpoint 'dinner'; the newest are cp-aa11 (lunch), cp-aa22",
             id="unknown",
         ),
         pytest.param(
             CHECKPOINTS[:1],
             " ",
             UnknownCheckpointError,
-            "There is no checkpoint ' ' in this thread; there are cp-aa11 (lunch)",
+            "This thread has no checkpoint ' '; the newest are cp-aa11 (lunch)",
             id="nothing is the beginning of none",
         ),
         pytest.param(
             CHECKPOINTS[:1],
             "lunc",
             UnknownCheckpointError,
-            "There is no checkpoint 'lunc' in this thread; there are cp-aa11 (lunch)",
+            "This thread has no checkpoint 'lunc'; the newest are cp-aa11 (lunch)",
             id="a name's beginning is not enough",
         ),
         pytest.param(
             [],
             "x",
             UnknownCheckpointError,
-            "There is no checkpoint 'x' in this thread; it has none yet",
+            "This thread has no checkpoint 'x'; it has none yet",
             id="none at all",
         ),
     ],

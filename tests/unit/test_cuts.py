@@ -42,7 +42,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
 
 
 def branch(
-    *messages: AnyMessage, name: str = "cut-1", drafts: tuple[AnyMessage, ...] = ()
+    *messages: AnyMessage, name: str = "branch-1", drafts: tuple[AnyMessage, ...] = ()
 ) -> StoredBranch:
     """A branch of these messages."""
     return StoredBranch(
@@ -184,8 +184,8 @@ def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
     for store in (database.store, InMemoryStore()):
         for thread in (one, other):
             value = pack(branch(HumanMessage(thread, id="a")))
-            store.put(branches_namespace(thread), "cut-1", value, index=False)
-        found = [store.get(branches_namespace(thread), "cut-1") for thread in (one, other)]
+            store.put(branches_namespace(thread), "branch-1", value, index=False)
+        found = [store.get(branches_namespace(thread), "branch-1") for thread in (one, other)]
         assert [one, other] == [
             unpack(item.value)["messages"][0].content for item in found if item is not None
         ]
@@ -219,7 +219,7 @@ def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
     ref = reference(whole, inline=inline)
 
     assert BranchRef(
-        id="cut-1",
+        id="branch-1",
         kind="person",
         base=None,
         reason="昨日 🙈",
@@ -241,9 +241,9 @@ def test_references_are_bounded(*, inline: bool, limit: int) -> None:
     """The newest are kept, in the order in which they were made."""
     refs: list[BranchRef] = []
     for index in range(limit + 3):
-        refs = add_reference(refs, reference(branch(name=f"cut-{index}"), inline=inline))
+        refs = add_reference(refs, reference(branch(name=f"branch-{index}"), inline=inline))
 
-    assert [f"cut-{index}" for index in range(3, limit + 3)] == [ref["id"] for ref in refs]
+    assert [f"branch-{index}" for index in range(3, limit + 3)] == [ref["id"] for ref in refs]
 
 
 def test_a_cut_made_again_replaces_itself() -> None:

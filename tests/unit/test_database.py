@@ -114,11 +114,11 @@ def test_what_was_stored_is_there_when_opened_again(
     first = open_database(file)
     place = saved(first, messages=messages)
     first.saver.put_writes(place, [("messages", messages[1:])], "task")
-    first.store.put(PLACE, "cut-1", {"words": words})
+    first.store.put(PLACE, "branch-1", {"words": words})
     first.close()
     second = opened()
     found = second.saver.get_tuple(CONFIG)
-    item = second.store.get(PLACE, "cut-1")
+    item = second.store.get(PLACE, "branch-1")
 
     assert found is not None
     assert {"messages": messages} == found.checkpoint["channel_values"]

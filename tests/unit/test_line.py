@@ -195,7 +195,7 @@ def test_a_cut_in_words() -> None:
     assert [RemoveMessage(id="m2"), RemoveMessage(id="m3")] == change.writes
     assert (
         StoredBranch(
-            id="cut-0597d48cb43eb73d",
+            id="branch-0597d48cb43eb73d",
             kind="person",
             base="m1",
             reason="go back",
@@ -211,7 +211,7 @@ def test_a_cut_in_words() -> None:
 
 def test_unknown_base_is_refused() -> None:
     """A place that is no longer in the transcript is named, and nothing changes."""
-    with pytest.raises(ConflictError, match="Message 'gone' is no longer on this thread's record"):
+    with pytest.raises(ConflictError, match="Message 'gone' is no longer in the transcript"):
         replace_tail(live(4), "gone", label=PERSON)
 
 

@@ -499,10 +499,10 @@ def test_steps_are_bounded() -> None:
 def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
     """Without a store the oldest branches go; an undo that needs one raises an error."""
     state = full()
-    state["operations"] = [Operation(kind="rollback", base="a3", branches=["cut-gone"])]
+    state["operations"] = [Operation(kind="rollback", base="a3", branches=["branch-gone"])]
 
     for here in (scope(), scope(InMemoryStore())):
-        with pytest.raises(ConflictError, match="'cut-gone' is no longer kept: without a store"):
+        with pytest.raises(ConflictError, match="'branch-gone' is no longer kept: without a store"):
             drive(undo_last(state, here, [], "/undo"))
 
 

@@ -65,7 +65,7 @@ def branch(
 ) -> BranchRef:
     """A branch that hangs from a message."""
     return BranchRef(
-        id=f"cut-{base}-{kind}",
+        id=f"branch-{base}-{kind}",
         kind=kind,
         base=base,
         reason=reason,

@@ -142,11 +142,13 @@ def test_fields_are_chosen(asked: Any, fields: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        pytest.param({}, "No field is chosen: give a preset", id="nothing"),
+        pytest.param({}, "No field is selected: give a preset", id="nothing"),
         pytest.param({"preset": "record", "exclude": ["messages"]}, "No field", id="nothing left"),
         pytest.param({"preset": "all"}, "preset='all' is unknown: use one of session", id="preset"),
-        pytest.param({"include": ["mesages"]}, "'mesages' is no field.*use messages", id="include"),
-        pytest.param({"exclude": ["x"]}, "'x' is no field", id="exclude"),
+        pytest.param(
+            {"include": ["mesages"]}, "'mesages' is not a field.*use messages", id="include"
+        ),
+        pytest.param({"exclude": ["x"]}, "'x' is not a field", id="exclude"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(asked: Any, said: str) -> None:
@@ -223,7 +225,7 @@ def test_what_is_no_snapshot_is_refused(value: Any) -> None:
 def test_another_version_is_named() -> None:
     """The message says which it is, which are known, and what to do."""
     with pytest.raises(
-        SnapshotError, match=r"schema_version='99\.0' is not known, only '1\.0': read it with"
+        SnapshotError, match=r"schema_version='99\.0' is unknown, this version reads '1\.0': load"
     ):
         from_dict({**kept(), "schema_version": "99.0"})
 

@@ -69,7 +69,7 @@ def fill_store(store: BaseStore, thread_id: str, words: str) -> int:
     for number in range(3):
         run = f"{words}-{number}"
         drive(open_run(store, thread_id, run, now=NOW, labels={"words": words}))
-        store.put(branches_namespace(thread_id), f"cut-{number}", {"reason": words})
+        store.put(branches_namespace(thread_id), f"branch-{number}", {"reason": words})
     event_log = thread_namespace("event_log", thread_id)
     store.put(event_log, "1", {"text": words})
     store.put((*event_log, "run", "deeper"), "1", {"text": words})

@@ -134,7 +134,7 @@ async def test_labels_are_set_and_taken_off(store: BaseStore, do: Do) -> None:
 async def test_nobody_is_made_up(store: BaseStore, do: Do) -> None:
     """What was never begun is neither ended nor labeled, and nothing is stored."""
     for steps in (get_session(store, "t"), end(store, "t", now=at(1)), label(store, "t", {})):
-        with pytest.raises(UnknownThreadError, match=r"'t'.*search_sessions"):
+        with pytest.raises(UnknownThreadError, match=r"'t': list the threads"):
             await do(steps)
     with pytest.raises(InputError):
         await do(begin(store, "", now=at(1)))

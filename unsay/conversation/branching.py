@@ -23,7 +23,13 @@ from unsay.messages.annotations import annotation_of, is_answer, is_question, sp
 from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
 from unsay.operations.commands import score_text
-from unsay.operations.restore import COMPARED, CUT, branch_until, find_stored_branch, source_of
+from unsay.operations.restore import (
+    BRANCH_PREFIX,
+    COMPARED,
+    branch_until,
+    find_stored_branch,
+    source_of,
+)
 from unsay.operations.rollback import live_branch, turns_left
 from unsay.operations.targets import safe_base
 from unsay.state import State
@@ -285,7 +291,7 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     live = live_branch(state)
     if name == LIVE:
         return live
-    if name.startswith(CUT):
+    if name.startswith(BRANCH_PREFIX):
         branches = yield from list_stored_branches(*handle.address)
         return _with_cut(live, find_stored_branch(branches, name), branches)
     try:
@@ -365,7 +371,7 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
     state = yield from handle.settled()
     messages: list[AnyMessage] = []
     if message_ids:
-        if from_.startswith(CUT):
+        if from_.startswith(BRANCH_PREFIX):
             branch = find_stored_branch((yield from list_stored_branches(*handle.address)), from_)
             messages = [*branch["messages"], *branch["drafts"]]
         else:

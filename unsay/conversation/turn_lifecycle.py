@@ -28,7 +28,7 @@ from unsay.messages.annotations import DOCUMENT, is_answer, is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
-from unsay.operations.restore import CUT
+from unsay.operations.restore import BRANCH_PREFIX
 from unsay.operations.run_lifecycle import resume_run
 from unsay.state import offloaded_of
 from unsay.storage.items import freeze_messages, get_item
@@ -270,7 +270,7 @@ def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps
     """Find a turn's message in the transcript, else in a branch."""
     transcript: Sequence[AnyMessage] = state.get("messages", ())
     name: str | None = turn_id
-    while name is not None and not name.startswith(CUT):
+    while name is not None and not name.startswith(BRANCH_PREFIX):
         if any(each.id == name for each in transcript):
             return _Place(name=name, messages=transcript, checkpoints=state.get("checkpoints", ()))
         turn_id, name = name, (yield from find_place(*thread.address, name))

@@ -1,1 +1,1 @@
-"""What is remembered of a thread: branches, checkpoints, runs, usage."""
+"""The history of a thread: branches, checkpoints, runs and usage."""

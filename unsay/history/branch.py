@@ -1,4 +1,4 @@
-"""Branches: pure functions that remove the end of a transcript and put it back, and their storage."""
+"""Branches: removing the end of a transcript, putting it back, and storing what was removed."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -18,14 +18,14 @@ from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBranch:
-    """The part of a thread that a rollback changes."""
+    """The part of a thread that a rollback changes.
+
+    `messages` is the transcript in the state, oldest first. `before` is the id of the last offloaded
+    message; `None` if the state holds the whole transcript.
+    """
 
     messages: tuple[AnyMessage, ...]
-    """The transcript in the state, oldest first."""
-
     before: str | None = None
-    """Id of the last offloaded message; `None` if the state holds the whole transcript."""
-
     checkpoints: tuple[Checkpoint, ...] = ()
     segments: tuple[Segment, ...] = ()
     topics: tuple[Topic, ...] = ()
@@ -46,8 +46,8 @@ class LiveBranch:
             if self.messages[index].id == message_id:
                 return index
         raise ConflictError(
-            f"Message {message_id!r} is no longer on this thread's record; "
-            "list the checkpoints to see where it can go back to"
+            f"Message {message_id!r} is no longer in the transcript of this thread: "
+            "list its checkpoints to see where a rollback can go"
         )
 
     def id_at(self, index: int) -> str | None:
@@ -57,26 +57,24 @@ class LiveBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A changed branch, and the writes to the state that lead to it."""
+    """A changed branch, and the writes to the state that lead to it.
+
+    `branch` is what was removed; its lists are empty if nothing was. `keep` are the ids of messages
+    after the base that stayed, `restored` those of the branches that were put back, and `only` those
+    of the messages that were put back, `None` for all of them.
+    """
 
     live: LiveBranch
     writes: list[Any]
     branch: StoredBranch
-    """What was removed; its lists are empty if that is nothing."""
-
     keep: tuple[str, ...]
-    """Ids of messages after the base that stayed, in their order."""
-
     restored: tuple[str, ...]
-    """Ids of the branches that were put back."""
-
     only: tuple[str, ...] | None
-    """Ids of the messages that were put back; `None` for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Why a branch is made, and a rejected draft to store with it, which was never in the transcript."""
+    """Why a branch is made; `drafts` are rejected answers, which were never in the transcript."""
 
     kind: BranchKind
     reason: str
@@ -93,14 +91,15 @@ def replace_tail(
     keep: Sequence[str] = (),
     only: Collection[str] | None = None,
 ) -> Change:
-    """Remove everything after a message, and put back what earlier rollbacks removed there.
+    """Remove all messages after a base, and put back messages of stored branches there.
 
     Args:
         live: The current branch; it is not changed.
         base: Id of the message; `None` for the place before the first.
-        branches: In the order of their messages; none to remove only.
-        label: Of the branch that is made.
-        keep: Ids after the base that stay, behind what is put back, such as a pending question.
+        branches: Branches to put back, in the order of their messages.
+        label: For the branch that holds the removed messages.
+        keep: Ids of messages after the base that stay, such as a pending question; they follow
+            what is put back.
         only: Ids of the messages to put back; `None` for all.
 
     Raises:
@@ -113,38 +112,39 @@ def replace_tail(
     held = {m.id: m for branch in branches for m in branch["messages"]}
     back = [m for m in held.values() if m.id not in stays and (only is None or m.id in only)]
     after = _live_after(live, start, branches, back, kept)
+    # The messages channel appends: what stays behind restored messages is removed and added again.
     moved = kept if back else []
     return Change(
         live=after,
         writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + back + moved,
-        branch=_cut(live, after, base, removed, label),
+        branch=_removed_branch(live, after, base, removed, label),
         keep=tuple(m.id or "" for m in kept),
         restored=tuple(each["id"] for each in branches),
         only=None if len(back) == len(held) else tuple(m.id or "" for m in back),
     )
 
 
-def _cut(
+def _removed_branch(
     live: LiveBranch, after: LiveBranch, base: str | None, removed: list[AnyMessage], label: Label
 ) -> StoredBranch:
-    gone = {m.id for m in removed}
-    # The id follows from what is cut, so that a node run twice makes one cut.
+    ids = {m.id for m in removed}
+    # The id is a hash of what is removed, so that a node that runs twice stores one branch.
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
     digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
     branch = StoredBranch(
-        id=f"cut-{digest.hexdigest()[:16]}",
+        id=f"branch-{digest.hexdigest()[:16]}",
         kind=label.kind,
         base=base,
         reason=label.reason,
         created_at=label.created_at,
         messages=removed,
         drafts=list(label.drafts),
-        checkpoints=[each for each in live.checkpoints if each["message_id"] in gone],
-        segments=[each for each in live.segments if each["start"] in gone],
+        checkpoints=[each for each in live.checkpoints if each["message_id"] in ids],
+        segments=[each for each in live.segments if each["start"] in ids],
     )
     left = {each["id"] for each in after.topics if each["summary"] is not None}
-    told = [each for each in live.topics if each["summary"] is not None and each["id"] not in left]
-    return {**branch, "topics": told} if told else branch
+    lost = [each for each in live.topics if each["summary"] is not None and each["id"] not in left]
+    return {**branch, "topics": lost} if lost else branch
 
 
 def _live_after(
@@ -184,9 +184,9 @@ def with_returned(
     returning: Sequence[Checkpoint],
     messages: Collection[str | None],
 ) -> list[Checkpoint]:
-    """Return checkpoints and those whose `messages` come back, in the order they were made.
+    """Return checkpoints and those whose message is restored, in the order they were made.
 
-    A name stays with the one that has it.
+    A restored checkpoint loses its name if another one has it.
     """
     names = {each["name"] for each in checkpoints}
     back = {each["id"]: each for each in returning if each["message_id"] in messages}
@@ -204,22 +204,22 @@ def with_returned(
 def _topics_after(
     live: LiveBranch, branches: Sequence[StoredBranch], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
-    told = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
+    stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
     for topic in live.topics:
-        found = topic if topic["summary"] is not None else told.get(topic["id"], topic)
+        found = topic if topic["summary"] is not None else stored.get(topic["id"], topic)
         summary, through = found["summary"], found["summarized_through"]
-        if through not in known:  # the summary may tell of messages that were taken back
+        if through not in known:  # the summary covers messages that were removed
             summary = through = None
         topics.append(Topic(**{**topic, "summary": summary, "summarized_through": through}))
     return tuple(topics)
 
 
-# Most cuts to which a thread's state refers; a store keeps all of them.
+# References to stored branches in the state, the newest; the store itself keeps all branches.
 BRANCH_REFS = 20
-# Fewest messages of a cut that is worth compressing. Source: own measurement.
+# From this many messages the slower bzip2 saves space over zlib. Source: own measurement.
 MANY = 8
-# Most whole cuts in the state where there is no store.
+# Branches that the state itself keeps when there is no store.
 INLINE_BRANCHES = 20
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
@@ -227,7 +227,7 @@ branches_namespace = partial(thread_namespace, "branches")
 
 
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
-    """Return the state's reference to a cut; `inline` holds its body, if no store keeps it."""
+    """Return the state's reference to a branch; `inline` includes the branch itself."""
     ref = BranchRef(
         id=branch["id"],
         kind=branch["kind"],
@@ -240,24 +240,24 @@ def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
 
 
 def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
-    """Return the newest references with one more; a cut made again replaces itself."""
+    """Return the newest references with one more; a branch made again replaces its reference."""
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
     return kept[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 
 
 def pack(branch: StoredBranch) -> dict[str, Any]:
-    """Return a cut as plain JSON for the store."""
+    """Return a branch as plain JSON for the store."""
     dense = len(branch["messages"]) >= MANY
     return {**branch, **{str(key): freeze_messages(branch[key], dense=dense) for key in _MESSAGES}}
 
 
 def unpack(value: dict[str, Any]) -> StoredBranch:
-    """Return a cut from the store's JSON."""
+    """Return a branch from the store's JSON."""
     return cast("StoredBranch", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
-    """Return the newest of some cuts that holds a message."""
+    """Return the newest branch that holds a message; `None` if none does."""
     held = (
         branch
         for branch in reversed(branches)
@@ -267,6 +267,6 @@ def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> Store
 
 
 def list_stored_branches(store: BaseStore, thread_id: str) -> Steps[list[StoredBranch]]:
-    """Read all cuts of a thread from its store, oldest first."""
+    """Read all stored branches of a thread, oldest first."""
     found = yield from read_items(store, branches_namespace(thread_id), lambda i: unpack(i.value))
     return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))

@@ -29,7 +29,7 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """Return a checkpoint whose id follows from its message; automatic ones have no name."""
+    """Return a checkpoint whose id is a hash of its message's id."""
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
         id=f"cp-{digest[:10]}",
@@ -44,7 +44,7 @@ def make_checkpoint(
 
 
 def check_name(name: str) -> str:
-    """Return the name without outer blanks.
+    """Return a name without surrounding spaces.
 
     Raises:
         InvalidNameError: It is empty, too long, starts with a slash or has control characters.
@@ -52,8 +52,8 @@ def check_name(name: str) -> str:
     stripped = name.strip()
     if not _NAME.fullmatch(stripped):
         raise InvalidNameError(
-            f"{name!r} cannot name a checkpoint: use 1 to 64 printable characters, "
-            "the first neither a blank nor a slash"
+            f"{name!r} is not a name for a checkpoint: use 1 to 64 printable characters, "
+            "and do not begin with a slash"
         )
     return stripped
 
@@ -61,18 +61,18 @@ def check_name(name: str) -> str:
 def add_checkpoint(
     checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
 ) -> list[Checkpoint]:
-    """Return the list with one more checkpoint, thinned to the limit.
+    """Return the checkpoints with one more, thinned to the limit.
 
-    A second checkpoint at a message only gives the first one its name and a missing score.
+    If the message has a checkpoint already, that one gets the new name, and the score if it has none.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
-        ConflictError: There are too many named checkpoints.
+        ConflictError: The thread has `NAMED_LIMIT` named checkpoints.
     """
     others = [each for each in checkpoints if each["id"] != new["id"]]
     if new["name"] and any(each["name"] == new["name"] for each in others):
         raise CheckpointExistsError(
-            f"A checkpoint named {new['name']!r} exists already; choose another name"
+            f"A checkpoint named {new['name']!r} exists already: choose another name"
         )
     merged: list[Checkpoint] = []
     for each in checkpoints:
@@ -82,16 +82,19 @@ def add_checkpoint(
     if len(others) == len(checkpoints):
         merged.append(new)
     if sum(each["name"] is not None for each in merged) > NAMED_LIMIT:
-        raise ConflictError(f"A thread keeps at most {NAMED_LIMIT} named checkpoints")
+        raise ConflictError(
+            f"The thread has {NAMED_LIMIT} named checkpoints, which is the limit: save this one unnamed"
+        )
     return thin(merged, limit=limit)
 
 
 def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
-    """Drop unnamed checkpoints over the limit, so that older ones lie farther apart.
+    """Return the checkpoints without unnamed ones over the limit; older ones get sparser.
 
-    The one that leaves the smallest gap for its age is dropped first; the newest half of the limit
-    stays. Thinning a list at once, or as it grows, gives the same.
+    The one that leaves the smallest gap for its age is dropped first. The newest half of the limit
+    stays.
     """
+    # One by one, so that thinning a list at once gives the same as thinning it while it grows.
     kept: list[Checkpoint] = []
     unnamed = 0
     for each in checkpoints:
@@ -116,11 +119,11 @@ def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
 
 
 def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkpoint:
-    """Return the checkpoint with this name, this id, or this unique beginning of an id.
+    """Return the checkpoint with this name, id, or unique beginning of an id.
 
     Raises:
-        UnknownCheckpointError: None matches; the message lists the newest ones.
-        AmbiguousCheckpointError: Several ids begin like this.
+        UnknownCheckpointError: No checkpoint matches; the message lists the newest ones.
+        AmbiguousCheckpointError: Several ids have this beginning.
     """
     wanted = reference.strip()
     for key in ("name", "id"):
@@ -130,14 +133,14 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
     begins = [each for each in checkpoints if wanted and each["id"].startswith(wanted)]
     if len(begins) > 1:
         raise AmbiguousCheckpointError(
-            f"{reference!r} is the beginning of {len(begins)} checkpoints: {_listed(begins)}; "
+            f"{len(begins)} checkpoint ids begin with {reference!r}: {_listed(begins)}; "
             "give more of the id"
         )
     if begins:
         return begins[0]
     raise UnknownCheckpointError(
-        f"There is no checkpoint {reference!r} in this thread; "
-        + (f"there are {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
+        f"This thread has no checkpoint {reference!r}; "
+        + (f"the newest are {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
     )
 
 

@@ -1,8 +1,8 @@
-"""The log of compensations: each tool call is undone once, also after a crash.
+"""The log of compensations: each tool call is undone at most once, also after a crash.
 
-The store has one item for each call, written before anything runs: `pending`, then `running`, then
-`done`, `failed` or `skipped`. A call of a turn that has not ended is `made`. What a crash left
-`running` is reported and not run again, unless its tool is idempotent.
+The store has one item for each call, written before anything runs. Its status is `pending`, then
+`running`, then `done`, `failed` or `skipped`. A call of a turn that has not ended is `made`. A
+compensation that a crash left `running` is reported and not run again, unless its tool is idempotent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,35 +26,32 @@ _namespace = partial(thread_namespace, "compensations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compensation:
-    """A tool call that a change removed from the transcript and that may have to be undone."""
+    """A tool call that was removed from the transcript and that may have to be undone.
 
+    `args` include the tool's defaults. `result` is the text that the call returned, `None` if it is
+    unknown. `obstacle` says why the call cannot be undone; it is empty if it can.
+    """
+
+    # Identifies the call in its thread: some servers give two calls the same `tool_call_id`.
     key: str
-    """Names the call in its thread for good; some servers give two calls the same id."""
-
     tool_call_id: str
     message_id: str
     tool: str
     args: Mapping[str, Any]
-    """Arguments of the call, with the tool's defaults."""
-
     result: str | None
-    """Text that the call returned; `None` if no result is known."""
-
     description: str
     confirm: bool = False
     obstacle: str = ""
-    """Why the call cannot be undone; empty when it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A compensation as it is stored."""
+    """A compensation as it is stored; `turn_id`, the id of the question, is set only if `made`."""
 
     compensation: Compensation
     status: Status
     error: str = ""
     turn_id: str = ""
-    """Id of the question during which the call was made; empty except for `made`."""
 
     def to(self, status: Status, error: str = "") -> "Entry":
         """Return the entry in its next status."""
@@ -65,19 +62,19 @@ class Entry:
 class Outcome:
     """The result of one compensation.
 
-    `failed` and `skipped` left the call as it is, `unknown` follows a crash, and `returned` means
-    that the call is in the transcript again although it was undone and not made again.
+    After `failed` and `skipped` the call is still in effect. `unknown` follows a crash. `returned`
+    means that the call is in the transcript again, but was undone and not repeated. `reason` says
+    why the call was not undone; it is empty if it was.
     """
 
     compensation: Compensation
     result: Result
     reason: str = ""
-    """Why the call was not undone; empty when it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The results for all calls that a change removed from the transcript, newest first."""
+    """The results for all tool calls that were removed from the transcript, newest first."""
 
     outcomes: tuple[Outcome, ...] = ()
 
@@ -88,22 +85,22 @@ class Report:
 
     @property
     def left(self) -> tuple[Outcome, ...]:
-        """Outcomes that a person must look at: the world and the transcript may differ."""
+        """Outcomes that a person must check: the effects of the calls may remain."""
         return tuple(each for each in self.outcomes if each.result != "undone")
 
     def of(self, *results: Result) -> tuple[Outcome, ...]:
-        """Outcomes with one of these results."""
+        """Return the outcomes with any of these results."""
         return tuple(each for each in self.outcomes if each.result in results)
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
-    """Write entries, all at once."""
+    """Make a call that writes entries in one transaction."""
     values = {each.compensation.key: pack(each) for each in entries}
     return put_items(store, _namespace(thread_id), values)
 
 
 def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
-    """Read the entries with these keys, by key; one that does not exist is left out."""
+    """Read entries, by key; missing ones are left out."""
     found = yield from get_items(store, _namespace(thread_id), keys)
     return {key: unpack(value) for key, value in found.items()}
 
@@ -114,13 +111,14 @@ def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
 
 
 def pack(entry: Entry) -> dict[str, Any]:
-    """Return an entry as plain JSON; the call is frozen, since a model or tool may say any text."""
+    """Return an entry as plain JSON."""
+    # Frozen, since the text of a model or tool can have characters that a store's JSON cannot hold.
     body = {**asdict(entry.compensation), "error": entry.error, "turn_id": entry.turn_id}
     return {"status": entry.status, "call": freeze(body)}
 
 
 def unpack(value: Mapping[str, Any]) -> Entry:
-    """Return the entry that was packed."""
+    """Return the entry that `pack` returned."""
     body = thaw(value["call"])
     entry = {"status": value["status"], "error": body.pop("error"), "turn_id": body.pop("turn_id")}
     return Entry(compensation=Compensation(**body), **entry)

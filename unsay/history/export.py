@@ -1,4 +1,4 @@
-"""Snapshots: a thread as one plain JSON object, which can be loaded again in part."""
+"""Snapshots: a thread as one plain JSON object, which can be loaded in full or in part."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -14,9 +14,9 @@ from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 
-# Version of the format; any other is refused.
+# Version of the format; other versions are refused.
 VERSION = "1.0"
-# Key of a message that JSON cannot hold, such as one with bytes.
+# Key of the packed form of a message that JSON cannot hold, such as one with bytes.
 FROZEN = "frozen"
 _LISTS: dict[str, Any] = {
     "checkpoints": Checkpoint,
@@ -24,7 +24,7 @@ _LISTS: dict[str, Any] = {
     "topics": Topic,
     "expanded": ExpandedTopic,
 }
-# Keys under which these entries have the id of a message.
+# Key of the message id in the entries of these fields.
 _MARKS: dict[str, str] = {"checkpoints": "message_id", "segments": "start", "expanded": "at"}
 FIELDS = ("messages", *_LISTS, "current_topic", "title", "labels", "settings")
 Preset = Literal["session", "record"]
@@ -58,16 +58,16 @@ def resolve_fields(
     """Return the fields of a preset and the included ones, without the excluded ones.
 
     Raises:
-        SnapshotError: A name is unknown, or no field is left.
+        SnapshotError: A name is unknown, or no field remains.
     """
     if preset is not None and preset not in PRESETS:
         raise SnapshotError(f"preset={preset!r} is unknown: use one of {', '.join(PRESETS)}")
     for name in (*include, *exclude):
         if name not in FIELDS:
-            raise SnapshotError(f"{name!r} is no field of a snapshot: use {', '.join(FIELDS)}")
+            raise SnapshotError(f"{name!r} is not a field of a snapshot: use {', '.join(FIELDS)}")
     chosen = {*(PRESETS[preset] if preset else ()), *include} - {*exclude}
     if not chosen:
-        raise SnapshotError("No field is chosen: give a preset, or the fields to include")
+        raise SnapshotError("No field is selected: give a preset, or the fields to include")
     return tuple(name for name in FIELDS if name in chosen)
 
 
@@ -78,7 +78,7 @@ def take_snapshot(
     now: str,
     app_data: Mapping[str, Any] | None = None,
 ) -> Portable:
-    """Copy those of the `fields` that a thread (`live`) has; `now` is ISO 8601 with a zone."""
+    """Return a snapshot of some fields of a thread (`live`); `now` is ISO 8601 with a zone."""
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
 
@@ -86,10 +86,10 @@ def take_snapshot(
 def load_snapshot(
     live: Mapping[str, Any], snapshot: Portable, fields: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Return a thread's fields (`live`) with those of a snapshot in their place; `None` takes all.
+    """Return a thread's fields (`live`), with some replaced by those of a snapshot; `None` means all.
 
-    With other messages, entries that are not loaded stay if their message is there, and so do
-    summaries of topics.
+    If the messages are replaced, entries of fields that are not replaced stay only if their message
+    exists, and so do summaries of topics.
     """
     chosen = snapshot.data if fields is None else [each for each in fields if each in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
@@ -111,7 +111,7 @@ def to_dict(snapshot: Portable) -> dict[str, Any]:
     """Return a snapshot as plain JSON.
 
     Raises:
-        SnapshotError: A field or the host's data is no JSON.
+        SnapshotError: A field or the host's data is not JSON.
     """
     data = dict(snapshot.data)
     if "messages" in data:
@@ -123,23 +123,25 @@ def to_dict(snapshot: Portable) -> dict[str, Any]:
         "app_data": dict(snapshot.app_data),
     }
     if not _is_json(plain):
-        raise SnapshotError("The snapshot has values that JSON cannot hold; give plain ones")
+        raise SnapshotError("The snapshot has values that JSON cannot hold: give plain values")
     return deepcopy(plain)
 
 
 def from_dict(value: Any) -> Portable:
-    """Return a snapshot from plain JSON, after checking each field.
+    """Check plain JSON and return the snapshot in it.
 
     Raises:
-        SnapshotError: It is no snapshot, has another version, or a field cannot be used.
+        SnapshotError: It is not a snapshot, has another version, or has an invalid field.
     """
     if not isinstance(value, Mapping) or not isinstance(value.get("data"), Mapping):
-        raise SnapshotError("This is no snapshot of a thread: it has no fields under 'data'")
+        raise SnapshotError(
+            "This is not a snapshot of a thread: it has no object under the key 'data'"
+        )
     version = value.get("schema_version")
     if version != VERSION:
         raise SnapshotError(
-            f"schema_version={version!r} is not known, only {VERSION!r}: read it with the unsay "
-            "that wrote it"
+            f"schema_version={version!r} is unknown, this version reads {VERSION!r}: load the snapshot "
+            "with the version of unsay that wrote it"
         )
     created_at: Any = value.get("created_at")
     app_data = value.get("app_data", {})
@@ -147,11 +149,11 @@ def from_dict(value: Any) -> Portable:
         moment_of(created_at)
     except (TypeError, ValueError) as error:
         raise SnapshotError(
-            f"created_at={created_at!r} is no moment: write ISO 8601 with a zone"
+            f"created_at={created_at!r} is not a time: give ISO 8601 with a zone"
         ) from error
     if not isinstance(app_data, Mapping):
         raise SnapshotError(
-            f"app_data={app_data!r} is no JSON object: give the host's own data by name"
+            f"app_data={app_data!r} is not a JSON object: give the host's data as names and values"
         )
     data = {name: _checked(name, each) for name, each in value["data"].items()}
     _refuse_dangling(data)
@@ -161,7 +163,7 @@ def from_dict(value: Any) -> Portable:
 def _portable(name: str, value: Any) -> Any:
     if name not in _LISTS:
         return deepcopy(value)
-    keys = _LISTS[name].__required_keys__  # the others name places in a store
+    keys = _LISTS[name].__required_keys__  # the other keys refer to items of a store
     return [{key: each[key] for key in each if key in keys} for each in value]
 
 
@@ -227,11 +229,13 @@ def _refuse_dangling(data: Mapping[str, Any]) -> None:
         if lost:
             raise SnapshotError(
                 f"{name!r} names the message {lost[0]!r}, which the snapshot does not have: "
-                "it was changed, take it anew"
+                "it was changed, so take a new snapshot"
             )
 
 
 def _unfit(name: str) -> SnapshotError:
     if name not in FIELDS:
-        return SnapshotError(f"{name!r} is no field of a snapshot: leave it out, or upgrade unsay")
-    return SnapshotError(f"The field {name!r} is not what a snapshot holds there: take it anew")
+        return SnapshotError(
+            f"{name!r} is not a field of a snapshot: leave it out, or upgrade unsay"
+        )
+    return SnapshotError(f"The field {name!r} has an invalid value: take a new snapshot")

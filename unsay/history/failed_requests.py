@@ -1,4 +1,4 @@
-"""The requests of attempts that failed, kept whole so that they can be made again."""
+"""The complete requests of failed attempts, stored so that they can be repeated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -19,7 +19,11 @@ requests_namespace = partial(thread_namespace, "requests")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequest:
-    """One attempt's last request to the model, and how the attempt ended."""
+    """The last request of an attempt, and how the attempt ended.
+
+    `payload` is the body of the request to the provider, without its streaming options. `error` is
+    the class of the model's error, then without an answer and a score; `None` for a rejected draft.
+    """
 
     run_id: str
     turn_id: str
@@ -28,18 +32,15 @@ class FailedRequest:
     at: str
     messages: Sequence[BaseMessage]
     payload: dict[str, Any]
-    """Body of the request to the provider, without its streaming options."""
-
     question: str
     answer: str
     score: float | None
     reason: str
     error: str | None
-    """Class of the model's error, with an empty answer and no score; `None` for a failed draft."""
 
 
 def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
-    """Store a request and delete the oldest ones; the same attempt made again replaces its own."""
+    """Store a request and delete the oldest ones; a repeated attempt replaces its request."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
     value = {each.name: getattr(kept, each.name) for each in fields(kept)}

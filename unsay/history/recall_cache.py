@@ -1,4 +1,4 @@
-"""Cache of the process for recall; an entry counts only while the stored transcript agrees."""
+"""Cache for recall in this process; an entry is used only if it agrees with the transcript."""
 
 import weakref
 from collections import OrderedDict
@@ -13,13 +13,13 @@ from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.vectors import Vector
 from unsay.types import Offloaded, Segment
 
-# Most threads in the cache; the longest unused one leaves first.
+# Threads in the cache; the one that was not used for the longest time is dropped first.
 THREADS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A page of a transcript, with the messages that recall may show."""
+    """An offloaded segment of a transcript, with the messages that recall may show."""
 
     before: Offloaded | None
     messages: tuple[AnyMessage, ...]
@@ -28,10 +28,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Cached values of a thread, by the ids of pages (`leaves`) and messages.
+    """Cached values of a thread, by id of the segment (`leaves`) or the message.
 
-    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation and are
-    filled in place; any other change makes a new memory.
+    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation; they are
+    filled in place, and any other change makes a new memory.
     """
 
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Memories:
         self._known: OrderedDict[tuple[int, str], tuple[weakref.ref[Any], Memory]] = OrderedDict()
 
     def get(self, owner: object, thread_id: str) -> Memory:
-        """Return the memory of a thread; its owner is its store, or the services without one."""
+        """Return the memory of a thread; the owner is its store, or the services if it has none."""
         key = (id(owner), thread_id)
         with self._lock:
             alive, memory = self._known.get(key, (None, Memory()))
-            if alive is None or alive() is not owner:  # an id may be another object's by now
+            if alive is None or alive() is not owner:  # Python reuses the ids of deleted objects
                 self._known.pop(key, None)
                 return Memory()
             self._known.move_to_end(key)

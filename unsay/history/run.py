@@ -1,4 +1,4 @@
-"""A run as a value, and its possible states."""
+"""One run of the graph as a value, and how its status changes."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from unsay.types import RunPhase, RunStatus
 
 ERROR_CHARS = 2_000
 
-# Possible next statuses; a failed or canceled run goes on with its turn. Source: Goa-AI.
+# Possible next statuses; resuming a turn continues its failed or canceled run. Source: Goa-AI.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
     "running": frozenset({"completed", "failed", "canceled", "paused"}),
@@ -37,7 +37,7 @@ PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspension:
-    """What a paused run waits for; `body` is JSON for the caller that resumes the run."""
+    """What a paused run waits for; `body` is JSON for the caller that resumes it."""
 
     suspension_id: str
     body: Any
@@ -48,8 +48,8 @@ class Suspension:
 class Run:
     """One invocation of the graph in a thread; times are ISO 8601, UTC.
 
-    `turn_id` is the id of the question that it answers, `parent_run_id` the run that started it, in
-    any thread. `attempt` counts how often it began, which grows when its turn is resumed.
+    `turn_id` is the id of the question that it answers. `parent_run_id` is the run that started it,
+    in any thread. `attempt` is 1, and one more each time the turn is resumed.
     """
 
     run_id: str
@@ -79,13 +79,13 @@ def advance(
     phase: RunPhase | None = None,
     error: str | None = None,
 ) -> Run:
-    """Return a run in its next state; repeated, it changes nothing.
+    """Return a run with a new status or phase; repeating the change has no effect.
 
-    `None` keeps the status, and the phase unless it does not fit the status.
+    `None` keeps the status, and keeps the phase if it is one of the status.
 
     Raises:
-        RunConflictError: The status cannot follow, or the phase does not fit it.
-        InputError: The status or phase is unknown, or an error is given for another status.
+        RunConflictError: The status cannot follow, or the phase is not one of the status.
+        InputError: The status or phase is unknown, or an error is given for a status without one.
     """
     wanted = run.status if status is None else status
     check_word("status", wanted, RunStatus)
@@ -96,10 +96,10 @@ def advance(
         )
     fitting = _fitting_phase(run, wanted, phase)
     if error is not None and wanted not in ("failed", "canceled"):
-        raise InputError(f"error={error!r} explains nothing: only a failed or canceled run has one")
+        raise InputError(f"error={error!r} needs status='failed' or 'canceled', got {wanted!r}")
     if (wanted, fitting) == (run.status, run.phase):
         return run
-    if error is not None:  # half a surrogate pair a store's JSON cannot hold
+    if error is not None:  # a store's JSON cannot hold a lone surrogate
         error = preview(error.encode("utf-8", "replace").decode("utf-8"), ERROR_CHARS)
     again = run.status in ("failed", "canceled")
     over = wanted in ("completed", "failed", "canceled")
@@ -116,12 +116,12 @@ def advance(
 
 
 def resume(run: Run, *, now: str) -> Run:
-    """Return a run that continues, also one that an ended process left running.
+    """Return a run that continues, also one that a crashed process left running.
 
-    It counts as another attempt unless it was paused or pending.
+    This counts as another attempt unless the run was paused or pending.
 
     Raises:
-        RunConflictError: It completed.
+        RunConflictError: The run is completed.
     """
     if run.status != "running":
         return advance(run, now=now, status="running")
@@ -129,11 +129,11 @@ def resume(run: Run, *, now: str) -> Run:
 
 
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
-    """Return a run that waits; the same suspension again changes nothing.
+    """Return a paused run; repeating the same suspension has no effect.
 
     Raises:
-        RunConflictError: It waits for something else, or is not running.
-        InputError: The body is no JSON.
+        RunConflictError: The run waits for something else, or is not running.
+        InputError: The body is not JSON.
     """
     new = Suspension(suspension_id=suspension_id, body=json.loads(plain(body)), at=now)
     old = run.suspension
@@ -141,23 +141,23 @@ def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
         if (old.suspension_id, plain(old.body)) == (suspension_id, plain(new.body)):
             return run
         raise RunConflictError(
-            f"Run {run.run_id!r} waits for {old.suspension_id!r} already, and {suspension_id!r} "
-            "differs: let the run go on first"
+            f"Run {run.run_id!r} already waits for {old.suspension_id!r}, not for {suspension_id!r}: "
+            "resume the run first"
         )
     return replace(advance(run, now=now, status="paused"), suspension=new, updated_at=now)
 
 
 def plain(value: Any) -> str:
-    """Return JSON as text that is the same for equal values.
+    """Return a value as JSON text, the same text for equal values.
 
     Raises:
-        InputError: The value is no JSON.
+        InputError: The value is not JSON.
     """
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (RecursionError, TypeError, ValueError) as error:
         raise InputError(
-            f"{preview(repr(value))} cannot be kept ({error}): give JSON, that is text, numbers, "
+            f"{preview(repr(value))} cannot be stored ({error}): give JSON, that is text, numbers, "
             "true, false, null, lists, and dicts with text as keys"
         ) from error
 
@@ -168,17 +168,17 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
     check_word("phase", phase, RunPhase)
     if phase not in PHASES[status]:
         raise RunConflictError(
-            f"Run {run.run_id!r}, {run.status!r}, cannot be {status!r} and at {phase!r}: "
+            f"Run {run.run_id!r} is {run.status!r} and cannot be {status!r} in the phase {phase!r}: "
             f"{_choices(PHASES[status])}"
         )
     return phase
 
 
 def _choices(words: Collection[str]) -> str:
-    return f"use {' or '.join(map(repr, sorted(words)))}" if words else "open another run"
+    return f"use {' or '.join(map(repr, sorted(words)))}" if words else "start another run"
 
 
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
-    """Return a run's id made from the id of the question or checkpoint with which it began."""
+    """Return the id of the run that a question or a LangGraph checkpoint (`origin`) started."""
     seed = f"{thread_id}\x00{origin}"
     return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""The catalogue of threads, or sessions: each is begun, is active, and may be ended for good."""
+"""The list of threads; as a session, a thread is begun, is active, and may be ended."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -23,14 +23,18 @@ from unsay.storage.pagination import (
     window,
 )
 
-# Longest title. Source: leveret, day 07.
+# Length limit of a title. Source: leveret, day 07.
 TITLE_CHARS = 50
 SessionStatus = Literal["active", "ended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadInfo:
-    """One thread of a store; times are ISO 8601, UTC."""
+    """One thread of a store; times are ISO 8601, UTC.
+
+    For a fork, `forked_from` is the id of the original thread, and `forked_at` that of the last
+    message that both share, `None` if they share none.
+    """
 
     thread_id: str
     title: str
@@ -41,10 +45,7 @@ class ThreadInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_at: str | None = None
     forked_from: str | None = None
-    """Id of the thread of which it is a fork; `None` if it began empty."""
-
     forked_at: str | None = None
-    """Id of the last message that a fork shared with that thread; `None` for no message."""
 
     def __str__(self) -> str:
         state = f"{self.status}  turns: {self.turns}"
@@ -55,7 +56,7 @@ _FIELDS = frozenset(each.name for each in fields(ThreadInfo)) - {"thread_id"}
 
 
 def entry_of(item: Item) -> ThreadInfo | None:
-    """Return the entry in an item, without fields of a newer unsay; `None` if it is none."""
+    """Return the entry in an item, without unknown fields; `None` if the item is not an entry."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
         entry = ThreadInfo(thread_id=item.key, **known)
@@ -70,7 +71,7 @@ def entry_of(item: Item) -> ThreadInfo | None:
 
 
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
-    """Return all threads, the one with the newest turn first."""
+    """Return all threads, the last changed first."""
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda each: each.updated_at, reverse=True)
 
@@ -101,8 +102,8 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     found = yield from find_session(store, thread_id)
     if found is None:
         raise UnknownThreadError(
-            f"There is no thread {thread_id!r} in this store; `unsay threads` and `search_sessions` "
-            "list those there are, and the first words of a thread begin one"
+            f"There is no thread {thread_id!r}: list the threads to see their ids, or begin this one "
+            "with its first message"
         )
     return found
 
@@ -114,14 +115,14 @@ def begin(
     now: str,
     labels: Mapping[str, str] | None = None,
 ) -> Steps[ThreadInfo]:
-    """Return a thread's session, begun now if it is new; `labels` are set only then.
+    """Return a thread's session; a new one is begun and gets the `labels`.
 
     Raises:
-        SessionEndedError: It was ended.
+        SessionEndedError: The session was ended.
         InputError: The thread's id is empty, or a label cannot be stored.
     """
     if not thread_id:
-        raise InputError(f"thread_id={thread_id!r} cannot name a session: use 1 character or more")
+        raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
     kept = check_labels(labels)
     found = yield from find_session(store, thread_id)
     if found is not None:
@@ -131,7 +132,7 @@ def begin(
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
-    """End a session until its thread is purged; its messages stay readable.
+    """End a session for good, until its thread is purged; its messages stay readable.
 
     Raises:
         UnknownThreadError: It was never begun.
@@ -143,7 +144,7 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
-    """Set some labels of a session, active or ended; `None` removes one.
+    """Set some labels of a session, active or ended; the value `None` removes a label.
 
     Raises:
         UnknownThreadError: It was never begun.
@@ -156,7 +157,7 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
-    """Write some fields of a session; the caller holds the thread's lock."""
+    """Write some fields of a session; the caller must hold the thread's lock."""
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
@@ -167,22 +168,21 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
 
 def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
-    """Return the pending input of a turn that has not ended; empty if there is none."""
+    """Return the messages of a turn that has not ended; empty if there is none."""
     item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("pending_input")
     return thaw_messages(kept) if isinstance(kept, str) else []
 
 
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
-    """Remove a thread from a database, and its messages from the bytes of a file.
+    """Delete a thread from a database, and the bytes of its messages from a file.
 
-    The entry in the catalogue goes last, so a purge that was interrupted can be repeated. Copies
-    elsewhere, such as backups, stay; for Postgres see `PostgresDatabase.scrub`. The caller holds
-    the thread's lock.
+    A purge that was interrupted can be repeated. Copies elsewhere, such as backups, stay; for
+    Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
 
     Raises:
         StorageError: The file cannot be read or written.
-        DatabaseLockedError: Another process prevents the cleaning of the file.
+        DatabaseLockedError: Another process reads the file, so that bytes may remain.
     """
     MEMORIES.drop(database.store, thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
@@ -191,15 +191,15 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
 
 def refuse_ended(session: ThreadInfo | None) -> None:
-    """Refuse to start anything in an ended session.
+    """Refuse to continue an ended session.
 
     Raises:
-        SessionEndedError: It was ended.
+        SessionEndedError: The session was ended.
     """
     if session is not None and session.status == "ended":
         raise SessionEndedError(
-            f"The thread {session.thread_id!r} was ended at {session.ended_at}: it can be read; "
-            "to go on, begin another thread"
+            f"The thread {session.thread_id!r} was ended at {session.ended_at}: it can only be read. "
+            "To continue, begin another thread"
         )
 
 
@@ -213,21 +213,21 @@ def search_sessions(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
-    """Return one page of sessions, the one begun last first.
+    """Return one page of sessions, the last begun first.
 
-    While others write, each session that was there at the first page comes once.
+    Every session that exists when the first page is read comes once, also while others write.
 
     Args:
         store: The store of the threads.
-        status: `None` takes any.
+        status: `None` means any.
         labels: All of them must match.
-        since: Earliest beginning of a session. ISO 8601 with a zone.
-        until: Sessions must have begun before it. ISO 8601 with a zone.
-        cursor: From the page before; `None` for the first.
+        since: Earliest beginning of a session, included. ISO 8601 with a zone.
+        until: Latest beginning of a session, excluded. ISO 8601 with a zone.
+        cursor: The cursor of the page before; `None` for the first page.
         limit: 1 to 1,000.
 
     Raises:
-        InputError: An argument cannot be used.
+        InputError: An argument is invalid.
     """
     if status is not None:
         check_word("status", status, SessionStatus)

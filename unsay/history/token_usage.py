@@ -10,26 +10,27 @@ from unsay.context.manifest import manifest_in
 from unsay.messages.annotations import annotation_of
 from unsay.tokens.pricing import MICROS, Tally, amount_of, prices_for, usage_of
 
-# Identifies a message, also where a server gave two messages the same id.
+# Identifies a message; an id alone does not, since some servers give two messages the same id.
 Key = tuple[str | None, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Tokens that models read and wrote, by their own count."""
+    """Tokens that models read and wrote, as they reported them.
+
+    `cached` is the part of the input from the provider's cache. `micros` is the cost in millionths
+    of the prices' currency; 0 if no price is known.
+    """
 
     input: int = 0
     output: int = 0
     total: int = 0
     cached: int = 0
-    """Part of the input that came from the provider's cache."""
-
     micros: int = 0
-    """Cost in millionths of the prices' currency; 0 where no price is known."""
 
     @property
     def cost(self) -> float:
-        """In the prices' currency."""
+        """Cost in the currency of the prices."""
         return self.micros / MICROS
 
     def __add__(self, other: "Tokens") -> "Tokens":
@@ -42,19 +43,18 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Tokens that a conversation used; each message counts once, wherever it is now.
+    """Tokens that a conversation used; each message counts once, also on several branches.
 
-    `abandoned` counts the removed drafts and answers that were not restored.
+    `live` counts the transcript, `abandoned` the drafts and answers that were removed and not
+    restored. Without `is_whole`, some messages could not be counted, and the sums are too low.
     """
 
     live: Tokens
     abandoned: Tokens
-
     judging: Tokens = Tokens()
     summaries: Tokens = Tokens()
     titles: Tokens = Tokens()
     is_whole: bool = True
-    """Whether every message was counted; else at least this much was spent."""
 
     @property
     def total(self) -> Tokens:
@@ -75,9 +75,9 @@ def tokens_of(
     prices: Mapping[str, Mapping[Any, float]] | None = None,
     model: str | None = None,
 ) -> Tokens:
-    """Sum up the tokens of messages; each counts once, and a picked one not at all.
+    """Return the sum of the tokens of messages; picked copies do not count.
 
-    `model` is the model of messages that do not name theirs.
+    `model` is used for the price of messages that do not name their model.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
@@ -100,12 +100,12 @@ def tokens_of(
 
 
 def tokens_in(tallies: Mapping[str, Tally], purpose: str) -> Tokens:
-    """Return the tokens of calls for a purpose."""
-    booked = tallies.get(purpose)
-    return Tokens() if booked is None else Tokens(**booked)
+    """Return the tokens that calls for a purpose used."""
+    tally = tallies.get(purpose)
+    return Tokens() if tally is None else Tokens(**tally)
 
 
 def key_of(message: BaseMessage) -> Key:
-    """Return a key made of a message's id, content and tokens."""
+    """Return a key from a message's id, content and tokens."""
     usage = message.usage_metadata if isinstance(message, AIMessage) else None
     return message.id, repr(message.content), usage["total_tokens"] if usage else 0

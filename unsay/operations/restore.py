@@ -28,13 +28,13 @@ from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Operation, StoredBranch, Topic
 
-CUT = "cut-"
+BRANCH_PREFIX = "branch-"
 """How the ids of branches begin."""
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
     """Return the branch with this id, or the newest that holds the message with this id."""
-    if what.startswith(CUT):
+    if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
     return holder_of(branches, what)
 
@@ -51,7 +51,7 @@ def restore(
         ConflictError: It is there already, or its place is gone.
     """
     source = source_of(branches, what)
-    if what.startswith(CUT) and source is not None:
+    if what.startswith(BRANCH_PREFIX) and source is not None:
         return (yield from _put_back(state, scope, source, branches))
     if topic := _topic(state, what):
         segments = state.get("segments", [])
@@ -70,7 +70,7 @@ def restore(
     if any(what in _ids(branch["drafts"]) for branch in branches):
         raise UnknownBranchError(
             f"{what!r} is a rejected draft, which never had a place on the record: "
-            "pick(…, from_=CUT) puts it at the end"
+            "pick(…, from_=BRANCH) puts it at the end"
         )
     raise UnknownBranchError(
         f"Nothing that was cut or folded in this thread is called {what!r}; branches() lists the "
@@ -81,7 +81,7 @@ def restore(
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
     """Return the branch with this id, or the only one whose id begins with it, or raise."""
     found = [branch for branch in branches if branch["id"] == name] or [
-        branch for branch in branches if name != CUT and branch["id"].startswith(name)
+        branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)
     ]
     if not found:
         raise UnknownBranchError(
