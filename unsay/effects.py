@@ -57,11 +57,7 @@ def utc_now() -> datetime:
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run a step to its end, making its calls in this thread.
-
-    Raises:
-        BaseException: Whatever the step raises or does not catch.
-    """
+    """Run a step to its end, making its calls in this thread."""
     result: Any = None
     error: Exception | None = None
     try:
@@ -80,11 +76,7 @@ def drive(steps: Steps[T]) -> T:
 
 
 async def adrive(steps: Steps[T]) -> T:
-    """Run a step to its end on the running event loop.
-
-    Raises:
-        BaseException: Whatever the step raises or does not catch.
-    """
+    """Run a step to its end on the running event loop."""
     result: Any = None
     error: Exception | None = None
     try:

@@ -16,12 +16,12 @@ UnsayError
 │   ├── UnknownRunError
 │   ├── UnknownToolResultError
 │   ├── UnknownBranchError
-│   ├── UnknownContextError          nothing tells what a model was sent
+│   ├── UnknownContextError       it is not stored what a model was sent
 │   ├── NothingToUndoError
 │   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
 │   ├── AmbiguousCheckpointError
-│   ├── BudgetExceededError       the session, the task or the agent has spent what it may
+│   ├── BudgetExceededError       the call would exceed a budget of the session, task or agent
 │   │   └── BudgetDeclinedError   a person was asked for more and said no
 │   ├── CheckpointExistsError
 │   ├── EventConflictError        another event has this id
@@ -33,17 +33,17 @@ UnsayError
 │   ├── DatabaseCorruptError
 │   ├── DatabaseTooNewError
 │   ├── DatabaseTooOldError
-│   └── EventLogGapError            an event is missing or was changed
+│   └── EventLogGapError          an event is missing or was changed
 └── ModelError                    the model, or the way to it, failed; the question is kept
     ├── ContextOverflowError      the prompt is longer than the model's window
     ├── ModelUnavailableError     rate limit, server error, timeout, broken connection
-    │   ├── CircuitOpenError      it failed too often just now; it is not asked
-    │   └── QueueFullError  too many calls stand before the model already
+    │   ├── CircuitOpenError      it failed too often and gets no calls for a while
+    │   └── QueueFullError        too many calls wait for the model already
     ├── ModelRefusedError         the provider rejected the request or the key
     ├── EmptyAnswerError          every draft was empty
-    ├── SummarizationError        a summary failed, or could not stand for what it would replace
-    ├── ModelReplyError           the reply is not something a conversation can hold
-    └── ToolStepsError            the model went on calling tools past the limit
+    ├── SummarizationError        no usable summary was made
+    ├── ModelReplyError           the reply is not a message
+    └── ToolStepsError            the model called tools more often than allowed
 """
 
 
@@ -92,7 +92,7 @@ class NotFoundError(UnsayError):
 
 
 class UnknownThreadError(NotFoundError):
-    """No thread with this id lies in this database."""
+    """No thread of this database has this id."""
 
 
 class UnknownCheckpointError(NotFoundError):
@@ -108,11 +108,11 @@ class UnknownToolResultError(NotFoundError):
 
 
 class UnknownBranchError(NotFoundError):
-    """Nothing that was said or cut, and no thread, has this name or id."""
+    """No branch, topic, message or thread has this name or id."""
 
 
 class UnknownContextError(NotFoundError):
-    """No manifest tells what the model was sent in this turn."""
+    """It is not stored what the model was sent in this turn."""
 
 
 class NothingToUndoError(NotFoundError):
@@ -128,15 +128,15 @@ class ConflictError(UnsayError):
 
 
 class AmbiguousCheckpointError(ConflictError):
-    """More than one checkpoint answers to this beginning of an id."""
+    """Several checkpoints have ids that begin like this."""
 
 
 class BudgetExceededError(ConflictError):
-    """A budget has no room for this call; the model was not asked and nothing was spent."""
+    """The call would exceed a budget; the model was not called and nothing was spent."""
 
 
 class BudgetDeclinedError(BudgetExceededError):
-    """A person did not want a call to go over a budget; the model was not asked."""
+    """A person refused a call over the budget; the model was not called."""
 
 
 class CheckpointExistsError(ConflictError):
@@ -144,7 +144,7 @@ class CheckpointExistsError(ConflictError):
 
 
 class EventConflictError(ConflictError):
-    """An event with this id and another body is in the ledger already."""
+    """The event log has another event with this id."""
 
 
 class RunConflictError(ConflictError):
@@ -156,7 +156,7 @@ class SessionEndedError(ConflictError):
 
 
 class ThreadBusyError(ConflictError):
-    """Another writer has the thread, or took it over from one that gave no sign of life."""
+    """Another writer holds the thread's lease."""
 
 
 class StorageError(UnsayError):
@@ -180,7 +180,7 @@ class DatabaseTooOldError(StorageError):
 
 
 class EventLogGapError(StorageError):
-    """The ledger lacks an event that a later one builds on, or one was changed."""
+    """An event of the event log is missing or was changed."""
 
 
 class ModelError(UnsayError):
@@ -192,15 +192,15 @@ class ContextOverflowError(ModelError):
 
 
 class ModelUnavailableError(ModelError):
-    """The model could not be reached, or asked to be left alone for now."""
+    """The model could not be reached, or refused calls for now."""
 
 
 class CircuitOpenError(ModelUnavailableError):
-    """Every model that could answer failed too often just now; none was asked."""
+    """Every configured model failed too often; none was called."""
 
 
 class QueueFullError(ModelUnavailableError):
-    """The waiting line in front of the models is full, or did not move in time."""
+    """The queue for the model is full, or the call waited too long in it."""
 
 
 class ModelRefusedError(ModelError):
@@ -212,12 +212,12 @@ class EmptyAnswerError(ModelError):
 
 
 class SummarizationError(ModelError):
-    """There is no summary that could be used; what it would have replaced stays in the view."""
+    """No usable summary was made; the messages stay in the context."""
 
 
 class ModelReplyError(ModelError):
-    """The model or agent returned something that is no message."""
+    """The model or agent returned something other than a message."""
 
 
 class ToolStepsError(ModelError):
-    """The model went on calling tools past `max_tool_steps`."""
+    """The model called tools for more than `max_tool_steps` rounds."""

@@ -166,7 +166,7 @@ class Services:
 
     @property
     def is_graph(self) -> bool:
-        """Whether the model is a graph of its own, which takes a state and not a list."""
+        """Whether the model is a graph, which takes a state instead of a list of messages."""
         return isinstance(self.model, Pregel)
 
     @cached_property

@@ -192,7 +192,7 @@ class Settings(BaseSettings):
     """Language of prompts and notices; `auto` follows the user's newest message."""
 
     system_prompt: str | None = None
-    """First message of every context; `None` adds none of ours."""
+    """First message of every context; `None` adds none."""
 
     judge_timeout_seconds: Positive = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""

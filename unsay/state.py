@@ -95,7 +95,7 @@ def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessa
 class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
     """The transcript's channel: stores additions, and snapshots ever more rarely.
 
-    A snapshot is due after a quarter as many updates as there are messages, so that the size of all
+    A snapshot is stored after a quarter as many updates as there are messages, so that the size of all
     snapshots together is proportional to the transcript.
     """
 
@@ -137,7 +137,7 @@ class Command(TypedDict):
 
 
 class RollbackRequest(TypedDict):
-    """A rollback that is due, and who wants it."""
+    """A rollback to carry out, and who requested it."""
 
     kind: str
     to: str | None
@@ -145,7 +145,7 @@ class RollbackRequest(TypedDict):
 
 
 class NoticeDue(TypedDict):
-    """A notice that is due, and the messages that it answers."""
+    """A notice to add, and the messages that it answers."""
 
     text: str
     answers: list[str]
@@ -213,13 +213,13 @@ class Update(Working, total=False):
 
 
 def as_ours(state: State) -> State:
-    """Mark a state's missing messages as removed by a step of ours, not by a host."""
+    """Mark a state's missing messages as removed by unsay, not by a host."""
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
 
 
 def with_update(state: State, update: Update) -> State:
-    """Apply an update by a step of ours to a state."""
+    """Apply an update that unsay made to a state."""
     if not update:
         return state
     if "messages" not in update:

@@ -34,7 +34,7 @@ class Reversal:
     describe: Callable[..., str] | str | None = None
 
     def blocking(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call, an asynchronous `undo` on an event loop of its own."""
+        """Undo a call, an asynchronous `undo` on a new event loop."""
         made = self._made(args, result)
         if inspect.isawaitable(made):
             with ThreadPoolExecutor(max_workers=1) as pool:
@@ -113,7 +113,7 @@ def reversible(
         for function in (undo, describe):
             if callable(function):
                 _check(function, target)
-        # A LangChain tool is a pydantic model, which takes no attribute of ours in the usual way.
+        # A LangChain tool is a pydantic model, which refuses new attributes.
         object.__setattr__(target, KEY, reversal)
         return target
 

@@ -204,7 +204,7 @@ class StoredBranch(TypedDict):
 
 
 class BranchRef(TypedDict):
-    """A reference to a cut in the state; `body` only if no store keeps the cut."""
+    """A reference to a stored branch; `body` is the branch itself if there is no store."""
 
     id: str
     kind: BranchKind
@@ -241,7 +241,7 @@ class Forgotten(TypedDict):
 
 
 class Operation(TypedDict):
-    """One step that can be undone: the messages after `base` replaced the cuts.
+    """One step that can be undone: the messages after `base` replaced those of `branches`.
 
     An `insert` brought only `ids`. An `expand` includes `topic` in the context again, and a
     `forget` replaced `remembered` by `forgotten` and removed the pins `unpinned`.
@@ -258,7 +258,7 @@ class Operation(TypedDict):
 
 
 class Undone(Operation):
-    """A step that was undone; the cuts hold its result, and the transcript then ended at `at`."""
+    """An undone step: `branches` hold its result, and the transcript then ended at `at`."""
 
     at: str | None
 
@@ -275,7 +275,7 @@ class PendingCompensation(TypedDict):
 
 
 class Note(TypedDict):
-    """One line of `state_history`: what a node did, never what was said."""
+    """One entry of `state_history`: what a node did, without any message text."""
 
     node: str
     event: str

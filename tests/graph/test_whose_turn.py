@@ -341,7 +341,7 @@ def test_a_hosts_answer_takes_the_decision_away(opened: Opening, way: str) -> No
     """A decision on drafts is accepted while pending, and refused once a host has answered."""
     assert "one" == interfered(opened, "undecided", "", "").resume("approve").text
 
-    with pytest.raises(NothingToUndoError, match="No decision is due"):
+    with pytest.raises(NothingToUndoError, match="waits for no decision"):
         interfered(opened, "undecided", way, "answer").resume("approve")
 
 

@@ -121,7 +121,7 @@ def test_threads_never_stand_inside_in_greater_number(places: int) -> None:
         served = list(pool.map(lambda n: drive(door.through({"m": crowd.call(n)})), range(20)))
 
     assert (list(range(20)), True) == (served, crowd.most <= places)
-    assert WaitQueue(places=places, most_waiting=20) == door.line
+    assert WaitQueue(places=places, most_waiting=20) == door.queue
 
 
 @pytest.mark.parametrize("places", [1, 3])
@@ -136,7 +136,7 @@ def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
 
     assert list(range(20)) == asyncio.run(main())
     assert (list(range(20)), places) == (crowd.order, crowd.most)
-    assert WaitQueue(places=places, most_waiting=20) == door.line
+    assert WaitQueue(places=places, most_waiting=20) == door.queue
 
 
 def test_threads_go_in_in_the_order_of_coming() -> None:
@@ -145,7 +145,7 @@ def test_threads_go_in_in_the_order_of_coming() -> None:
     with ThreadPoolExecutor(6) as pool:
         for number in range(6):
             pool.submit(drive, door.through({"m": crowd.call(number, held)}))
-            wait_until(lambda number=number: len(door.line.waiting) == number)
+            wait_until(lambda number=number: len(door.queue.waiting) == number)
         held.set()
 
     assert list(range(6)) == crowd.order
@@ -160,13 +160,13 @@ def test_threads_and_an_event_loop_share_a_gate() -> None:
         for tick in range(5):
             await asyncio.sleep(0)
             ticks.append(tick)
-        assert 1 == len(door.line.waiting)
+        assert 1 == len(door.queue.waiting)
         held.set()
         return await task
 
     with ThreadPoolExecutor(1) as pool:
         first: Future[Any] = pool.submit(drive, door.through({"m": crowd.call(1, held)}))
-        wait_until(lambda: bool(door.line.inside))
+        wait_until(lambda: bool(door.queue.inside))
         assert 2 == asyncio.run(main())
         assert 1 == first.result()
     assert [0, 1, 2, 3, 4] == ticks
@@ -194,9 +194,9 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
 
     with pytest.raises(QueueFullError, match=r"did not move for 0\.02 s: .*call_wait_seconds"):
         driver(door.through({"m": call(2)}))
-    assert () == door.line.waiting
+    assert () == door.queue.waiting
     busy.close()
-    assert WaitQueue(places=1, most_waiting=8) == door.line
+    assert WaitQueue(places=1, most_waiting=8) == door.queue
 
 
 def test_a_task_that_is_cancelled_leaves_the_line() -> None:
@@ -213,7 +213,7 @@ def test_a_task_that_is_cancelled_leaves_the_line() -> None:
         last = asyncio.create_task(adrive(door.through({"m": crowd.call(3)})))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert 2 == len(door.line.waiting)
+        assert 2 == len(door.queue.waiting)
         waiting.cancel()
         inside.cancel()
         for task in (waiting, inside):
@@ -222,7 +222,7 @@ def test_a_task_that_is_cancelled_leaves_the_line() -> None:
         return await last
 
     assert 3 == asyncio.run(main())
-    assert ([3], WaitQueue(places=1, most_waiting=8)) == (crowd.order, door.line)
+    assert ([3], WaitQueue(places=1, most_waiting=8)) == (crowd.order, door.queue)
 
 
 @both
@@ -334,7 +334,7 @@ def test_whatever_comes_the_gate_is_empty_afterwards(outcomes: Sequence[Any]) ->
         with suppress(ConnectionError, ValueError, CircuitOpenError):
             assert "well" == drive(door.through({"m": call(outcome)}))
 
-    assert WaitQueue(places=1, most_waiting=0) == door.line
+    assert WaitQueue(places=1, most_waiting=0) == door.queue
 
 
 def test_the_settings_make_the_gate() -> None:
@@ -350,7 +350,7 @@ def test_the_settings_make_the_gate() -> None:
     )
     door = Gate.of(settings)
 
-    assert WaitQueue(places=3, most_waiting=0) == door.line
+    assert WaitQueue(places=3, most_waiting=0) == door.queue
     assert CircuitPolicy(failures=4, reset_seconds=5.0, probes=6) == door.circuit("m").policy
 
 

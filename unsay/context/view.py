@@ -96,7 +96,7 @@ def _with_summaries(
 
 
 def sendable(
-    view: Sequence[AnyMessage],
+    context: Sequence[AnyMessage],
     *,
     texts: Texts,
     provider: Provider | None,
@@ -111,7 +111,7 @@ def sendable(
         shortened_result(each, max_tool_result_bytes, readable=readable)
         if isinstance(each, ToolMessage)
         else each
-        for each in view
+        for each in context
     ]
     interrupted = texts.interrupted_tool
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)

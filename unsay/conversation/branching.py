@@ -43,22 +43,22 @@ LIVE = "live"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One branch of a conversation: the current one, one that was left, or a forked thread."""
+    """One branch of a conversation: the current one, a removed one, or a forked thread."""
 
     id: str
-    """`live`, a cut's id, or a thread's."""
+    """`live`, or the id of a stored branch or a thread."""
 
     kind: str
-    """`live`, `thread`, or who or what made the cut."""
+    """`live`, `thread`, or who or what removed its messages."""
 
     base: str | None = None
-    """Id of the last message that it has in common with the branch it left; `None` for none."""
+    """Id of the last message that it shares with the transcript; `None` for no message."""
 
     reason: str = ""
-    """Why it was left: a judge's words, or the order; a thread's title."""
+    """Why it was removed, in the words of a judge or a command; for a thread its title."""
 
     created_at: str = ""
-    """ISO 8601, UTC: when it was left, or begun; empty for the current branch."""
+    """When it was removed or forked, in ISO 8601, UTC; empty for the current branch."""
 
     turns: int
     """Answered questions that only it has; for a thread, those after the fork."""
@@ -101,7 +101,7 @@ class Side:
     def __str__(self) -> str:
         scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
         head = f"{self.name}: {self.messages} messages, score {scores}, {self.tokens}"
-        topics = [f"  topics of its own: {', '.join(self.topics)}"] if self.topics else []
+        topics = [f"  own topics: {', '.join(self.topics)}"] if self.topics else []
         own = [f"  {each.type}: {preview(text_of(each))}" for each in self.only]
         return "\n".join([head, *topics, *own])
 
@@ -201,7 +201,7 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the branches that were left, newest first, and the forks.
+    """List the current branch, the removed branches, newest first, and the forks.
 
     Raises:
         UnknownThreadError: The thread is empty.

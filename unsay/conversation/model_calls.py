@@ -117,7 +117,7 @@ def context(
     if not found:
         raise UnknownContextError(
             f"What the model was sent in turn {asked.number!r} is not kept: a host or an older "
-            "version answered it; `replay` plans its request anew"
+            "version answered it; `replay` plans its request again"
         )
     return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
 
@@ -126,7 +126,7 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
     """The calls that answered a question; a message in two places is listed where it is live."""
     question, transcript = digest_of([question_id]), state["messages"]
     found: dict[Key, TurnCall] = {}
-    for stands, kind, messages, branch in _places(state, branches):
+    for place, kind, messages, branch in _places(state, branches):
         told = ((message, manifest_in(message)) for message in messages)
         asked = [(m, made) for m, made in told if made and made["question"] == question]
         line = (
@@ -136,7 +136,7 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
             found.setdefault(
                 key_of(message),
                 TurnCall(
-                    branch=stands,
+                    branch=place,
                     kind=kind,
                     score=annotation_of(message).get("score"),
                     words=preview(text_of(message)),

@@ -47,7 +47,7 @@ class Reply:
     """For a decision, the best draft."""
 
     message_id: str | None
-    """`None` while a decision is due."""
+    """`None` while the turn waits for a decision."""
 
     score: float | None = None
     """From 0 to 1; `None` for unscored."""
@@ -68,7 +68,7 @@ class Reply:
     """For a decision: LangChain's human-in-the-loop request."""
 
     turn_id: str | None = None
-    """Sent again with the same words, it returns this answer."""
+    """`say` with this id and the same text returns this answer without a model call."""
 
     def __str__(self) -> str:
         return self.text
@@ -76,7 +76,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult:
-    """The outcome of a rollback, an undo, or another change of the transcript."""
+    """What a rollback, an undo, or another change did to the transcript; prints as text."""
 
     turns: int
     """Answered turns that the transcript has now."""
@@ -86,10 +86,10 @@ class RollbackResult:
 
     restored: int
     at: str
-    """The place in words."""
+    """Where the transcript ends, in words."""
 
     question: str
-    """The first question that was removed, to be asked again; empty if there is none."""
+    """The first removed question, for a person who wants to ask it again; empty for none."""
 
     report: Report = field(default_factory=Report)
 
@@ -105,10 +105,10 @@ class RollbackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a rollback would remove."""
+    """What a rollback would remove; prints as text."""
 
     at: str
-    """The place it would go back to, in words."""
+    """Where the transcript would end, in words."""
 
     turns: int
     questions: tuple[str, ...]

@@ -58,7 +58,7 @@ def open_turn(
         InvalidNameError: The turn's id cannot be one.
         EmptyMessageError: There is nothing to answer.
         MessageTooLongError: It is longer than allowed.
-        ConflictError: A decision is due first, or the turn's id was used for other words.
+        ConflictError: The thread waits for a decision, or the turn's id was used for other words.
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
@@ -157,28 +157,25 @@ def say(
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail.
 
-    A message that was sent before and never answered, because of a crash or an error, goes on
-    where it stopped.
+    A message whose turn was stopped by a crash or an error resumes that turn.
 
-    With a `turn_id` the same message may be sent any number of times, by any process: it is in
-    the transcript once, its answer is paid for once, and every call returns that answer. A
-    command such as `/undo` runs once. The answer is the one that was stored first, also when a
-    rollback or a retry has removed it from the transcript since: to ask again, use a new id.
-    Only `purge` forgets ids.
+    With a `turn_id` any process may send the same message several times: the transcript holds it
+    once, one answer is paid for, and every call returns that answer, even after a rollback removed
+    it. A command such as `/undo` runs once. To ask again, use a new id.
 
     Args:
         thread: The thread.
-        text: The user's words, or a slash command.
-        documents: What a search found for them. Each is judged first, and removed if it is not
-            relevant to the question.
-        turn_id: The caller's name for this turn, of 1 to 200 printable characters; it becomes the
-            message's id. `None` makes one, which the reply holds.
+        text: The user's message, or a slash command.
+        documents: Texts that a search found for the message. Each is judged first, and removed if
+            it is not relevant.
+        turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
+            makes one, which the reply holds.
 
     Raises:
         InputError: The message cannot be answered; nothing was stored.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
-        ConflictError: A decision is due first, or other words have this `turn_id`.
+        ConflictError: The thread waits for a decision, or the `turn_id` was used for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id)
     if isinstance(opened, Reply):
@@ -187,12 +184,12 @@ def say(
 
 
 def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
-    """Finish a turn that an error, a crash or a due decision stopped.
+    """Resume a turn that an error, a crash or a pending decision stopped.
 
     Args:
         thread: The thread.
         decision: For drafts that all failed: `"approve"`, `"reject"` or
-            `{"decisions": [{"type": …}]}`; `None` goes on without one.
+            `{"decisions": [{"type": …}]}`; `None` resumes without one.
 
     Raises:
         NothingToUndoError: No turn was stopped.
@@ -200,9 +197,9 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     snapshot = yield from thread.snapshot()
     if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
         _refuse_undecided(snapshot)
-        raise NothingToUndoError("There is no interrupted turn to go on with; say something")
+        raise NothingToUndoError("No turn of this thread was stopped; send a new message")
     if decision is not None and not snapshot.interrupts:
-        raise NothingToUndoError("No decision is due in this thread; say something")
+        raise NothingToUndoError("This thread waits for no decision; send a new message")
     return (yield from run_turn(thread, None if decision is None else Command(resume=decision)))
 
 

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class FairSemaphore:
     """Admits a number of callers at once, and the others in the order of their arrival."""
 
-    def __init__(self, line: WaitQueue, *, wait_seconds: float) -> None:
-        self.line = line
+    def __init__(self, queue: WaitQueue, *, wait_seconds: float) -> None:
+        self.queue = queue
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
         self._tickets = count(1)
@@ -51,12 +51,12 @@ class FairSemaphore:
         turn.set_running_or_notify_cancel()
         with self._mutex:
             ticket = next(self._tickets)
-            self.line = self.line.joined(ticket)
-            reception = self.line.reception(ticket)
+            self.queue = self.queue.joined(ticket)
+            reception = self.queue.reception(ticket)
             if reception == "refused":
                 raise QueueFullError(
-                    f"{self.line.places!r} calls stand before the models and "
-                    f"{self.line.most_waiting!r} wait: ask again later, or raise parallel_calls "
+                    f"{self.queue.places!r} calls stand before the models and "
+                    f"{self.queue.most_waiting!r} wait: ask again later, or raise parallel_calls "
                     "or waiting_calls"
                 )
             self._turns[ticket] = turn
@@ -66,10 +66,10 @@ class FairSemaphore:
 
     def _leave(self, ticket: int) -> None:
         with self._mutex:
-            before = self.line.inside
-            self.line = self.line.left(ticket)
+            before = self.queue.inside
+            self.queue = self.queue.left(ticket)
             del self._turns[ticket]
-            for next_one in self.line.inside - before:
+            for next_one in self.queue.inside - before:
                 self._turns[next_one].set_result(None)
 
     def _wait(self, turn: Future[None]) -> Steps[None]:
@@ -101,14 +101,14 @@ class Gate:
 
     def __init__(
         self,
-        line: WaitQueue,
+        queue: WaitQueue,
         policy: CircuitPolicy,
         *,
         wait_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with closed circuits; `clock` is in seconds and must not go back."""
-        self._semaphore = FairSemaphore(line, wait_seconds=wait_seconds)
+        self._semaphore = FairSemaphore(queue, wait_seconds=wait_seconds)
         self._policy = policy
         self._clock = clock
         self._mutex = Lock()
@@ -128,9 +128,9 @@ class Gate:
         )
 
     @property
-    def line(self) -> WaitQueue:
+    def queue(self) -> WaitQueue:
         """The running and the waiting calls."""
-        return self._semaphore.line
+        return self._semaphore.queue
 
     def circuit(self, model: str) -> Circuit:
         """Return a model's circuit."""

@@ -43,25 +43,25 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     return None
 
 
-def ask_again(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update]:
+def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Remove the last turn and add its question again, with the command removed.
 
-    The removed turn is one branch, which an undo of the new answer restores. `move["to"]` is what
+    The removed turn is one branch, which an undo of the new answer restores. `request["to"]` is what
     `retried` returned.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
-    order = Label(kind="order", reason=move["reason"], created_at=scope.now())
+    order = Label(kind="order", reason=request["reason"], created_at=scope.now())
     change = replace_tail(live, before, label=order)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     writes, branches = change.writes, []
-    if move["to"] is not None:
-        (branch,) = yield from load_branches([move["to"]], scope, refs)
+    if request["to"] is not None:
+        (branch,) = yield from load_branches([request["to"]], scope, refs)
         asked = branch["messages"]
     else:
         asked = _last_asked(change.live, ())
         base = safe_base(change.live, change.live.id_at(change.live.index_of(asked[0].id) - 1))
-        cause = Label(kind="retry", reason=move["reason"], created_at=order.created_at)
+        cause = Label(kind="retry", reason=request["reason"], created_at=order.created_at)
         change = replace_tail(change.live, base, label=cause)
         refs = yield from save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
@@ -85,7 +85,7 @@ def ask_again(state: State, scope: Scope, move: RollbackRequest) -> Steps[Update
         "done": False,
         "branches": branches,
     }
-    if move["to"] is not None:
+    if request["to"] is not None:
         names = [message.id or "" for message in asked if is_question(message)]
         yield from forward(dict.fromkeys(names, question_id or ""), scope)
     return update

@@ -53,14 +53,14 @@ class Window:
         return not early and not late and has_labels(labels or {}, self.labels)
 
     def page(
-        self, lines: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
+        self, items: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
         """Return the entries of this page and the cursor of the next."""
         after = self.after
         rest = (
-            (place(line), line)
-            for line in lines
-            if after is None or (place(line) < after if newest_first else place(line) > after)
+            (place(item), item)
+            for item in items
+            if after is None or (place(item) < after if newest_first else place(item) > after)
         )
         ordered = sorted(rest, key=lambda each: each[0], reverse=newest_first)
         page = ordered[: self.limit]
@@ -68,7 +68,7 @@ class Window:
         if len(ordered) > self.limit:
             moment, *ids = page[-1][0]
             cursor = encode_cursor(self.kind, moment.isoformat(), *ids)
-        return Slice(items=tuple(line for _, line in page), cursor=cursor)
+        return Slice(items=tuple(item for _, item in page), cursor=cursor)
 
 
 def window(

@@ -35,7 +35,7 @@ COMPRESSED = "+z"
 COMPRESSED_FROM = 256
 # Marks the type of a value with a checksum; a compressed value has that of zlib.
 CHECKED = "+c"
-MARK = "#"
+ANNOTATION_SIGN = "#"
 
 # Where a checkpoint's metadata names the channels whose values it holds.
 HOLDS = "unsay_holds"
@@ -98,14 +98,14 @@ class CheckedSerializer(CompressedSerializer):
         """Return the value's type and bytes; the type is marked if the bytes start with a checksum."""
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
-            return f"{kind}{MARK}{obj.annotation}", data
+            return f"{kind}{ANNOTATION_SIGN}{obj.annotation}", data
         kind, data = super().dumps_typed(obj)
         return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the value, with or without a checksum."""
         with sound("A checkpoint"):
-            kind, packed = data[0].partition(MARK)[0], data[1]
+            kind, packed = data[0].partition(ANNOTATION_SIGN)[0], data[1]
             if kind.endswith(CHECKED):
                 kind, packed = kind.removesuffix(CHECKED), unguard(packed)
         return super().loads_typed((kind, packed))
@@ -297,7 +297,7 @@ class FileSaver(OffLoop, SqliteSaver):
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
             )
             for channel, path, kind in cursor:
-                annotation = kind.partition(MARK)[2]
+                annotation = kind.partition(ANNOTATION_SIGN)[2]
                 if annotation and annotation != _mark(channel, path):
                     raise ValueError(f"a write for {channel!r} was stored for another channel")
 
