@@ -63,7 +63,7 @@ def own_messages(run: Run, line: str) -> list[str]:
 def test_preview(run: Run) -> None:
     """The preview names everything that would be removed, and removes nothing."""
     shown = run("rollback", "first", "--preview").stdout.splitlines()
-    assert "Would go back to checkpoint first; nothing was changed." == shown[0]
+    assert "Would roll back to checkpoint first. Nothing has been changed." == shown[0]
     assert "Turns: 2. Messages: 4. Tokens: 22 (20 in, 2 out)." == shown[1]
     assert [f"  “{NESTED}”", f"  “{LAZY}”"] == shown[2:4]
     assert shown[4].startswith("checkpoints: cp-")
@@ -87,18 +87,23 @@ def test_preview_names_the_tools(run: Run, database: Path) -> None:
     ) as talk:
         talk.say("Is the weather fine?")
     shown = run("rollback", "--preview", "--turns", "1").stdout.splitlines()
-    assert "tools called: weather" in shown
-    assert "what this did would stand: weather(city='Kyoto')" in shown
+    assert "tool calls: weather" in shown
+    assert "effects that cannot be undone: weather(city='Kyoto')" in shown
 
 
 def test_rollback_by_turns_and_redo(run: Run) -> None:
     """Turns are taken off by their number; redo makes again what undo took back."""
-    assert "Turns: 1. Messages set aside: 4" in run("rollback", "--turns", "2").stdout
+    assert (
+        "Removed 4 messages. The conversation has 1 turn." in run("rollback", "--turns", "2").stdout
+    )
     assert 3 == run("redo").exit_code
     assert 0 == run("undo").exit_code
     again = run("redo")
-    assert "Redone. Turns: 1. Messages set aside: 4; brought back: 0.\n" == again.stdout
-    assert f"taken back: “{NESTED}”" in again.stderr
+    assert (
+        "Redone. Removed 4 messages. The conversation has 1 turn. `unsay undo` reverses this.\n"
+        == again.stdout
+    )
+    assert f"removed question: “{NESTED}”" in again.stderr
     assert [LISTS] == questions(run)
 
 
@@ -192,10 +197,10 @@ def test_branches(run: Run, branch: str) -> None:
     """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
     run("fork", "--thread", "talk", "--as", "trip")
     live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
-    assert ["live", "live", "turn 1", "1", "11 tok", LISTS] == cells(live)
-    assert [branch, "rolled back", "turn 1", "+2", "22 tok", NESTED] == cells(gone)
-    assert ["trip", "fork", "turn 1", "+0", "0 tok", LISTS] == cells(fork)
-    assert live.index(" 11 tok") == gone.index(" 22 tok")
+    assert ["live", "live", "turn 1", "1", "11 tokens", LISTS] == cells(live)
+    assert [branch, "rolled back", "turn 1", "+2", "22 tokens", NESTED] == cells(gone)
+    assert ["trip", "fork", "turn 1", "+0", "0 tokens", LISTS] == cells(fork)
+    assert live.index(" 11 tokens") == gone.index(" 22 tokens")
 
 
 def cells(line: str) -> list[str]:
@@ -255,14 +260,14 @@ def test_diff_json(run: Run, branch: str) -> None:
 def test_restore(run: Run, branch: str) -> None:
     """What a rollback took is back in its place."""
     result = run("restore", branch)
-    assert "Turns: 3. Messages set aside: 0; brought back: 4.\n" in result.stdout
+    assert "Restored 4 messages. The conversation has 3 turns." in result.stdout
     assert list(THREE) == questions(run)
 
 
 def test_pick(run: Run, branch: str) -> None:
     """Only what was named comes to the end, and undo takes it away."""
     wanted = own_messages(run, branch)[2:]
-    assert "brought back: 2." in run("pick", *wanted, "--from", branch).stdout
+    assert "Restored 2 messages." in run("pick", *wanted, "--from", branch).stdout
     assert [LISTS, LAZY] == questions(run)
     run("undo")
     assert 2 == found(run, "pick", *wanted, "--from", branch)["restored"]
@@ -272,8 +277,8 @@ def test_tokens(run: Run, branch: str) -> None:
     """Current turns and removed turns are counted separately."""
     del branch
     rows = [cells(row) for row in run("tokens").stdout.splitlines()]
-    assert ["live", "11", "10 in (0 % cached), 1 out"] in rows
-    assert ["taken back", "22", "20 in (0 % cached), 2 out"] in rows
+    assert ["current branch", "11", "10 in (0 % cached), 1 out"] in rows
+    assert ["removed", "22", "20 in (0 % cached), 2 out"] in rows
     spent = found(run, "tokens")["spent"]
     assert (11, 22) == tuple(spent[name]["total"] for name in ("live", "abandoned"))
 
@@ -289,9 +294,9 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
     assert ["巻き戻し", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
     rows = [cells(row) for row in run("tokens", *thread).stdout.splitlines()]
-    assert ["取り消した分", "22", "入力20(うちキャッシュ0 %)、出力2"] in rows
+    assert ["取り除いた分", "22", "入力20(うちキャッシュ0 %)、出力2"] in rows
     assert "現在地はチェックポイント first、1ターンです" in run("fork", *thread).stderr
-    assert "4件を復元しました" in run("restore", cells(gone)[0], *thread).stdout
+    assert "4件のメッセージを復元しました" in run("restore", cells(gone)[0], *thread).stdout
     run("undo", *thread)
     assert "やり直しました" in run("redo", *thread).stdout
 

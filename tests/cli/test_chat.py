@@ -39,10 +39,10 @@ def test_slash_commands_are_answered_by_the_graph(run: Run, serve: Serve) -> Non
     serve(ANSWERS)
     lines = [LISTS, "/checkpoint lists", NESTED, "/rollback lists", "/timeline", "/undo"]
     shown = run("chat", input="\n".join(lines)).stdout.splitlines()
-    assert [ON_LISTS, "Checkpoint lists is set.", ON_NESTED] == shown[:3]
-    assert shown[3].startswith("Went back to checkpoint lists.")
+    assert [ON_LISTS, "Created checkpoint lists.", ON_NESTED] == shown[:3]
+    assert shown[3].startswith("Rolled back to checkpoint lists.")
     assert f"1. 0.90  {LISTS}" == shown[4]
-    assert shown[5].startswith("Undone. Turns: 2.")
+    assert shown[5].startswith("Undone. Restored 4 messages. The conversation has 2 turns.")
 
 
 def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:
@@ -59,10 +59,10 @@ def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
     result = run("chat", input=f"{LISTS}\n{weather}\n{NESTED}\n")
     for note in (
         "score 0.90 · topic “list comprehension” · checkpoint cp-",
-        "folded “list comprehension” (2 messages): The user asked",
+        "summarized topic “list comprehension” (2 messages): The user asked",
         "new topic “weather” (similarity ",
-        "back to the topic “list comprehension” (similarity ",
-        "taken back, score 0.10: It is worth 0.1.",
+        "back to topic “list comprehension” (similarity ",
+        "rejected, score 0.10: It is worth 0.1.",
     ):
         assert note in result.stderr
     assert CARS not in result.stdout
@@ -115,7 +115,7 @@ def test_an_unanswered_question_is_pointed_out(run: Run, serve: Serve) -> None:
     run("say", LISTS, "--thread", "t")
     server.script = serve(ANSWERS).script
     result = run("chat", "--thread", "t", input="/resume\n")
-    assert f"“{LISTS}” has no answer yet; /resume goes on." in result.stderr
+    assert f"“{LISTS}” has no answer yet; /resume continues." in result.stderr
     assert f"{ON_LISTS}\n" == result.stdout
 
 
@@ -124,7 +124,10 @@ def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) 
     server = serve({LISTS: ""})
     run("say", LISTS, "--thread", "t")
     server.script = serve(ANSWERS).script
-    assert "it was set aside" in run("chat", "--thread", "t", input=f"{NESTED}\n").stderr
+    assert (
+        "was never answered and was removed"
+        in run("chat", "--thread", "t", input=f"{NESTED}\n").stderr
+    )
 
 
 def test_a_decision_is_the_next_line(
@@ -136,7 +139,7 @@ def test_a_decision_is_the_next_line(
     serve(DRAFTS, SCORES)
     result = run("chat", input=f"{NESTED}\nedit: My own words.\n{LISTS}\n")
     assert f"{CARS}\nMy own words.\n{ON_LISTS}\n" == result.stdout
-    assert "Decide: approve, reject, edit:YOUR WORDS" in result.stderr
+    assert "Enter approve, reject, edit:YOUR TEXT" in result.stderr
 
 
 def test_a_decision_that_was_due_before(
@@ -149,7 +152,7 @@ def test_a_decision_that_was_due_before(
     run("say", NESTED, "--thread", "t")
     result = run("chat", "--thread", "t", input="approve\n")
     assert f"{CARS}\n" * 2 == result.stdout
-    assert "Decide: approve" in result.stderr
+    assert "Enter approve" in result.stderr
 
 
 def test_a_summarizer_that_fails_is_noted(

@@ -43,7 +43,7 @@ def test_forget_and_restore(run: Run) -> None:
     ]
     assert 2 == run("timeline").stdout.count("[forgotten]")
     assert 0 == run("restore", entry["id"]).exit_code
-    assert "Nothing is forgotten." in run("forgotten").stdout
+    assert "Nothing has been forgotten." in run("forgotten").stdout
 
 
 def test_undo_and_redo(run: Run) -> None:
@@ -68,7 +68,7 @@ def test_a_message_a_span_and_a_topic(run: Run) -> None:
 
 def test_results(run: Run) -> None:
     """Where no tool was called there is no result to forget."""
-    assert "Nothing is forgotten." in run("forget", "--results-below", "0.3").stdout
+    assert "Nothing has been forgotten." in run("forget", "--results-below", "0.3").stdout
 
 
 def test_events(run: Run) -> None:

@@ -71,7 +71,7 @@ def test_events_are_found(run: Run, database: Path) -> None:
     assert 3 == len(contents)
     assert ["a beginner asks"] == [each["data"]["text"] for each in told(run, "--label", "by=host")]
     result = run("events", "--type", "edit", "--thread", "talk")
-    assert (0, "", "There is no such event.\n") == (result.exit_code, result.stdout, result.stderr)
+    assert (0, "", "No event matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
 
 def test_pages_fit_together(run: Run, database: Path) -> None:
@@ -102,8 +102,8 @@ def test_verify(run: Run, database: Path) -> None:
     count = len(told(run))
     result = run("events", "--verify", "--thread", "talk")
     assert (0, "") == (result.exit_code, result.stderr)
-    assert result.stdout.startswith(f"Events: {count}. None is missing")
-    assert "欠落も改変もなく" in run("events", "--verify", "--thread", "old").stdout
+    assert result.stdout.startswith("The event log is complete and unchanged")
+    assert "欠落や改変はなく" in run("events", "--verify", "--thread", "old").stdout
     checked = json.loads(run("events", "--verify", "--thread", "talk", "--json").stdout)
     assert {
         "schema_version": 2,
@@ -139,7 +139,7 @@ def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
     result = run("events", "--verify", "--thread", "talk", "--json")
     error = json.loads(result.stdout)["error"]
     assert (1, "EventLogGapError") == (result.exit_code, error["type"])
-    assert "2 messages where there are 4" in error["message"]
+    assert "2 messages instead of 4" in error["message"]
 
 
 @pytest.mark.parametrize(

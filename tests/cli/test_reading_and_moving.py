@@ -50,7 +50,7 @@ def test_no_threads_yet(run: Run, home: Path) -> None:
     """A fresh machine has an empty list, and looking does not make a file."""
     result = run("threads")
     assert (0, "", False) == (result.exit_code, result.stdout, home.exists())
-    assert "`unsay chat` begins one" in result.stderr
+    assert "`unsay chat` starts one" in result.stderr
     assert [] == json.loads(run("threads", "--json").stdout)["threads"]
 
 
@@ -89,7 +89,7 @@ def test_checkpoints_json(run: Run, database: Path) -> None:
 def test_checkpoint(run: Run, database: Path) -> None:
     """A point can be marked from outside, with a name or without."""
     del database
-    assert "Checkpoint nested is set.\n" == run("checkpoint", "nested").stdout
+    assert "Created checkpoint nested.\n" == run("checkpoint", "nested").stdout
     made = json.loads(run("checkpoint", "--thread", "old", "--json").stdout)["checkpoint"]
     assert (None, 1) == (made["name"], made["turn"])
 
@@ -98,9 +98,13 @@ def test_rollback_and_undo(run: Run, database: Path) -> None:
     """Going back takes the last turn off, names its question, and undo brings it back."""
     del database
     back = run("rollback", "lists")
-    assert back.stdout.startswith("Went back to checkpoint lists. Turns: 1.")
-    assert f"taken back: “{NESTED}”" in back.stderr
-    assert run("undo").stdout.startswith("Undone. Turns: 2.")
+    assert back.stdout.startswith(
+        "Rolled back to checkpoint lists. Removed 2 messages. The conversation has 1 turn."
+    )
+    assert f"removed question: “{NESTED}”" in back.stderr
+    assert run("undo").stdout.startswith(
+        "Undone. Restored 2 messages. The conversation has 2 turns."
+    )
     assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
 
 
@@ -125,7 +129,7 @@ def test_moving_speaks_the_threads_language(run: Run, database: Path) -> None:
     del database
     result = run("undo", "--thread", "old")
     assert "元に戻しました。" in result.stdout
-    assert "取り消した質問: 「リスト内包表記とは何ですか?」" in result.stderr
+    assert "取り除いた質問: 「リスト内包表記とは何ですか?」" in result.stderr
 
 
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"], ids=["path", "url"])

@@ -50,7 +50,7 @@ def test_what_was_found_for_programs(run: Run, thread: str) -> None:
 def test_words_that_nobody_said(run: Run, thread: str) -> None:
     """Finding nothing is not an error: people get a message, programs an empty list."""
     result = run("recall", "zeppelin", "--thread", thread)
-    assert (0, "Nothing that was said bears on “zeppelin”.") == (
+    assert (0, "No message matches “zeppelin”.") == (
         result.exit_code,
         result.stdout.strip(),
     )

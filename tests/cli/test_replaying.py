@@ -58,12 +58,12 @@ def test_replay(run: Run, talk: OpenAIServer) -> None:
     result = run("replay")
     assert (0, "thread talk\n", []) == (result.exit_code, result.stderr, talk.asked)
     head, *parts = result.stdout.split("\n\n")
-    assert head.startswith("turn 2, attempt 1 · exactly as it was sent · run-")
+    assert head.startswith("turn 2, attempt 1 · exactly as sent · run-")
     assert [
         f"user\n  {LISTS}",
         f"assistant\n  {ON_LISTS}",
         f"user\n  {NESTED}",
-        "then\n  score 0.10: It is worth 0.1.",
+        "original result\n  score 0.10: It is worth 0.1.",
         f"  {CARS}\n",
     ] == parts
 
@@ -72,7 +72,7 @@ def test_replay_of_a_turn_that_succeeded(run: Run, talk: OpenAIServer) -> None:
     """Its request was not stored, so it is planned again."""
     del talk
     shown = run("replay", "--turn", "1").stdout
-    assert shown.startswith("turn 1, attempt 1 · planned anew from the record")
+    assert shown.startswith("turn 1, attempt 1 · rebuilt from the conversation")
     assert f"user\n  {LISTS}" in shown
     assert NESTED not in shown
     assert shown.endswith(f"score 0.90: It is worth 0.9.\n\n  {ON_LISTS}\n")
@@ -91,7 +91,7 @@ def test_replay_of_what_was_put_in(run: Run, server: OpenAIServer, home: Path) -
     assert "user\n  Where is it?\n  [image_url]\n" in shown
     assert 'assistant\n  I look.\n  weather({"city": "京都"})\n' in shown
     assert "tool weather\n  18 °C\n" in shown
-    assert shown.endswith("then\n  unscored\n\n  (no words)\n")
+    assert shown.endswith("original result\n  unscored\n\n  (no text)\n")
 
 
 def test_replay_of_an_attempt(run: Run, talk: OpenAIServer) -> None:
@@ -130,7 +130,7 @@ def test_another_model(run: Run, talk: OpenAIServer) -> None:
     before = [run("events", "--json").stdout, run("threads", "--json").stdout]
     shown = run("replay", "--model", "other").stdout
     assert shown.endswith(
-        f"then\n  score 0.10: It is worth 0.1.\n\n  {CARS}\n\n"
+        f"original result\n  score 0.10: It is worth 0.1.\n\n  {CARS}\n\n"
         f"other\n  score 0.90: It is worth 0.9.\n\n  {ON_NESTED}\n"
     )
     assert ["other", "judge"] == [asked.model for asked in talk.asked]
@@ -168,8 +168,8 @@ def test_a_model_that_failed(
 
     shown = run("replay", "--model", "other").stdout
 
-    assert "送信されたとおりの依頼" in shown
-    assert "当時の結果\n  失敗、OpenAIConnectionError: Connection error." in shown
+    assert "送信時のリクエスト" in shown
+    assert "当時の結果\n  エラー OpenAIConnectionError: Connection error." in shown
     assert shown.endswith(f"other\n  スコア 0.90: It is worth 0.9.\n\n  {ON_JAPANESE}\n")
     assert "failed" == json.loads(run("runs", "--json").stdout)["runs"][0]["status"]
 
@@ -182,7 +182,7 @@ def test_another_model_that_fails(
     monkeypatch.setenv("OPENAI_BASE_URL", NOWHERE)
     result = run("replay", "--model", "other")
     assert 1 == result.exit_code
-    assert "other\n  failed, OpenAIConnectionError: Connection error." in result.stdout
+    assert "other\n  failed with OpenAIConnectionError: Connection error." in result.stdout
     assert CARS in result.stdout
 
 

@@ -100,7 +100,7 @@ def test_no_run_fits(run: Run, database: Path) -> None:
     """An empty list is reported, and is not an error."""
     del database
     result = run("runs", "--thread", "talk", "--status", "paused")
-    assert (0, "", "There is no such run.\n") == (result.exit_code, result.stdout, result.stderr)
+    assert (0, "", "No run matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
 
 def test_a_damaged_ledger_hides_no_run(run: Run, database: Path) -> None:

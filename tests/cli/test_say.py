@@ -47,7 +47,7 @@ def test_a_draft_that_was_taken_back_is_announced(run: Run, serve: Serve) -> Non
     serve(DRAFTS, SCORES)
     result = run("say", NESTED)
     assert f"{ON_NESTED}\n" == result.stdout
-    assert "taken back, score 0.10: It is worth 0.1." in result.stderr
+    assert "rejected, score 0.10: It is worth 0.1." in result.stderr
     assert CARS not in result.output
 
 
@@ -135,8 +135,8 @@ class TestDecisions:
     def test_the_request_says_how_to_answer_it(self) -> None:
         """The best draft is shown, with the reasons and the command that decides."""
         assert f"{CARS}\n" == self.asked.stdout
-        assert "Every draft was rejected" in self.asked.stderr
-        assert "unsay say --thread t --decide approve|reject|edit:WORDS" in self.asked.stderr
+        assert "No draft passed" in self.asked.stderr
+        assert "unsay say --thread t --decide approve|reject|edit:TEXT" in self.asked.stderr
 
     def test_nothing_else_can_be_said(self, run: Run) -> None:
         """A message before a pending decision is a conflict."""
@@ -158,7 +158,7 @@ class TestDecisions:
     def test_reject(self, run: Run) -> None:
         """A rejected draft is not delivered."""
         result = run("say", "--decide", "reject")
-        assert "No answer was delivered" in result.stdout
+        assert "No answer was given" in result.stdout
 
     def test_json_holds_the_request(self, run: Run, home: Path) -> None:
         """Programs get LangChain's own human-in-the-loop request."""

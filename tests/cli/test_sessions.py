@@ -77,7 +77,7 @@ def test_no_thread_fits(run: Run, database: Path) -> None:
     """No match and an empty database give different messages."""
     del database
     result = run("threads", "--status", "ended")
-    assert (0, "", "No thread fits.\n") == (result.exit_code, result.stdout, result.stderr)
+    assert (0, "", "No thread matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve:
 def test_purge(run: Run, database: Path) -> None:
     """With --yes a thread goes without a question, and what went is said."""
     told = run("purge", "--thread", "third", "--yes").stdout
-    assert told.startswith("スレッド third をファイルから1バイトも残さず削除しました。")
+    assert told.startswith("スレッド third を完全に削除しました(")
     assert JAPANESE.encode() not in database.read_bytes()
     went = json.loads(run("purge", "--thread", "second", "--yes", "--json").stdout)
     assert {"schema_version", "thread_id", "checkpoints", "writes", "items"} == went.keys()

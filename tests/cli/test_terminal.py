@@ -22,7 +22,7 @@ def test_say_strikes_a_rejected_draft_out(serve: Serve) -> None:
     serve(DRAFTS, SCORES)
     with Terminal("say", NESTED) as terminal:
         seen = terminal.expect(STRUCK)
-        struck = terminal.expect("taken back, score 0.10")
+        struck = terminal.expect("rejected, score 0.10")
         rest = terminal.expect("score 0.90")
         assert 0 == terminal.wait()
     assert CARS[:40] in flat(seen)
@@ -36,7 +36,7 @@ def test_no_color_means_no_escape_codes(serve: Serve, monkeypatch: pytest.Monkey
     serve(DRAFTS, SCORES)
     monkeypatch.setenv("NO_COLOR", "1")
     with Terminal("say", NESTED) as terminal:
-        shown = terminal.expect("taken back, score 0.10") + terminal.expect("score 0.90")
+        shown = terminal.expect("rejected, score 0.10") + terminal.expect("score 0.90")
         assert 0 == terminal.wait()
     assert "\x1b" not in shown
 
@@ -46,7 +46,7 @@ def test_a_draft_longer_than_the_screen_is_only_announced(serve: Serve) -> None:
     long = f"{CARS} " * 40
     serve({NESTED: [long, ON_NESTED]}, SCORES)
     with Terminal("say", NESTED, lines=10) as terminal:
-        assert STRUCK not in terminal.expect("taken back, score 0.10")
+        assert STRUCK not in terminal.expect("rejected, score 0.10")
         assert 0 == terminal.wait()
 
 
@@ -141,7 +141,7 @@ def test_chat_completes_commands(serve: Serve) -> None:
         terminal.type("\t")
         terminal.expect("yoto")
         terminal.type("\r")
-        terminal.expect("Went back to checkpoint kyoto")
+        terminal.expect("Rolled back to checkpoint kyoto")
         terminal.type("/exit\r")
         assert 0 == terminal.wait()
 

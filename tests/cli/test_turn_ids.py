@@ -41,4 +41,4 @@ def test_a_turn_id_needs_words_and_a_thread(run: Run, serve: Serve, args: tuple[
     result = run(*args, "--turn-id", "order-1")
 
     assert 2 == result.exit_code
-    assert "give both" in result.stderr
+    assert "needs TEXT and --thread" in result.stderr

@@ -44,12 +44,12 @@ def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
     text = run("timeline", "--context", "3").stdout
     head, first, second = text.split("\n\n")
     assert f"turn 3: “{NESTED}”" == head
-    assert first.startswith("attempt 1, call 1 · scripted · taken back, branch-")
+    assert first.startswith("attempt 1, call 1 · scripted · removed, branch-")
     assert "score 0.10" in first
     assert second.startswith("attempt 2, call 1 · scripted · score 0.90")
-    assert "  sent whole          messages 3-5 (3)\n" in second
+    assert "  sent in full        messages 3-5 (3)\n" in second
     assert "  outside the window  messages 1-2 (2)\n" in second
-    assert "  Window: " in second
+    assert "  Context: " in second
     assert "  Reported by the model: " in second
 
 
@@ -73,8 +73,8 @@ def test_a_view_in_japanese(run: Run, home: Path) -> None:
     assert "ターン3: 「例を見せてください。」" in text
     assert "試行1、呼び出し1" in text
     assert "全文を送信  3-5番目(3件)" in text
-    assert "窓の外      1-2番目(2件)" in text
-    assert "文脈: " in text
+    assert "範囲外      1-2番目(2件)" in text
+    assert "コンテキスト: " in text
 
 
 def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
     with fill(home, "talk", LISTS, NESTED) as talk:
         talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
         text = run("timeline", "--context", "2").stdout
-    assert "The record has changed since: these are the places of then." in text
+    assert "The conversation has changed since; the positions are those of that time." in text
 
 
 def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_timeline_ends_in_the_tokens(run: Run, talk: Conversation) -> None:
     """Who used the window last, and what was spent; programs get the same under `tokens`."""
     del talk
     *_, window, spent = run("timeline").stdout.splitlines()
-    assert window.startswith("Window: ")
-    assert spent.startswith("Spent: ")
-    assert "taken back" in spent
+    assert window.startswith("Context: ")
+    assert spent.startswith("Used: ")
+    assert "removed" in spent
     whole = json.loads(run("timeline", "--json").stdout)["tokens"]
     assert whole["spent"] == json.loads(run("tokens", "--json").stdout)["spent"]
 
@@ -112,7 +112,7 @@ def test_tokens(run: Run, talk: Conversation) -> None:
     """Each part of the window and each purpose has a line."""
     del talk
     lines = [line.split("  ")[1] for line in run("tokens").stdout.splitlines() if line[:1] == " "]
-    assert ["recents", "reply, at most", "live", "taken back", "judging"] == [
+    assert ["recent messages", "reply (maximum)", "current branch", "removed", "judging"] == [
         each.strip() for each in lines
     ]
 

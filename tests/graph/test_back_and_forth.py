@@ -138,7 +138,7 @@ def test_undo_and_redo_in_the_chat(opened: Opening) -> None:
     kept = [m for m in talk.messages() if m.type == "human" and "/" not in text_of(m)]
     assert ["q1", "q2", "q3"] == [text_of(m) for m in kept]
     assert before == [line for line in said(talk.messages()) if "q" in line[:8] or "draft" in line]
-    assert "Redone. Turns: 3" in done.text
+    assert "The conversation has 3 turns" in done.text
     assert "nothing to redo" in refused.text
     checked(talk)
 

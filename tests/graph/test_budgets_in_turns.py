@@ -411,7 +411,7 @@ def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None
 
     question, told = state["messages"]
     assert ("First question, please?", True) == (question.content, is_notice(told))
-    assert told.content.startswith("No answer: it would have gone over a budget")
+    assert told.content.startswith("No answer was given: the call would exceed the budget")
     assert ([], []) == (model.inputs, drive(load_usage_account(store, "t"))["holds"])
     assert "exceed_budget" == decision(run(graph, "First question, please?"))
 

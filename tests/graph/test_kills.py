@@ -26,7 +26,7 @@ HELLO = ("say", "How do lists work?", "q1")
 MORE = ("say", "And how do they grow?", "q2")
 BOOKED = ("say", "UsageAccount seat 4A.", "q2")
 NEXT = "And then?"
-DOUBT = ("Taken back:", "Perhaps taken back, please look:")
+DOUBT = ("Undone:", "Possibly undone, please check:")
 """The texts about a compensation, and about one whose process died."""
 
 pytestmark = pytest.mark.full

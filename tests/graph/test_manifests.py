@@ -279,7 +279,7 @@ def test_tokens_in_any_chat() -> None:
     model = Numbered()
     graph = make(model, store=None)
     words = say(graph, "q1", "/tokens")["messages"][-1].text
-    assert words.startswith("Window: ")
+    assert words.startswith("Context: ")
     assert "Spent: " in words
     assert 1 == len(model.inputs)
     assert "No call tells yet" in say(make(model), "/tokens")["messages"][-1].text

@@ -114,8 +114,8 @@ def test_undo_to_the_beginning_and_not_further() -> None:
 
     texts = [last(say(graph, "/undo")) for _ in range(3)]
 
-    assert texts[0].startswith("Undone. Turns: 1.")
-    assert texts[1].startswith("Undone. Turns: 0.")
+    assert texts[0].startswith("Undone. Removed 2 messages. The conversation has 1 turn.")
+    assert texts[1].startswith("Undone. Removed 2 messages. The conversation has 0 turns.")
     assert "no step left" in texts[2]
 
 

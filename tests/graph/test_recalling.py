@@ -133,7 +133,7 @@ def test_an_order_finds_what_was_said_and_the_next_view_shows_it(tmp_path: Path)
         assert transcript == replay(talk.events()).messages
         assert ["recall"] == [e["type"] for e in talk.events() if e["type"] == "recall"]
     assert "1. user: “My sister Ayumi" in reply.text
-    assert "has parrot" in reply.text
+    assert "contains parrot" in reply.text
     assert "/recall" not in reply.text
     assert FACTS["en"][0] in quoted(model.inputs[-2])
     assert "" == quoted(model.inputs[-1])
@@ -143,7 +143,7 @@ def test_an_order_that_finds_nothing_says_so(tmp_path: Path) -> None:
     """Words without a match are answered by a notice, and a command without words is refused."""
     with opened(tmp_path, Numbered()) as talk:
         talk.say(FACTS["en"][0])
-        assert "Nothing that was said bears on “zeppelin”." == talk.say("/recall zeppelin").text
+        assert "No message matches “zeppelin”." == talk.say("/recall zeppelin").text
         assert talk.say("/recall").text.startswith("Nothing was changed: There are no words")
         with pytest.raises(InputError, match="no words"):
             talk.recall(" ")
@@ -339,7 +339,7 @@ def test_a_forgotten_topic_is_found_by_nobody(tmp_path: Path) -> None:
         assert fact in [find.message.content for find in talk.recall("parrot")]
         entry = talk.forget("topic-1")
         assert () == talk.recall("parrot")
-        assert talk.say("/recall parrot").text.startswith("Nothing that was said")
+        assert talk.say("/recall parrot").text.startswith("No message matches")
         talk.say(question)
         assert "Ayumi" not in str(model.inputs[-1])
         talk.restore(entry["id"])

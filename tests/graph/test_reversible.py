@@ -161,9 +161,9 @@ def test_a_return_is_reported_where_the_graph_moves() -> None:
     undone = transcript(made)[-1]
     state = say(made, "/redo")
 
-    assert undone.endswith("Taken back: the ticket to Kyoto.")
+    assert undone.endswith("Undone: the ticket to Kyoto.")
     assert transcript(made)[-1].endswith(
-        "Back on the record, but taken back before and not done again: the ticket to Kyoto."
+        "Restored in the conversation, but already undone and not run again: the ticket to Kyoto."
     )
     assert ["+Kyoto", "-Kyoto"] == WORLD
     assert [] == state["pending_compensations"]
@@ -185,7 +185,7 @@ def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> N
         ("the ticket to Kyoto", "failed"),
     ] == events
     assert transcript(made)[-1].endswith(
-        "Taken back: the ticket to Nara, the ticket to Osaka. Not taken back, what it did stands: "
+        "Undone: the ticket to Nara, the ticket to Osaka. Not undone, still in effect: "
         "letter(to='Ann') (no compensation is registered), "
         "the ticket to Kyoto (OSError: no line to Kyoto)."
     )
@@ -231,9 +231,7 @@ def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
 
     say(made, "Kyoto")
 
-    assert "what it did stands: the ticket to Kyoto" in "".join(
-        str(m.content) for m in chat.calls[-1]
-    )
+    assert "still in effect: the ticket to Kyoto" in "".join(str(m.content) for m in chat.calls[-1])
 
 
 def test_the_best_draft_tells_of_deeds_that_stand() -> None:

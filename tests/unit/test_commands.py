@@ -109,13 +109,13 @@ def test_turns_are_answers_with_their_questions() -> None:
     [
         pytest.param(
             "en",
-            "Nothing has been said yet.",
+            "There are no messages yet.",
             "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
             id="english",
         ),
         pytest.param(
             "ja",
-            "まだ何も話していません。",
+            "メッセージはまだありません。",
             "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
             id="japanese",
         ),
@@ -150,7 +150,7 @@ def test_a_question_stays_on_its_line() -> None:
     [
         pytest.param(
             "en",
-            "There is no checkpoint yet.",
+            "There are no checkpoints yet.",
             "cp-2c26b46b68  {lunch}  turn 3  score 0.80  Kyoto\ncp-fcde2b2edb  -  turn 4  score –  ",
             id="english",
         ),

@@ -385,9 +385,9 @@ def test_a_report_tells_what_a_person_must_look_after() -> None:
 
     assert 4 == len(report.left)
     assert (
-        "Taken back: booking 1. Not taken back, what it did stands: booking 1 "
-        "(no compensation is registered), booking 1 (OSError: down). Perhaps taken back, please "
-        "look: booking 1. Back on the record, but taken back before and not done again: booking 1."
+        "Undone: booking 1. Not undone, still in effect: booking 1 (no compensation is registered), "
+        "booking 1 (OSError: down). Possibly undone, please check: booking 1. Restored in the "
+        "conversation, but already undone and not run again: booking 1."
     ) == report_text(report, Texts("en"))
-    assert "取り消す方法が登録されていません" in report_text(report, Texts("ja"))
+    assert "取り消し方法が登録されていません" in report_text(report, Texts("ja"))
     assert "" == report_text(Report(), Texts("en"))

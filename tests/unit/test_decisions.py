@@ -36,8 +36,8 @@ def test_a_person_is_shown_the_best_draft() -> None:
                 "name": "deliver_answer",
                 "args": shown,
                 "arguments": shown,
-                "description": "Every draft was rejected. Deliver the best one, edit it, ask for "
-                "another, or reject it? wrong / {rude} / late",
+                "description": "No draft passed. Deliver the best one, edit it, "
+                "try again, or reject it? wrong / {rude} / late",
             }
         ],
         "review_configs": [

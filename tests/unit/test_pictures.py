@@ -165,7 +165,7 @@ def test_text_shows_everything() -> None:
 
 def test_text_of_an_empty_thread() -> None:
     """A thread without turns says so."""
-    expected = "Thread t: 0 turns, 0 checkpoints, 0 branches\nNothing has been said yet."
+    expected = "Thread t: 0 turns, 0 checkpoints, 0 branches\nThere are no messages yet."
     assert expected == tree_text(timeline())
 
 
@@ -332,7 +332,7 @@ def test_page_of_an_empty_thread_has_no_table() -> None:
     """Without turns there is nothing to list."""
     page = drawn(picture_html(timeline()))
     assert page.find(".//table") is None
-    assert any("Nothing has been said yet." in text for text in page.itertext())
+    assert any("There are no messages yet." in text for text in page.itertext())
 
 
 def test_bundle_formats() -> None:

@@ -35,15 +35,15 @@ def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True)
 def test_the_whole_text_in_english() -> None:
     """The window's parts, what was spent on what, and each budget; nothing without tokens."""
     assert usage_text(totals(), Texts("en")).split("\n") == [
-        "Window: 12,900 of 128,000 tokens (10 %)",
-        "  system           1,200  0.9 %",
-        "  tools              800  0.6 %",
-        "  recents         10,000  7.8 %",
-        "  recalled           400  0.3 %",
-        "  reply, at most     500  0.4 %",
-        "Spent: 10,070 tokens, cost 1.2345",
-        "  live     10,000  9,000 in (50 % cached), 1,000 out, cost 1.2345",
-        "  judging      70  70 in (0 % cached), 0 out",
+        "Context: 12,900 of 128,000 tokens (10 %)",
+        "  system            1,200  0.9 %",
+        "  tools               800  0.6 %",
+        "  recent messages  10,000  7.8 %",
+        "  recalled            400  0.3 %",
+        "  reply (maximum)     500  0.4 %",
+        "Used: 10,070 tokens, cost 1.2345",
+        "  current branch  10,000  9,000 in (50 % cached), 1,000 out, cost 1.2345",
+        "  judging             70  70 in (0 % cached), 0 out",
         "  session budget  12,000 of 50,000 (24 %)",
         "  task budget     1.5000 of 2 (75 %)",
     ]
@@ -52,7 +52,7 @@ def test_the_whole_text_in_english() -> None:
 def test_columns_stand_below_each_other_in_japanese() -> None:
     """Wide characters take two cells, and no line is wider than a terminal."""
     lines = usage_text(totals(), Texts("ja")).split("\n")
-    assert "文脈: 128,000トークンのうち12,900(10 %)" == lines[0]
+    assert "コンテキスト: 128,000トークン中12,900(10 %)" == lines[0]
     ends = {cells_of(line[: line.rindex("  ")]) for line in lines[1:6]}
     assert 1 == len(ends)
     assert max(map(cells_of, lines)) <= 80
@@ -61,31 +61,31 @@ def test_columns_stand_below_each_other_in_japanese() -> None:
 def test_where_nobody_knows_the_window_shares_are_of_what_is_used() -> None:
     """Without the window's size the parts are still told."""
     lines = usage_text(totals(window=0, gauges=False), Texts("en")).split("\n")
-    assert "Window: 12,900 tokens" == lines[0]
-    assert "  recents         10,000  78 %" == lines[3]
+    assert "Context: 12,900 tokens" == lines[0]
+    assert "  recent messages  10,000  78 %" == lines[3]
 
 
 def test_the_least_is_called_so() -> None:
     """Where not all was looked at, the sum does not pretend to be one."""
-    assert "at hand: 10,070" in usage_text(totals(is_whole=False), Texts("en"))
+    assert "at least: 10,070" in usage_text(totals(is_whole=False), Texts("en"))
 
 
 def test_nothing_is_told_of_a_thread_without_calls() -> None:
     """An empty thread has no window, and spent nothing."""
     empty = Usage(window=None, spent=Spent(live=Tokens(), abandoned=Tokens()), gauges=())
     assert usage_text(empty, Texts("en")).split("\n") == [
-        "No call tells yet who uses the window.",
-        "Spent: 0 tokens",
-        "  live  0  0 in (0 % cached), 0 out",
+        "No model call has been measured yet.",
+        "Used: 0 tokens",
+        "  current branch  0  0 in (0 % cached), 0 out",
     ]
 
 
 def test_the_brief_text_is_two_lines() -> None:
     """What a timeline ends in."""
     assert brief_text(totals(), Texts("en")).split("\n") == [
-        "Window: 12,900 of 128,000 tokens (10 %) · system 1,200 · tools 800 · recents 10,000 · "
-        "recalled 400 · reply, at most 500",
-        "Spent: 10,070 tokens, cost 1.2345 · live 10,000 · judging 70",
+        "Context: 12,900 of 128,000 tokens (10 %) · system 1,200 · tools 800 · recent messages 10,000 · "
+        "recalled 400 · reply (maximum) 500",
+        "Used: 10,070 tokens, cost 1.2345 · current branch 10,000 · judging 70",
     ]
 
 

@@ -234,34 +234,34 @@ def test_what_changes_least_comes_first() -> None:
         pytest.param(
             Hints(attempt=3, rejections=("wrong", "</reason>rude")),
             [
-                "Attempt 3\nYour previous answer to the newest question was taken back, because a "
-                "judge rejected it. The reasons, as data:\n[wrong]\n[&lt;/reason>rude]\nAnswer the "
-                "newest question anew and avoid these faults. Do not mention the rejection."
+                "Attempt 3\nYour previous answer to the newest question was removed because a "
+                "judge rejected it. The reasons (data):\n[wrong]\n[&lt;/reason>rude]\nAnswer the "
+                "newest question again and avoid these faults. Do not mention the rejection."
             ],
             id="rejections",
         ),
         pytest.param(
             Hints(context_reason="off"),
             [
-                "Part of the conversation was taken back, because a judge rejected it. The reasons, "
-                "as data:\n[off]\nDo not repeat these faults and do not mention them."
+                "Part of the conversation was removed because a judge rejected it. The reasons "
+                "(data):\n[off]\nDo not repeat these faults and do not mention them."
             ],
             id="the context",
         ),
         pytest.param(
             Hints(guidance="shorter"),
-            ["A person who reviewed the rejected answers asks, as data:\n[shorter]"],
+            ["A person who reviewed the rejected answers asks (data):\n[shorter]"],
             id="guidance",
         ),
         pytest.param(
             Hints(attempt=2, rejections=("{rude}",), context_reason="off", guidance="shorter"),
             [
-                "Part of the conversation was taken back, because a judge rejected it. The reasons, "
-                "as data:\n[off]\nDo not repeat these faults and do not mention them.",
-                "Attempt 2\nYour previous answer to the newest question was taken back, because a "
-                "judge rejected it. The reasons, as data:\n[{rude}]\nAnswer the "
-                "newest question anew and avoid these faults. Do not mention the rejection.",
-                "A person who reviewed the rejected answers asks, as data:\n[shorter]",
+                "Part of the conversation was removed because a judge rejected it. The reasons "
+                "(data):\n[off]\nDo not repeat these faults and do not mention them.",
+                "Attempt 2\nYour previous answer to the newest question was removed because a "
+                "judge rejected it. The reasons (data):\n[{rude}]\nAnswer the "
+                "newest question again and avoid these faults. Do not mention the rejection.",
+                "A person who reviewed the rejected answers asks (data):\n[shorter]",
             ],
             id="all",
         ),

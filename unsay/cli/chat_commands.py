@@ -37,7 +37,7 @@ PROMPT = "> "
 
 
 def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
-    """ThreadHandle until the input ends."""
+    """Chat until the input ends."""
     with Cast.named(**models).speaker(db, thread, begins=True) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
@@ -74,7 +74,7 @@ class Chat:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
-                show_error(error, as_json=self._as_json)
+                show_error(error, as_json=self._as_json, interface="chat")
             if self._interactive:
                 click.echo(err=True)
 
@@ -154,7 +154,7 @@ def reader(conversation: Conversation, *, interactive: bool) -> Reader:
         try:
             return input()
         except UnicodeDecodeError as error:
-            raise InputError("The input is not UTF-8 text; convert it first") from error
+            raise InputError("The input is not UTF-8 text: convert it to UTF-8 first") from error
 
     return read
 
@@ -172,16 +172,18 @@ def say(
 ) -> None:
     """Send a message, resume a turn or decide about one, and print the reply."""
     if (text is not None) + resume + (decide is not None) != 1:
-        raise usage_error("Give one of TEXT, --resume and --decide.")
+        raise usage_error("Give exactly one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):
-        raise usage_error("--turn-id names what TEXT begins in a --thread: give both.")
+        raise usage_error("--turn-id needs TEXT and --thread.")
     cast = Cast.named(**models)
     words = None
     if text is not None:
         try:
             words = readable(sys.stdin.read() if text == "-" else text)
         except UnicodeDecodeError as error:
-            raise InputError("Standard input is not UTF-8 text; convert it first") from error
+            raise InputError(
+                "Standard input is not UTF-8 text: convert it to UTF-8 first"
+            ) from error
     with cast.speaker(db, thread, begins=text is not None) as speaker:
         if words is not None:
             if thread is None:
@@ -212,15 +214,15 @@ def _show(
         screen.show(event)
         if event.reply is not None and event.reply.kind == "decision":
             note(
-                f'unsay say --thread {name} --decide approve|reject|edit:WORDS|"what to do better"'
+                f'decide: unsay say --thread {name} --decide approve|reject|edit:TEXT|"instructions"'
             )
 
     try:
         if as_json:
             turn(show_object)
         else:
-            screen = Screen(speaker.labels(words), live=sys.stdout.isatty())
+            screen = Screen(speaker.labels(words).for_shell(), live=sys.stdout.isatty())
             turn(show_words)
     except KeyboardInterrupt:
-        note(f"stopped; unsay say --thread {name} --resume goes on")
+        note(f"stopped; `unsay say --thread {name} --resume` continues")
         raise

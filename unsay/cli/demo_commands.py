@@ -1,7 +1,6 @@
-"""`unsay demo`: what unsay does, on a scripted conversation that needs no key.
+"""`unsay demo`: a scripted conversation that needs no API key.
 
-Only the words in `demo.toml` are scripted: scores, topics, folds and rollbacks are what unsay
-makes of them.
+Only the texts in `demo.toml` are scripted; scores, topics, summaries and rollbacks are computed.
 """
 
 import tempfile
@@ -9,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -37,7 +37,7 @@ class Act:
     """The drafts, one for each attempt."""
 
     inserted: tuple[str, str] | None = None
-    """A question and an answer that are added without any model before; `None`: nothing is."""
+    """A question and an answer that are added before, without a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class Scenario:
     checkpoints: str
     tree: str
     ending: str
-    """With `kept` or `gone` as `{where}`."""
+    """`{where}` is filled with `kept` or `gone`."""
 
     kept: str
-    """For a database that `--db` named; `{thread}`, `{db}`."""
+    """For a database given by `--db`; has `{db}` and `{thread}`."""
 
     gone: str
 
@@ -65,7 +65,7 @@ def scenario(language: Language) -> Scenario:
 
 
 def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
-    """Play the script and show what unsay makes of it."""
+    """Play the script in a new thread and print its turns, checkpoints and branches."""
     script = scenario(lang)
     model = ScriptedChat(replies={act.question: list(act.replies) for act in script.acts})
     # The demo is the same everywhere: the environment's settings are not read, the rules judge.
@@ -88,7 +88,7 @@ def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
                     stage.show(event)
             where = script.gone
             if db is not None:
-                where = script.kept.format(db=db, thread=conversation.thread_id)
+                where = script.kept.format(db=quote(db), thread=conversation.thread_id)
             stage.end(script.ending.format(where=where))
 
 
@@ -122,7 +122,10 @@ class _Terminal:
             (self._script.tree, tree_text(seen, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
-        click.echo("\n" + wrapped(ending, columns=columns()))
+        click.echo()
+        for line in ending.split("\n"):
+            # A command is to be pasted, and a line break within its path would break it.
+            click.echo(line if "unsay " in line else wrapped(line, columns=columns()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,8 @@ def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
 
 def _show_moved(opened: Opened, moved: RollbackResult, words: str, labels: Labels) -> None:
     def show() -> None:
-        click.echo(words.format(where=moved.at, **asdict(moved)))
+        counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
+        click.echo(words.format(where=moved.at, changes=labels.changes(**counts)))
         if effects := report_text(moved.report, labels):
             note(effects)
         if moved.question:
@@ -203,7 +204,7 @@ def _check_forget(
     *, what: str | None, turn: str | None, results_below: float | None, **_others: str | None
 ) -> None:
     if sum(each is not None for each in (what, turn, results_below)) != 1:
-        raise usage_error("Give WHAT, --turn or --results-below, one of them.")
+        raise usage_error("Give exactly one of WHAT, --turn and --results-below.")
 
 
 @on_thread(_check_forget)

@@ -28,7 +28,7 @@ from unsay.types import Event, EventType
 
 def _check_verify(*, verify: bool, limit: int | None, **filters: object) -> None:
     if verify and (limit is not None or any(filters.values())):
-        raise usage_error("--verify checks the whole ledger: leave the filters out.")
+        raise usage_error("--verify checks the whole event log: leave the filters out.")
 
 
 @on_thread(_check_verify)
@@ -64,9 +64,9 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
     made = replay(log).messages
     if freeze_messages(made) != freeze_messages(transcript):
         raise EventLogGapError(
-            f"The {len(log)!r} events of thread {opened.thread_id!r} make another record than "
-            f"the one that is kept, {len(made)!r} messages where there are {len(transcript)!r}: "
-            "restore a backup of the database"
+            f"The {len(log)!r} events of thread {opened.thread_id!r} do not give the stored "
+            f"messages, but {len(made)!r} messages instead of {len(transcript)!r}: restore the "
+            "database from a backup"
         )
     counts = {"events": len(log), "messages": len(transcript)}
     opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
@@ -82,7 +82,7 @@ def _print_events(opened: Opened, page: Slice[Event]) -> None:
             f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{width}}"
         )
         click.echo(line(head, words_of(each)))
-    end_list(page.items, page.cursor, "There is no such event.")
+    end_list(page.items, page.cursor, "No event matches.")
 
 
 def words_of(event: Event) -> str:
@@ -209,7 +209,7 @@ def _print_runs(page: Slice[Run], tails: Sequence[str]) -> None:
         if run.error:
             fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
             click.echo(f"    {one_line(run.error, fits)}")
-    end_list(page.items, page.cursor, "There is no such run.")
+    end_list(page.items, page.cursor, "No run matches.")
 
 
 def _cells(run: Run) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The commands of `unsay` with their options, without what carries them out.
+"""The commands of `unsay` with their options.
 
 Only Click and the table of commands are imported here, so that `--help`, `--version` and
 completion are instant; a command's module is imported when the command runs.
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """Commands whose work is imported when it is called for, and whose errors are one line."""
+    """A group that imports a command's module when it runs, and prints an error as one line."""
 
     def main(
         self,
@@ -55,47 +55,55 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="unsay", message="unsay %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Conversations that judge their own answers and can take them back.
+    """Chat with an LLM that judges its answers, and roll back bad ones.
 
-    `unsay demo` shows everything without a key. For a conversation of your own
-    set OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own) and
-    UNSAY_MODEL, then run `unsay chat`.
+    `unsay demo` needs no API key. To chat with a model, set OPENAI_API_KEY
+    (or OPENAI_BASE_URL for your own server) and UNSAY_MODEL, then run
+    `unsay chat`.
     """
     if os.environ.get("NO_COLOR"):
         context.color = False
 
 
+COUNT = click.IntRange(min=1)
+
 SHARED = (
-    click.Option(["--db"], metavar="PATH", help="Database file, instead of unsay's own."),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON for programs."),
+    click.Option(
+        ["--db"], metavar="PATH", help="Database file or URL; default: the user's data folder."
+    ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
 )
 
 MODELS = (
-    click.Option(["--model"], metavar="NAME", help="Answers; default $UNSAY_MODEL."),
+    click.Option(["--model"], metavar="NAME", help="Model that answers; default $UNSAY_MODEL."),
     click.Option(
-        ["--judge-model"], metavar="NAME", help="Judges the answers; default the answering model."
+        ["--judge-model"], metavar="NAME", help="Model that judges; default: the answering model."
     ),
 )
 
 PLACE = (
     click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
-    click.Option(["--turns"], metavar="N", type=int, help="So many turns back instead."),
+    click.Option(
+        ["--turns"], metavar="N", type=COUNT, help="Roll back N turns instead of to a checkpoint."
+    ),
 )
 
 PINNED = (
     click.Argument(["message_id"], metavar="[ID]", required=False),
-    click.Option(["--turn"], metavar="N", type=int, help="All of this turn."),
+    click.Option(["--turn"], metavar="N", type=COUNT, help="All messages of turn N."),
 )
 
 PAGE = (
-    click.Option(["--limit"], metavar="N", type=int, help="At most so many; default all."),
-    click.Option(["--cursor"], metavar="C", help="Go on where a shorter list ended."),
+    click.Option(["--limit"], metavar="N", type=COUNT, help="At most N rows; default: all."),
+    click.Option(
+        ["--cursor"], metavar="C", help="Continue after the page that printed this cursor."
+    ),
 )
 
 
-def _thread(note: str = "the last one by default", *, required: bool = False) -> click.Option:
+def _thread(note: str = "default: the last one", *, required: bool = False) -> click.Option:
     return click.Option(
-        ["--thread"], metavar="ID", required=required, help=f"The conversation; {note}."
+        ["--thread"], metavar="ID", required=required, help=f"Id of the conversation; {note}."
     )
 
 
@@ -105,19 +113,21 @@ def _labelled(what: str) -> click.Option:
         metavar="NAME=VALUE",
         multiple=True,
         callback=_pairs,
-        help=f"Only {what} with this label; may be given several times.",
+        help=f"Only {what} with this label; repeatable.",
     )
 
 
 def _several(names: Sequence[str], words: Sequence[str]) -> click.Option:
-    help_text = "Only these; may be given several times."
+    help_text = "Only these; repeatable."
     return click.Option(names, type=click.Choice(words), multiple=True, help=help_text)
 
 
 def _begun(what: str) -> tuple[click.Option, click.Option]:
     return (
-        click.Option(["--since"], metavar="ISO", help=f"Only {what} begun then or later."),
-        click.Option(["--until"], metavar="ISO", help=f"Only {what} begun before."),
+        click.Option(
+            ["--since"], metavar="ISO", help=f"Only {what} started at this time or later."
+        ),
+        click.Option(["--until"], metavar="ISO", help=f"Only {what} started before this time."),
     )
 
 
@@ -126,28 +136,30 @@ def _pairs(
 ) -> dict[str, str]:
     for each in given:
         if "=" not in each:
-            raise click.BadParameter(f"{each!r} is no label: write NAME=VALUE", context, parameter)
+            raise click.BadParameter(
+                f"{each!r} is not a label: write NAME=VALUE", context, parameter
+            )
     return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
-    "chat": (_thread("a new one by default"), *MODELS),
+    "chat": (_thread("default: a new one"), *MODELS),
     "say": (
         click.Argument(["text"], required=False),
-        _thread("a new one by default, the last one for --resume and --decide"),
+        _thread("default: a new one; with --resume and --decide the last one"),
         *MODELS,
-        click.Option(["--resume"], is_flag=True, help="Go on with a turn that was interrupted."),
+        click.Option(["--resume"], is_flag=True, help="Continue an interrupted turn."),
         click.Option(
             ["--decide"],
             metavar="DECISION",
-            help="Decide about rejected drafts: approve, reject, edit:YOUR WORDS, or what the "
-            "next attempt should do.",
+            help="Decide about rejected drafts: approve, reject, edit:TEXT, or instructions for "
+            "the next attempt.",
         ),
         click.Option(
             ["--turn-id"],
             metavar="ID",
-            help="Your name for this turn: with the same one TEXT is answered once, however "
-            "often it is sent to the --thread.",
+            help="Id of this turn, which you choose: TEXT is answered once per id, even if the "
+            "command is repeated. Needs --thread.",
         ),
     ),
     "threads": (
@@ -161,7 +173,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             ["--context"],
             metavar="TURN",
             type=int,
-            help="Show what the model was sent in this turn, instead.",
+            help="Show the model calls of this turn and what they were sent.",
         ),
         _thread(),
     ),
@@ -169,7 +181,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "rollback": (
         *PLACE,
         click.Option(
-            ["--preview"], is_flag=True, help="Only tell what would go; nothing is changed."
+            ["--preview"], is_flag=True, help="Show what would be removed; change nothing."
         ),
         _thread(),
     ),
@@ -177,7 +189,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "fork": (
         *PLACE,
         click.Option(
-            ["--as", "name"], metavar="ID", help="The new conversation; a new id by default."
+            ["--as", "name"], metavar="ID", help="Id of the new conversation; default: a random id."
         ),
         _thread(),
     ),
@@ -192,14 +204,16 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "forget": (
         click.Argument(["what"], required=False),
         click.Argument(["through"], required=False),
-        click.Option(["--turn"], metavar="N[-M]", help="These turns instead."),
+        click.Option(["--turn"], metavar="N[-M]", help="Forget turn N, or turns N to M."),
         click.Option(
             ["--results-below"],
             metavar="SCORE",
             type=click.FloatRange(0, 1),
-            help="Instead the tool results that score less against the topic's questions.",
+            help="Forget the tool results that score less than this for the topic's questions.",
         ),
-        click.Option(["--reason"], metavar="TEXT", default="", help="Why, for whoever lists it."),
+        click.Option(
+            ["--reason"], metavar="TEXT", default="", help="A note that `unsay forgotten` shows."
+        ),
         _thread(),
     ),
     "recall": (
@@ -214,16 +228,18 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             ["--from", "branch"],
             metavar="BRANCH",
             required=True,
-            help="A cut's id, or a conversation's.",
+            help="Id of a branch or of a thread.",
         ),
         _thread(),
     ),
     "runs": (
         _thread(),
-        click.Option(["--all", "everywhere"], is_flag=True, help="The runs of all conversations."),
+        click.Option(
+            ["--all", "everywhere"], is_flag=True, help="List the runs of all conversations."
+        ),
         _several(["--status"], get_args(RunStatus)),
         click.Option(
-            ["--phase"], type=click.Choice(get_args(RunPhase)), help="Only those at this work."
+            ["--phase"], type=click.Choice(get_args(RunPhase)), help="Only runs in this phase."
         ),
         _labelled("runs"),
         *_begun("runs"),
@@ -232,48 +248,60 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "events": (
         _thread(),
         _several(["--type", "types"], get_args(EventType)),
-        click.Option(["--run"], metavar="ID", help="Only those of this run."),
+        click.Option(["--run"], metavar="ID", help="Only events of this run."),
         _labelled("events"),
         *PAGE,
         click.Option(
             ["--verify"],
             is_flag=True,
-            help="Only check that none is missing and all make the record.",
+            help="Only check that the log is complete and gives the stored messages.",
         ),
     ),
     "replay": (
         _thread(),
-        click.Option(["--turn"], metavar="N", type=int, help="Of this turn."),
+        click.Option(["--turn"], metavar="N", type=COUNT, help="Turn to show."),
         click.Option(
-            ["--run"], metavar="ID", help="Of this run, which failed or took a draft back."
-        ),
-        click.Option(["--attempt"], metavar="N", type=int, help="This failed attempt, from 1."),
-        click.Option(
-            ["--model"], metavar="NAME", help="Asks this model the same; nothing is recorded."
+            ["--run"], metavar="ID", help="Run to show: one that failed or rejected a draft."
         ),
         click.Option(
-            ["--judge-model"], metavar="NAME", help="Judges its answer; default as configured."
+            ["--attempt"], metavar="N", type=COUNT, help="Failed attempt to show, from 1."
         ),
-        click.Option(["--payload"], is_flag=True, help="Print the request's body alone, as JSON."),
+        click.Option(
+            ["--model"], metavar="NAME", help="Send the request to this model; nothing is stored."
+        ),
+        click.Option(
+            ["--judge-model"],
+            metavar="NAME",
+            help="Model that judges the new answer; default: as configured.",
+        ),
+        click.Option(["--payload"], is_flag=True, help="Print only the request body, as JSON."),
     ),
     "label": (
         click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=_pairs),
         _thread(),
-        click.Option(["--remove"], metavar="NAME", multiple=True, help="Take this label off."),
+        click.Option(
+            ["--remove"], metavar="NAME", multiple=True, help="Remove this label; repeatable."
+        ),
     ),
-    "end": (_thread("it can be read ever after", required=True),),
+    "end": (_thread("it stays readable", required=True),),
     "purge": (
-        _thread("nothing brings it back", required=True),
-        click.Option(["--yes"], is_flag=True, help="Do not ask; needed where nobody can be asked."),
+        _thread("deletion cannot be undone", required=True),
+        click.Option(
+            ["--yes"],
+            is_flag=True,
+            help="Do not ask for confirmation; required without a terminal.",
+        ),
     ),
     "demo": (
-        click.Option(["--lang"], type=click.Choice(["en", "ja"]), default="en", help="Default en."),
+        click.Option(
+            ["--lang"], type=click.Choice(["en", "ja"]), default="en", help="Language; default: en."
+        ),
     ),
 }
-"""What each command takes beside `--db` and `--json`; one that is not listed takes a thread."""
+"""Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""
 
 HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
-"""The module that has each command's function, which bears the command's name."""
+"""The module of each command; its function is named like the command."""
 
 
 def _run(name: str, /, **options: Any) -> None:

@@ -9,11 +9,12 @@ import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
+from unsay.operations.command_table import in_terms_of
 from unsay.types import SCHEMA_VERSION
 
 EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
@@ -74,9 +75,12 @@ def usage_error(message: str) -> click.UsageError:
     return click.UsageError(message, click.get_current_context())
 
 
-def show_error(error: Exception, *, as_json: bool) -> None:
+def show_error(
+    error: Exception, *, as_json: bool, interface: Literal["chat", "shell"] = "shell"
+) -> None:
     """Print an error as a line on standard error and, if asked, as an object on standard output."""
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    words = in_terms_of(interface, words)
     if isinstance(error, click.UsageError) and error.ctx is not None:
         words = f"{words} Try '{error.ctx.command_path} --help'."
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__

@@ -22,9 +22,9 @@ from unsay.settings import load_settings
 
 def _check(*, model: str | None, judge_model: str | None, payload: bool, **_others: object) -> None:
     if model is None and judge_model is not None:
-        raise usage_error("--judge-model judges what --model answers: name both.")
+        raise usage_error("--judge-model needs --model, whose answer it judges.")
     if model is not None and payload:
-        raise usage_error("--payload asks no model: leave --model out.")
+        raise usage_error("--payload sends no request: leave --model out.")
 
 
 @on_thread(_check)
@@ -65,7 +65,7 @@ def replay(
 
 
 class _Page:
-    """Shows a replay to a person; all of it is what was asked for, so all goes to one stream."""
+    """Prints a replay for a person, all of it on standard output."""
 
     def __init__(self, made: Replay, model: str | None) -> None:
         self._made = made

@@ -30,7 +30,7 @@ Show = Callable[[Event], None]
 
 
 def location(db: str | None) -> str:
-    """Return the database; `None` is unsay's own, in `UNSAY_HOME` or the platform's data folder."""
+    """Return the database; `None` is the default, in `UNSAY_HOME` or the platform's data folder."""
     home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
     return str(Path(home) / "unsay.db") if db is None else db
 
@@ -48,7 +48,7 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A thread of an open database, and how a command prints what it found."""
+    """A thread of an open database, and how a command prints its result."""
 
     database: Database
     thread_id: str
@@ -56,13 +56,13 @@ class Opened:
 
     @cached_property
     def conversation(self) -> Conversation:
-        """The conversation; reading it and taking things back need no model."""
+        """The conversation; commands that only read it or roll it back need no model."""
         return Conversation.open(self.database, thread=self.thread_id)
 
     @property
     def labels(self) -> Labels:
-        """The labels in the language of the user's newest words as they are now."""
-        return Labels(newest_language(self.conversation.messages()))
+        """The labels in the language of the newest user message."""
+        return Labels(newest_language(self.conversation.messages())).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print the thread's id and the fields as JSON, or for a person the words."""
@@ -81,14 +81,14 @@ def existing_thread(
     with existing_database(db) as database:
         if database is None:
             raise UnknownThreadError(
-                f"There is no database at {location(db)!r} yet; `unsay chat` begins one"
+                f"There is no database at {location(db)!r} yet; `unsay chat` creates one"
             )
         if thread is None:
             with translated(database.path):
                 entries = list_threads(database.store)
             if not entries:
                 raise UnknownThreadError(
-                    f"There is no thread in {database.path!r} yet; `unsay chat` begins one"
+                    f"There is no thread in {database.path!r} yet; `unsay chat` starts one"
                 )
             thread = entries[0].thread_id
             note(f"thread {thread}")
@@ -211,15 +211,15 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def readable(words: str) -> str:
-    """Return the words if they can be encoded.
+    """Return the text if it can be encoded.
 
     Raises:
-        InputError: They come from bytes that are not UTF-8.
+        InputError: The text comes from bytes that are not UTF-8.
     """
     try:
         words.encode()
     except UnicodeEncodeError as error:
-        raise InputError("The message is not UTF-8 text; convert it first") from error
+        raise InputError("The message is not UTF-8 text: convert it to UTF-8 first") from error
     return words
 
 

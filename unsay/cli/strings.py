@@ -1,10 +1,20 @@
-"""What the command line says beside the conversation's own words."""
+"""The texts of the command line."""
 
+import re
+from copy import copy
 from dataclasses import dataclass
+from typing import Any, Self
 
 from unsay.conversation.tree import BRANCH_WORDS
+from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
+
+_COMMAND = re.compile(rf"/({'|'.join(each.name for each in SLASH_COMMANDS)})\b")
+
+
+def _in_shell(text: Any) -> Any:
+    return _COMMAND.sub(r"`unsay \1`", text) if isinstance(text, str) else text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -20,129 +30,127 @@ class Labels(Texts):
         "新しい話題「{label}」(類似度 {similarity})",
     )
     back_to_topic: Text = Text(
-        "back to the topic “{label}” (similarity {similarity})",
+        "back to topic “{label}” (similarity {similarity})",
         "話題「{label}」に戻りました(類似度 {similarity})",
     )
     summarized: Text = Text(
-        "folded “{label}” ({messages} messages): {summary}",
-        "「{label}」をたたみました({messages}件): {summary}",
+        "summarized topic “{label}” ({messages} messages): {summary}",
+        "話題「{label}」を要約しました({messages}件): {summary}",
     )
     judged: Text = Text(
-        "judged what was put in: score {score}. {reason}",
-        "差し込まれた会話の評価: スコア {score}。{reason}",
+        "judged the added messages: score {score}. {reason}",
+        "追加されたメッセージの評価: スコア {score}。{reason}",
     )
-    taken_back: Text = Text(
-        "taken back, score {score}: {reason}", "取り消し、スコア {score}: {reason}"
-    )
+    taken_back: Text = Text("rejected, score {score}: {reason}", "不合格、スコア {score}: {reason}")
     went_back: Text = Text(
-        "rolled back to {to}; messages set aside: {removed}",
-        "{to}に巻き戻しました。{removed}件のメッセージを保管しました",
+        "rolled back to {to}; messages removed: {removed}",
+        "{to}に戻りました。{removed}件のメッセージを取り除きました",
     )
     checkpoint: Text = Text("checkpoint {id}", "チェックポイント {id}")
     low_quality: Text = Text(
         "no draft passed; this is the best one: {reason}",
-        "合格した下書きがないため、最良のものです: {reason}",
+        "合格した下書きがないため、最良のものを表示しています: {reason}",
     )
     set_aside: Text = Text(
-        "the question before was never answered; it was set aside, and /undo brings it back",
-        "前の質問には回答がありませんでした。保管され、/undo で元に戻せます",
+        "the previous question was never answered and was removed; /undo restores it",
+        "回答のなかった前の質問を取り除きました。/undo で元に戻せます",
     )
     summary_failed: Text = Text(
-        "the summarizer failed ({error}); a local summary stands in",
-        "要約に失敗したため({error})、簡易な要約を使います",
+        "the summarizer failed ({error}); using a local summary",
+        "要約モデルでエラーが発生したため({error})、簡易な要約を使用します",
     )
-    budget_warning: Text = Text("little is left: {text}", "予算が残りわずかです: {text}")
+    budget_warning: Text = Text(
+        "the budget is nearly used up: {text}", "予算が残りわずかです: {text}"
+    )
 
     # The chat.
     decide: Text = Text(
-        "Decide: approve, reject, edit:YOUR WORDS, or what the next attempt should do.",
-        "approve(採用)、reject(却下)、edit:ご自身の回答、または次の試行への指示を入力してください。",
+        "Enter approve, reject, edit:YOUR TEXT, or instructions for the next attempt.",
+        "approve(採用)、reject(却下)、edit:修正した回答、または次の試行への指示を入力してください。",
     )
-    asked: Text = Text("taken back: “{question}”", "取り消した質問: 「{question}」")
+    asked: Text = Text("removed question: “{question}”", "取り除いた質問: 「{question}」")
     stopped: Text = Text(
-        "Stopped. /resume goes on; or say something else.",
-        "止めました。/resume で続けるか、別のことを話してください。",
+        "Stopped. /resume continues; or enter another message.",
+        "停止しました。/resume で再開するか、別のメッセージを入力してください。",
     )
     waiting: Text = Text(
-        "“{question}” has no answer yet; /resume goes on.",
-        "「{question}」にはまだ回答がありません。/resume で続けます。",
+        "“{question}” has no answer yet; /resume continues.",
+        "「{question}」にはまだ回答がありません。/resume で再開します。",
     )
     leave: Text = Text(
-        "/help lists the commands; /exit or Ctrl-D leaves.",
-        "/help でコマンドの一覧、/exit または Ctrl-D で終了します。",
+        "/help lists the commands; /exit or Ctrl-D quits.",
+        "/help でコマンドの一覧を表示、/exit または Ctrl-D で終了します。",
     )
 
-    # A thread's event log and its end.
+    # The event log, and ending or deleting a thread.
     verified: Text = Text(
-        "Events: {events}. None is missing, none was changed, and replaying them makes the record "
-        "byte for byte. Messages: {messages}.",
-        "イベント{events}件: 欠落も改変もなく、再生すると{messages}件のメッセージの記録と"
-        "1バイトも違わず一致します。",
+        "The event log is complete and unchanged, and replaying it gives exactly the stored messages. Events: {events}. Messages: {messages}.",
+        "イベントログに欠落や改変はなく、再生結果は保存されたメッセージと完全に一致します。イベント{events}件、メッセージ{messages}件。",
     )
     ended: Text = Text(
-        "Thread {thread} is ended. It can be read; nothing more is said in it.",
-        "スレッド {thread} を終了しました。読むことはできますが、続けることはできません。",
+        "Thread {thread} is ended. It can still be read, but takes no new messages.",
+        "スレッド {thread} を終了しました。閲覧はできますが、新しいメッセージは送信できません。",
     )
     purge: Text = Text(
-        "Purge thread {thread}, “{title}”, turns: {turns}? Nothing brings it back.",
-        "スレッド {thread}「{title}」({turns}ターン)を完全に削除しますか? 元には戻せません。",
+        "Permanently delete thread {thread}, “{title}”, turns: {turns}? This cannot be undone.",
+        "スレッド {thread}「{title}」({turns}ターン)を完全に削除しますか? この操作は元に戻せません。",
     )
     purged: Text = Text(
-        "Thread {thread} is gone from the file, to the last byte. Checkpoints: {checkpoints}, "
-        "writes: {writes}, stored items: {items}.",
-        "スレッド {thread} をファイルから1バイトも残さず削除しました。"
-        "チェックポイント{checkpoints}件、書き込み{writes}件、保存項目{items}件。",
+        "Permanently deleted thread {thread}. Checkpoints: {checkpoints}, writes: {writes}, stored items: {items}.",
+        "スレッド {thread} を完全に削除しました(チェックポイント{checkpoints}件、書き込み{writes}件、保存項目{items}件)。",
     )
-    kept: Text = Text("Thread {thread} stays as it was.", "スレッド {thread} はそのままです。")
+    kept: Text = Text("Thread {thread} was not changed.", "スレッド {thread} は変更していません。")
 
     # A replayed request.
     attempt: Text = Text("turn {turn}, attempt {attempt}", "ターン{turn}、試行{attempt}")
-    exact: Text = Text("exactly as it was sent", "送信されたとおりの依頼")
+    exact: Text = Text("exactly as sent", "送信時のリクエスト")
     planned: Text = Text(
-        "planned anew from the record, as the request was not kept",
-        "送信内容が保存されていないため、記録から組み立て直した依頼",
+        "rebuilt from the conversation; the sent request was not stored",
+        "送信内容が保存されていないため、会話から再構成したリクエスト",
     )
     system: Text = Text("system", "システム")
     user: Text = Text("user", "ユーザー")
     assistant: Text = Text("assistant", "アシスタント")
     tool: Text = Text("tool", "ツール")
-    recorded: Text = Text("then", "当時の結果")
+    recorded: Text = Text("original result", "当時の結果")
     score_and_reason: Text = Text("score {score}: {reason}", "スコア {score}: {reason}")
-    failed: Text = Text("failed, {error}: {reason}", "失敗、{error}: {reason}")
-    silent: Text = Text("(no words)", "(言葉なし)")
+    failed: Text = Text("failed with {error}: {reason}", "エラー {error}: {reason}")
+    silent: Text = Text("(no text)", "(テキストなし)")
 
     # Rollbacks and branches.
     restored: Text = Text(
-        "Now at {where}. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
-        "{where}に移りました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
+        "Now at {where}. {changes} /undo reverses this.",
+        "{where}に移りました。{changes}/undo で取り消せます。",
     )
     forked: Text = Text("at {where}; turns: {turns}", "現在地は{where}、{turns}ターンです")
     preview: Text = Text(
-        "Would go back to {where}; nothing was changed.",
-        "{where}に戻ることになります。まだ何も変更していません。",
+        "Would roll back to {where}. Nothing has been changed.",
+        "{where}に戻ります。まだ何も変更していません。",
     )
     gone: Text = Text(
         "Turns: {turns}. Messages: {messages}. Tokens: {total} ({input} in, {output} out).",
-        "{turns}ターン、{messages}件のメッセージ、{total}トークン(入力{input}、出力{output})が対象です。",
+        "{turns}ターン、{messages}件のメッセージ、{total}トークン(入力{input}、出力{output})を取り除きます。",
     )
     checkpoints: Text = Text("checkpoints: {names}", "チェックポイント: {names}")
-    tools: Text = Text("tools called: {names}", "呼び出したツール: {names}")
-    standing: Text = Text("what this did would stand: {names}", "取り消されずに残るもの: {names}")
-    branch_start: Text = Text("start", "始め")
+    tools: Text = Text("tool calls: {names}", "ツール呼び出し: {names}")
+    standing: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
+    branch_start: Text = Text("start", "先頭")
     branch_turn: Text = Text("turn {turn}", "ターン{turn}")
-    branch_tokens: Text = Text("{total} tok", "{total}トークン")
+    branch_tokens: Text = Text("{total} tokens", "{total}トークン")
 
     # The context of one turn's model calls.
     context: Text = Text("turn {turn}: “{question}”", "ターン{turn}: 「{question}」")
     call: Text = Text("attempt {attempt}, call {call}", "試行{attempt}、呼び出し{call}")
-    call_taken_back: Text = Text("taken back, {branch}", "取り消し、{branch}")
-    pending: Text = Text("waits for a decision", "判断待ち")
+    call_taken_back: Text = Text("removed, {branch}", "取り除き済み、{branch}")
+    pending: Text = Text("waiting for a decision", "判断待ち")
     messages: Text = Text("messages {places} ({count})", "{places}番目({count}件)")
     changed: Text = Text(
-        "The record has changed since: these are the places of then.",
-        "その後、記録が変わりました。以下は当時の位置です。",
+        "The conversation has changed since; the positions are those of that time.",
+        "その後、会話が変更されました。位置は当時のものです。",
     )
-    unplaced: Text = Text("quoted from older parts: {count}", "古い部分からの引用: {count}件")
+    unplaced: Text = Text(
+        "quotes from offloaded messages: {count}", "退避済みメッセージからの引用: {count}件"
+    )
     reported: Text = Text(
         "Reported by the model: {input} in ({cached} cached), {output} out",
         "モデルの報告: 入力{input}(うちキャッシュ{cached})、出力{output}",
@@ -152,14 +160,14 @@ class Labels(Texts):
     branch_kinds: Table = Table.of(
         {
             "draft": (BRANCH_WORDS["draft"], "下書きの取り消し"),
-            "context": (BRANCH_WORDS["context"], "文脈の取り消し"),
-            "document": ("document set aside", "文書の除外"),
+            "context": (BRANCH_WORDS["context"], "会話の取り消し"),
+            "document": ("document excluded", "文書の除外"),
             "person": (BRANCH_WORDS["person"], "巻き戻し"),
             "undo": (BRANCH_WORDS["undo"], "元に戻した分"),
-            "redo": (BRANCH_WORDS["redo"], "再び離れた分"),
+            "redo": (BRANCH_WORDS["redo"], "やり直した分"),
             "restore": (BRANCH_WORDS["restore"], "入れ替え"),
             "retry": (BRANCH_WORDS["retry"], "再回答"),
-            "order": (BRANCH_WORDS["order"], "指示"),
+            "order": (BRANCH_WORDS["order"], "コマンド"),
             "interrupted": (BRANCH_WORDS["interrupted"], "中断"),
             "rejected": (BRANCH_WORDS["rejected"], "不採用の下書き"),
             "live": ("live", "現在"),
@@ -170,22 +178,28 @@ class Labels(Texts):
     # By the rule that kept messages out of a context; a strategy's own name is not listed.
     context_rules: Table = Table.of(
         {
-            "sent": ("sent whole", "全文を送信"),
+            "sent": ("sent in full", "全文を送信"),
             "truncated": ("truncated", "切り詰め"),
             "cleared": ("cleared", "消去"),
-            "size_limit": ("too large", "大きすぎる結果"),
-            "middle": ("folded middle", "中ほどの折りたたみ"),
-            "window": ("outside the window", "窓の外"),
+            "size_limit": ("too large", "サイズ超過"),
+            "middle": ("summarized middle", "中間部分の要約"),
+            "window": ("outside the window", "範囲外"),
             "turns": ("older turns", "古いターン"),
-            "summary": ("folded beginning", "始めの折りたたみ"),
+            "summary": ("summarized beginning", "冒頭部分の要約"),
             "topic": ("other topics", "ほかの話題"),
             "forgotten": ("forgotten", "忘却"),
-            "offloaded": ("offloaded", "封緘済み"),
-            "notice": ("unsay's own", "unsayの通知"),
-            "unsendable": ("not sendable", "送信不可"),
+            "offloaded": ("offloaded", "退避済み"),
+            "notice": ("unsay's notices", "unsayの通知"),
+            "unsendable": ("cannot be sent", "送信不可"),
             "other": ("left out", "省略"),
             "summarized": ("summarized", "要約済み"),
             "recalled": ("recalled", "想起"),
             "pinned": ("pinned", "ピン留め"),
         }
     )
+
+    def for_shell(self) -> Self:
+        """Return a copy whose texts name `unsay undo` and not the chat's `/undo`."""
+        made = copy(self)
+        vars(made).update({name: _in_shell(text) for name, text in vars(self).items()})
+        return made

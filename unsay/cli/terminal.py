@@ -312,7 +312,7 @@ def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T
 def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
     """Say how to get the next page where there is one, and that a list is empty."""
     if cursor is not None:
-        note(f"there is more: --cursor {cursor}")
+        note(f"more rows: --cursor {cursor}")
     if not page:
         note(empty)
 

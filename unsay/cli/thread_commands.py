@@ -40,8 +40,8 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
         for each in found.items:
             moment = each.updated_at[:16].replace("T", " ")
             click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
-        begin = f"There is no thread in {location(db)!r} yet; `unsay chat` begins one."
-        end_list(found.items, found.cursor, "No thread fits." if asked else begin)
+        begin = f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."
+        end_list(found.items, found.cursor, "No thread matches." if asked else begin)
 
     cursor = {"cursor": found.cursor} if asked else {}
     show(show_rows, as_json=as_json, threads=list(map(asdict, found.items)), **cursor)
@@ -100,7 +100,7 @@ def usage_dict(totals: Usage) -> dict[str, Any]:
 
 def _check_labels(*, labels: Mapping[str, str], remove: Sequence[str]) -> None:
     if both := sorted(set(labels) & set(remove)):
-        raise usage_error(f"The label {both[0]!r} is set and removed at once.")
+        raise usage_error(f"The label {both[0]!r} is both set and removed: give one of the two.")
 
 
 @on_thread(_check_labels)
@@ -127,7 +127,7 @@ def end(opened: Opened) -> None:
 
 @on_thread()
 def purge(opened: Opened, *, yes: bool) -> None:
-    """Remove a thread, once that is sure, and say what went."""
+    """Delete a thread after a confirmation, and print what was deleted."""
     thread = opened.thread_id
     with translated(opened.database.path):
         entry = drive(sessions.find_session(opened.database.store, thread))
@@ -135,7 +135,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
     words = Labels(language_of(entry.title if entry else ""))
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise usage_error("A purge cannot be undone: give --yes to have it done.")
+            raise usage_error("A purge cannot be undone: confirm it with --yes.")
         turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
         question = words.purge.format(thread=thread, turns=turns, title=title)
         if not click.confirm(question, err=True):
@@ -144,7 +144,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
     counts = asdict(opened.conversation.purge())
     if not any(counts.values()):
         raise UnknownThreadError(
-            f"There is no thread {thread!r} in {opened.database.path!r}, and nothing was "
-            "purged; `unsay threads` lists those there are"
+            f"There is no thread {thread!r} in {opened.database.path!r}; nothing was deleted. "
+            "`unsay threads` lists the threads"
         )
     opened.show(lambda: words.purged.format(thread=thread, **counts), **counts)

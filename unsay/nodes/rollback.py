@@ -7,6 +7,7 @@ from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
 from unsay.history.branch import Label, replace_tail
 from unsay.interrupts import ask_person, person_request, read_decision
+from unsay.operations.command_table import in_terms_of
 from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
@@ -139,7 +140,8 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     where = place_name(state, base, texts)
     if update["turn"]["done"]:
         turns = _turns_after(state, update)
-        text = texts.rolled_back.format(where=where, turns=turns, removed=removed)
+        changes = texts.changes(turns=turns, removed=removed)
+        text = texts.rolled_back.format(where=where, changes=changes)
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
     kind, reason = request["kind"], request["reason"]
     scope.tell("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
@@ -155,12 +157,15 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     try:
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
-        refusal = NoticeDue(text=texts.refused.format(reason=error), answers=turn["pending"])
+        refusal = NoticeDue(
+            text=texts.refused.format(reason=in_terms_of("chat", str(error))),
+            answers=turn["pending"],
+        )
         return Update(notice=refusal, turn={**turn, "done": True})
     removed, restored = counts(state["messages"], update["messages"])
     left = _turns_after(state, update)
     template = texts.undone if undoes else texts.redone
-    text = template.format(turns=left, removed=removed, restored=restored)
+    text = template.format(changes=texts.changes(turns=left, removed=removed, restored=restored))
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
     scope.tell("undone" if undoes else "redone", removed=removed, restored=restored)

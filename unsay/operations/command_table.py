@@ -4,8 +4,10 @@ The chat's `/help` and completion, the commands that Click offers and `docs/comm
 made from it. It imports nothing heavy, so that `unsay --help` stays instant.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from unsay.types import Language
 
@@ -47,19 +49,19 @@ def _both(en: str, ja: str) -> Words:
 
 
 COMMANDS = (
-    CommandEntry("chat", "chat", "ThreadHandle; /help lists what can be taken back."),
-    CommandEntry("say", "chat", "Say TEXT, or standard input for -; print the answer."),
+    CommandEntry("chat", "chat", "Chat in the terminal; /help lists the commands."),
+    CommandEntry("say", "chat", "Send TEXT (- reads standard input) and print the answer."),
     CommandEntry(
         "threads",
         "thread",
-        "List the conversations, the newest first.",
-        details="Without filters the one spoken in last comes first, with them the one begun last.",
+        "List the conversations, newest first.",
+        details="Sorted by the last message, or with filters by the start.",
     ),
     CommandEntry(
         "timeline",
         "thread",
-        "Show the turns, the scores and what was taken back.",
-        details="Below stands who uses the window, and what was spent.",
+        "Show the turns with their scores, checkpoints and branches.",
+        details="Below them: the parts of the context and the tokens used.",
         chat=_both("list the turns with their scores", "ターンとスコアの一覧"),
     ),
     CommandEntry(
@@ -71,144 +73,145 @@ COMMANDS = (
     CommandEntry(
         "checkpoint",
         "edit",
-        "Mark this point as good, with or without a name.",
-        chat=_both("mark this point as good", "現在の地点を良好な地点として記録する"),
+        "Save this point as a checkpoint, with an optional name.",
+        chat=_both("save this point as a checkpoint", "現在の地点をチェックポイントとして保存する"),
         argument=_both("[NAME]", "[名前]"),
     ),
     CommandEntry(
         "rollback",
         "edit",
-        "Go back to a checkpoint, by default the last good one.",
+        "Roll back to a checkpoint, by default the last good one.",
         chat=_both(
-            "go back to a checkpoint, the last good one by default, or N turns",
-            "チェックポイントに戻る(省略時は最後の良好な地点)、またはNターン戻る",
+            "roll back to a checkpoint (by default the last good one) or by N turns",
+            "チェックポイント(省略時は最後の良好なもの)に戻る、またはNターン戻る",
         ),
         argument=_both("[NAME|ID|N]", "[名前|ID|N]"),
     ),
     CommandEntry(
         "undo",
         "edit",
-        "Take back the last step, a turn or a rollback.",
-        chat=_both("take back the last step", "直前の操作を取り消す"),
+        "Undo the last operation, such as a turn or a rollback.",
+        chat=_both("undo the last operation", "直前の操作を元に戻す"),
     ),
     CommandEntry(
         "redo",
         "edit",
-        "Make the step again that was undone last.",
-        chat=_both("make again the last step that was taken back", "取り消した操作をやり直す"),
+        "Redo the operation that was undone last.",
+        chat=_both("redo the operation that was undone last", "元に戻した操作をやり直す"),
     ),
     CommandEntry(
         "retry",
         "chat",
-        "Ask the last question again; print the new answer.",
-        details="`unsay undo` brings the old answer back.",
+        "Ask the last question again and print the new answer.",
+        details="`unsay undo` restores the old answer.",
         chat=_both(
-            "ask the last question again; /undo brings the old answer back",
-            "直前の質問にもう一度回答させる(/undo で前の回答に戻る)",
+            "ask the last question again; /undo restores the old answer",
+            "直前の質問にもう一度回答させる(/undo で前の回答に戻す)",
         ),
     ),
-    CommandEntry("fork", "edit", "Begin a conversation as this one was; print its id."),
+    CommandEntry("fork", "edit", "Copy this conversation, or its beginning, and print the id."),
     CommandEntry(
         "branches",
         "edit",
-        "List the live line, what was left, and the forks.",
-        details="Each with its id, the turn after which it begins, its own turns and what they "
-        "cost.",
+        "List the current branch, removed branches and forks.",
+        details="Each with its id, the turn it starts after, its number of turns and its tokens.",
     ),
     CommandEntry(
         "diff",
         "edit",
-        "Show how two lines differ, B by default the live one.",
-        details="A line is `live`, a checkpoint, a cut's id or a conversation's; `unsay branches` "
-        "lists them.",
+        "Compare two branches; B is by default the current one.",
+        details="A branch is `live` (the current one), a checkpoint, a branch's id or a thread's id; "
+        "`unsay branches` lists them.",
     ),
     CommandEntry(
         "restore",
         "edit",
-        "Bring back a cut, what was forgotten, or a folded topic.",
-        details="WHAT is the id of a cut, of something forgotten or of a message, or a topic's id "
-        "or label.",
+        "Restore a branch, forgotten messages or a summarized topic.",
+        details="WHAT is the id of a branch, a forgotten entry, a message or a topic, or a topic's "
+        "label.",
     ),
     CommandEntry(
         "pin",
         "edit",
-        "Keep a message in every view, by default the last turn.",
-        details="`unsay timeline --json` has the messages' ids.",
+        "Always include a message, by default the last turn.",
+        details="A pinned message is always included in the prompt. `unsay timeline --json` lists "
+        "the ids of messages.",
         chat=_both(
-            "keep a turn in every view, the newest by default",
-            "ターンを常にモデルに見せる(省略時は最新のターン)",
+            "always include a turn in the prompt, by default the newest",
+            "ターンを常にモデルに送信する(省略時は最新のターン)",
         ),
         argument=_both("[N]", "[N]"),
     ),
     CommandEntry(
         "unpin",
         "edit",
-        "Take a pin off, by default those of the last turn.",
-        chat=_both("take the pin off again", "ピンを外す"),
+        "Remove a pin, by default those of the last turn.",
+        chat=_both("remove the pin", "ピン留めを解除する"),
         argument=_both("[N]", "[N]"),
     ),
     CommandEntry(
         "forget",
         "edit",
-        "Hide words from the model; the record keeps them.",
-        details="WHAT is a message's id, the first of a span that ends with THROUGH, or a topic's "
-        "id or label. `unsay restore` or `unsay undo` shows it to the model again.",
+        "Hide messages from the model without deleting them.",
+        details="WHAT is the id of a message, the first message of a span that ends with THROUGH, "
+        "or a topic's id or label. `unsay restore` or `unsay undo` reverses this.",
         chat=_both(
-            "hide turns or a topic from the model; /undo shows them again",
-            "ターンや話題をモデルから隠す(/undo で元に戻る)",
+            "hide turns or a topic from the model; /undo reverses this",
+            "ターンや話題をモデルに送信しないようにする(/undo で元に戻す)",
         ),
         argument=_both("[N|N-M|TOPIC]", "[N|N-M|話題]"),
     ),
     CommandEntry(
         "forgotten",
         "edit",
-        "List what is forgotten.",
-        chat=_both("list what is forgotten", "忘れたものの一覧"),
+        "List the forgotten messages.",
+        chat=_both("list the forgotten messages", "忘れたメッセージの一覧"),
     ),
     CommandEntry(
         "recall",
         "edit",
-        "Find what was said that bears on WORDS.",
-        details="The model is shown it with the next question.",
+        "Search earlier messages and add the matches to the next prompt.",
         chat=_both(
-            "find what was said, and show it to the model with the next question",
-            "以前の発言を探し、次の質問と一緒にモデルに見せる",
+            "search earlier messages and add the matches to the next prompt",
+            "以前のメッセージを検索し、次の質問と一緒にモデルに送信する",
         ),
-        argument=_both("WORDS", "言葉"),
+        argument=_both("WORDS", "検索語"),
     ),
     CommandEntry(
         "pick",
         "edit",
-        "Put messages of another line at the end of this one.",
-        details="`unsay diff BRANCH --json` has the messages' ids.",
+        "Copy messages of another branch to the end of this one.",
+        details="`unsay diff BRANCH --json` lists the ids of messages.",
     ),
     CommandEntry(
         "tokens",
         "thread",
-        "Show who uses the window, and what was spent on what.",
-        details="On the answers that stand, on what was taken back, on judging, summaries and "
-        "titles.",
-        chat=_both("who uses the window, and what was spent", "文脈の内訳と消費トークン"),
+        "Show the parts of the context and the tokens used.",
+        details="Tokens used by the current branch, removed branches, judging, summaries and titles.",
+        chat=_both(
+            "show the parts of the context and the tokens used",
+            "コンテキストの内訳と使用トークン数",
+        ),
     ),
-    CommandEntry("runs", "event", "List what ran, the first run first, and how it ended."),
-    CommandEntry("events", "event", "List everything that happened, oldest first."),
+    CommandEntry("runs", "event", "List the runs and how they ended, oldest first."),
+    CommandEntry("events", "event", "List the event log, oldest first."),
     CommandEntry(
         "replay",
         "replay",
-        "Show what a model was sent, and ask another the same.",
-        details="By default the newest attempt that failed; without one, the last turn.",
+        "Show a past request, and send it to another model.",
+        details="By default the newest failed attempt, or the last turn if none failed.",
     ),
-    CommandEntry("label", "thread", "Set labels to find a conversation by, and list them."),
-    CommandEntry("end", "thread", "End a conversation for good."),
-    CommandEntry("purge", "thread", "Remove a conversation, to the last byte."),
-    CommandEntry("demo", "demo", "Show it all on a scripted conversation; no key needed."),
-    CommandEntry("help", chat=_both("show this list", "この一覧を表示する")),
+    CommandEntry("label", "thread", "Set, remove or list the labels of a conversation."),
+    CommandEntry("end", "thread", "End a conversation; it can still be read."),
+    CommandEntry("purge", "thread", "Permanently delete a conversation."),
+    CommandEntry("demo", "demo", "Play a scripted conversation; no API key needed."),
+    CommandEntry("help", chat=_both("list the commands", "コマンドの一覧")),
     CommandEntry(
         "resume",
-        chat=_both("go on with a reply that was stopped", "止めた回答を続ける"),
+        chat=_both("continue an interrupted turn", "中断した回答を再開する"),
         by_chat=True,
     ),
-    CommandEntry("exit", chat=_both("leave", "終了する"), by_chat=True),
+    CommandEntry("exit", chat=_both("quit", "終了する"), by_chat=True),
 )
 """All commands, in the order of `unsay --help`."""
 
@@ -230,3 +233,24 @@ def chat_help(language: Language, *, by_chat: bool = False) -> str:
     """Return the help on the graph's commands, or on the terminal chat's, one command a line."""
     listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat]
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
+
+
+_NAMED = re.compile(rf"`?\b(?:unsay )?({'|'.join([*_BY_NAME, 'pins'])})(?:`|\(\)`?)")
+
+
+def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
+    """Return an error's text with the commands it names as they are typed there.
+
+    The library names a command by its method, such as `branches()`.
+
+    >>> in_terms_of("chat", "timeline() lists the turns, branches() the branches")
+    '/timeline lists the turns, `unsay branches` the branches'
+    """
+
+    def typed(match: re.Match[str]) -> str:
+        # Pins are listed by the timeline; only Python has a method for them.
+        name = "timeline" if match[1] == "pins" else match[1]
+        in_chat = interface == "chat" and _BY_NAME[name].chat is not None
+        return f"/{name}" if in_chat else f"`unsay {name}`"
+
+    return _NAMED.sub(typed, message)

@@ -7,7 +7,7 @@ from functools import partial
 from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.operations import visibility
-from unsay.operations.command_table import chat_help
+from unsay.operations.command_table import chat_help, in_terms_of
 from unsay.operations.commands import (
     TIMELINE_TURNS,
     checkpoints_text,
@@ -88,7 +88,7 @@ def read_orders(
                 )
             )
     except UnsayError as error:
-        return Orders(notice=texts.refused.format(reason=error))
+        return Orders(notice=texts.refused.format(reason=in_terms_of("chat", str(error))))
     return Orders()
 
 

@@ -15,124 +15,129 @@ from unsay.types import Language
 class Texts(ModelTexts):
     """All texts in one language: those for a model, and those below for a person."""
 
-    # What a person is asked, and what an order did.
+    # Questions to a person, and notices about rollbacks.
     ask_person: Text = Text(
-        "Every draft was rejected. Deliver the best one, edit it, ask for another, or reject it? {reasons}",
-        "すべての下書きが不合格でした。最良の下書きを届けますか、直しますか、もう一度試しますか、却下しますか? {reasons}",
+        "No draft passed. Deliver the best one, edit it, try again, or reject it? {reasons}",
+        "合格した下書きがありません。最良の下書きを採用しますか、編集しますか、再試行しますか、却下しますか? {reasons}",
     )
     ask_budget: Text = Text(
-        "This call goes over what may be spent. Allow it, or end the turn? {limits}",
-        "この呼び出しは予算を超えます。許可しますか、それともここで終えますか? {limits}",
+        "This call would exceed the budget. Allow it, or end the turn? {limits}",
+        "この呼び出しは予算を超えます。許可しますか、それともこのターンを終了しますか? {limits}",
     )
     ask_undo: Text = Text(
-        "Going back takes {call} off the record. Take back in the world what it did as well?",
-        "戻ると{call}の記録がなくなります。実際に行われたことも取り消しますか。",
+        "This removes the tool call {call} from the conversation. Also undo its effect?",
+        "この操作により、ツール呼び出し{call}が会話から取り除かれます。その実行結果も取り消しますか?",
     )
     refused: Text = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
     declined: Text = Text(
-        "No answer: it would have gone over a budget, and a person said no. Say it again, "
-        "or raise the budget.",
-        "予算を超えるため、承認されず、回答はありません。もう一度質問するか、予算を増やしてください。",
+        "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
+        "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",
     )
     no_answer: Text = Text(
-        "No answer was delivered; the question was set aside.",
-        "回答は届けられませんでした。質問は保管されています。",
+        "No answer was given. The question was removed.",
+        "回答はありません。質問は取り除かれました。",
     )
     rolled_back: Text = Text(
-        "Went back to {where}. Turns: {turns}. Messages set aside: {removed}; /undo brings them back.",
-        "{where}に戻りました。残りは{turns}ターンです。{removed}件のメッセージは保管され、/undo で元に戻せます。",
+        "Rolled back to {where}. {changes} /undo reverses this.",
+        "{where}に戻りました。{changes}/undo で取り消せます。",
     )
     undone: Text = Text(
-        "Undone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
-        "元に戻しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
+        "Undone. {changes} /redo reverses this.", "元に戻しました。{changes}/redo でやり直せます。"
     )
     redone: Text = Text(
-        "Redone. Turns: {turns}. Messages set aside: {removed}; brought back: {restored}.",
-        "やり直しました。残りは{turns}ターンです。{removed}件を保管し、{restored}件を復元しました。",
+        "Redone. {changes} /undo reverses this.", "やり直しました。{changes}/undo で取り消せます。"
     )
-    at_start: Text = Text("the start of the conversation", "会話の始め")
+    counts: Table = Table.of(
+        {
+            "removed": ("Removed {count} messages.", "{count}件のメッセージを取り除きました。"),
+            "removed_one": ("Removed 1 message.", "1件のメッセージを取り除きました。"),
+            "restored": ("Restored {count} messages.", "{count}件のメッセージを復元しました。"),
+            "restored_one": ("Restored 1 message.", "1件のメッセージを復元しました。"),
+            "turns": ("The conversation has {count} turns.", "現在は{count}ターンです。"),
+            "turns_one": ("The conversation has 1 turn.", "現在は1ターンです。"),
+        }
+    )
+    at_start: Text = Text("the start of the conversation", "会話の先頭")
     at_checkpoint: Text = Text("checkpoint {name}", "チェックポイント {name} ")
     at_message: Text = Text("“{words}”", "「{words}」")
-    effects_undone: Text = Text("Taken back: {calls}.", "取り消しました: {calls}。")
+    effects_undone: Text = Text("Undone: {calls}.", "取り消した処理: {calls}。")
     effects_left: Text = Text(
-        "Not taken back, what it did stands: {calls}.", "取り消せず、行われたままです: {calls}。"
+        "Not undone, still in effect: {calls}.", "取り消せなかった処理(有効なまま): {calls}。"
     )
     effects_unknown: Text = Text(
-        "Perhaps taken back, please look: {calls}.",
-        "取り消されたかもしれません。ご確認ください: {calls}。",
+        "Possibly undone, please check: {calls}.",
+        "取り消されたか不明な処理(ご確認ください): {calls}。",
     )
     effects_returned: Text = Text(
-        "Back on the record, but taken back before and not done again: {calls}.",
-        "記録には戻りましたが、以前に取り消され、再び行われてはいません: {calls}。",
+        "Restored in the conversation, but already undone and not run again: {calls}.",
+        "会話には復元されましたが、取り消し済みで再実行されていない処理: {calls}。",
     )
 
     # Checkpoints and the timeline.
     checkpoint_made: Text = Text(
-        "Checkpoint {name} is set.", "チェックポイント {name} を設定しました。"
+        "Created checkpoint {name}.", "チェックポイント {name} を作成しました。"
     )
-    no_checkpoints: Text = Text("There is no checkpoint yet.", "チェックポイントはまだありません。")
+    no_checkpoints: Text = Text(
+        "There are no checkpoints yet.", "チェックポイントはまだありません。"
+    )
     checkpoint_line: Text = Text(
         "{id}  {name}  turn {turn}  score {score}  {topic}",
         "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
     )
     timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
-    no_turns: Text = Text("Nothing has been said yet.", "まだ何も話していません。")
+    no_turns: Text = Text("There are no messages yet.", "メッセージはまだありません。")
     pinned_label: Text = Text("pinned", "ピン留め")
-    forgotten_label: Text = Text("forgotten", "忘却中")
+    forgotten_label: Text = Text("forgotten", "忘却済み")
 
-    # Pins and what was forgotten.
+    # Pins and forgotten messages.
     pinned: Text = Text(
-        "Pinned: “{words}”. No view leaves it out; /unpin takes the pin off.",
-        "ピン留めしました: 「{words}」。常にモデルに見せます。/unpin で外せます。",
+        "Pinned: “{words}”. It is always included in the prompt; /unpin removes the pin.",
+        "ピン留めしました: 「{words}」。常にモデルに送信されます。/unpin で解除できます。",
     )
-    unpinned: Text = Text("No longer pinned: “{words}”.", "ピンを外しました: 「{words}」。")
+    unpinned: Text = Text("Unpinned: “{words}”.", "ピン留めを解除しました: 「{words}」。")
     forgot: Text = Text(
-        "Forgotten: “{words}”. The model is told nothing of it any more, and the record keeps it: "
-        "/undo lets the model see it again.",
-        "忘れました: 「{words}」。今後モデルには伝えませんが、記録には残ります。"
-        "/undo で元に戻せます。",
+        "Forgotten: “{words}”. It is no longer sent to the model, but stays in the conversation. /undo reverses this.",
+        "忘れました: 「{words}」。会話には残りますが、今後モデルには送信されません。/undo で取り消せます。",
     )
     forgotten_line: Text = Text(
-        "{id}  {kind}  “{words}”  {reason}",
-        "{id}  {kind}  「{words}」  きっかけ: {reason}",
+        "{id}  {kind}  “{words}”  {reason}", "{id}  {kind}  「{words}」  きっかけ: {reason}"
     )
-    no_forgotten: Text = Text("Nothing is forgotten.", "忘れたものはありません。")
+    no_forgotten: Text = Text("Nothing has been forgotten.", "忘れたメッセージはありません。")
 
-    # What a recall found. The reasons are named as in `recall.Why`.
+    # Matches of a recall. The reasons are named as in `recall.Why`.
     recalled_list: Text = Text(
-        "Found, and shown to the model with your next question:",
-        "見つかりました。次の質問と一緒にモデルに見せます:",
+        "Found these messages. The next prompt includes them:",
+        "次のメッセージが見つかりました。次の質問と一緒にモデルに送信します:",
     )
     recalled_line: Text = Text(
         "{turn}. {speaker}: “{words}” ({why})",
         "ターン{turn} {speaker}: 「{words}」({why})",
     )
     recalled_none: Text = Text(
-        "Nothing that was said bears on “{words}”.",
-        "「{words}」に関わる発言は見つかりませんでした。",
+        "No message matches “{words}”.", "「{words}」に一致するメッセージはありません。"
     )
     recall_reasons: Table = Table.of(
         {
-            "words": ("has {words}", "{words} を含む"),
-            "meaning": ("means something like it", "意味が近い"),
-            "nearby": ("stands next to such a message", "該当する発言の隣にある"),
-            "step": ("belongs to the message beside it", "隣の発言と一組である"),
-            "asked": ("was asked for", "指定された"),
+            "words": ("contains {words}", "{words} を含む"),
+            "meaning": ("similar meaning", "意味が近い"),
+            "nearby": ("next to a match", "一致したメッセージの前後"),
+            "step": ("same step as the message beside it", "前後のメッセージと同じステップ"),
+            "asked": ("requested by id", "IDで指定"),
         }
     )
 
-    # Who uses the window, and what was spent.
+    # The parts of the context, and token usage.
     tokens_window: Text = Text(
-        "Window: {used} of {window} tokens ({share})",
-        "文脈: {window}トークンのうち{used}({share})",
+        "Context: {used} of {window} tokens ({share})",
+        "コンテキスト: {window}トークン中{used}({share})",
     )
-    tokens_used: Text = Text("Window: {used} tokens", "文脈: {used}トークン")
+    tokens_used: Text = Text("Context: {used} tokens", "コンテキスト: {used}トークン")
     tokens_unknown: Text = Text(
-        "No call tells yet who uses the window.", "文脈の内訳が分かる呼び出しは、まだありません。"
+        "No model call has been measured yet.", "計測できるモデル呼び出しはまだありません。"
     )
-    tokens_spent: Text = Text("Spent: {total} tokens", "消費: {total}トークン")
+    tokens_spent: Text = Text("Used: {total} tokens", "使用量: {total}トークン")
     tokens_least: Text = Text(
-        "Spent, as far as is at hand: {total} tokens", "消費(手元で分かる範囲): {total}トークン"
+        "Used, at least: {total} tokens", "使用量(確認できる分): {total}トークン"
     )
     tokens_flow: Text = Text(
         "{input} in ({cached} cached), {output} out",
@@ -145,14 +150,14 @@ class Texts(ModelTexts):
             "system": ("system", "システム"),
             "tools": ("tools", "ツール"),
             "summary": ("summary", "要約"),
-            "recents": ("recents", "最近の会話"),
+            "recents": ("recent messages", "最近のメッセージ"),
             "recalled": ("recalled", "想起"),
-            "reply": ("reply, at most", "回答(最大)"),
-            "live": ("live", "現在の枝"),
-            "abandoned": ("taken back", "取り消した分"),
-            "judging": ("judging", "採点"),
+            "reply": ("reply (maximum)", "回答(最大)"),
+            "live": ("current branch", "現在のブランチ"),
+            "abandoned": ("removed", "取り除いた分"),
+            "judging": ("judging", "評価"),
             "summaries": ("summaries", "要約の作成"),
-            "titles": ("titles", "題名"),
+            "titles": ("titles", "タイトルの作成"),
             "session": ("session budget", "セッションの予算"),
             "task": ("task budget", "タスクの予算"),
             "agent": ("agent budget", "エージェントの予算"),
@@ -163,12 +168,12 @@ class Texts(ModelTexts):
     rules: Table = Table(
         {},
         {
-            "no compensation is registered": "取り消す方法が登録されていません",
+            "no compensation is registered": "取り消し方法が登録されていません",
             "no result of the call is known": "呼び出しの結果が分かりません",
             "the call itself failed": "呼び出し自体が失敗しました",
-            "the message was copied here from elsewhere": "ほかから写されたメッセージです",
-            "a person declined it": "確認が得られませんでした",
-            "the call returned to the record first": "先に記録へ戻りました",
+            "the message was copied here from elsewhere": "別のスレッドからコピーされたメッセージです",
+            "a person declined it": "承認されませんでした",
+            "the call returned to the record first": "先に会話へ復元されました",
             "The answer is empty.": "回答が空です。",
             "The answer refuses the request.": "回答が依頼を断っています。",
             "The answer declines in part.": "回答が依頼の一部を断っています。",
@@ -194,6 +199,17 @@ class Texts(ModelTexts):
             "the model returned nothing": "モデルが何も返しませんでした。",
         },
     )
+
+    def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
+        """Return how many messages a change removed and restored, and how many turns are left."""
+        counted = {"removed": removed, "restored": restored, "turns": turns}
+        names = {name: name if count != 1 else f"{name}_one" for name, count in counted.items()}
+        parts = [
+            self.counts[names[name]].format(count=count)
+            for name, count in counted.items()
+            if count or name == "turns"
+        ]
+        return ("" if self.language == "ja" else " ").join(parts)
 
     def with_read_tool(self) -> Self:
         """Return a copy whose shortened tool results name the tool that reads them in full."""
