@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import unsay
 from unsay import judging
 from unsay.messages.content import language_of
 from unsay.operations.command_table import VERBS, chat_help
@@ -38,6 +39,25 @@ def test_every_field_is_filled_with_its_placeholders(name: str) -> None:
     assert english.strip()
     assert japanese.strip()
     assert placeholders(english) == placeholders(japanese)
+
+
+def test_the_code_fills_every_placeholder() -> None:
+    """Each `texts.NAME.format(...)` in the code hands in all that the text of this name has."""
+    lacking, formatted = [], set()
+    for path in Path(unsay.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(attr="format", value=ast.Attribute(attr=name)),
+                    keywords=keywords,
+                ) if name in NAMES:
+                    formatted.add(name)
+                    given = {each.arg for each in keywords}
+                    if None not in given and (lost := placeholders(ROWS[name].en) - given):
+                        lacking.append((path.name, name, lost))
+
+    assert [] == lacking
+    assert len(formatted) > 30
 
 
 @pytest.mark.parametrize("name", NAMES)

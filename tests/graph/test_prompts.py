@@ -1,0 +1,144 @@
+"""Prompts that a host replaces."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from unsay import Conversation
+from unsay.errors import ConfigurationError, InputError
+from unsay.prompts import ENGLISH, JAPANESE
+from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
+from unsay.types import Language
+
+GOOD = "A list comprehension builds a list in one expression."
+QUESTION = "What is a list comprehension?"
+
+
+def sent(model: Any) -> str:
+    """Everything that a model was sent."""
+    return "\n".join(str(m.content) for call in model.calls for m in call)
+
+
+def reply_of(text: str) -> Any:
+    """A script that answers every request with one text."""
+
+    def script(messages: list[BaseMessage]) -> str:
+        del messages
+        return text
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "question", "other"),
+    [
+        pytest.param(ENGLISH, QUESTION, "How is the weather?", id="english"),
+        pytest.param(JAPANESE, "リスト内包表記とは何ですか?", "今日の天気は?", id="japanese"),
+    ],
+)
+def test_models_receive_the_replaced_texts(
+    tmp_path: Path, catalogue: Any, question: str, other: str
+) -> None:
+    """The judge, the next attempt, the summarizer and the titler are sent the host's words."""
+    prompts = replace(
+        catalogue,
+        judge_system="JUDGE-1",
+        judge_request="{material}\nJUDGE-2",
+        retry="Attempt {attempt}\nRETRY {reasons}",
+        summary_system="SUMMARY-1",
+        summary_request="{material}\nSUMMARY-2",
+        summary_heading="SUMMARY-3",
+        title_system="TITLE-1",
+    )
+    model = ScriptedChat(replies={question: ["Buy a car.", GOOD], other: "Sunny."})
+    judge = ScriptedJudge(scores={"Buy a car.": 0.1}, default=0.9)
+    summarizer, titler = (ScriptedChat(replies=reply_of(text)) for text in ("Lists.", "Lists"))
+    with Conversation.open(
+        tmp_path / "t.db",
+        model=model,
+        judge=judge,
+        summarizer=summarizer,
+        title=titler,
+        detector=ScriptedDetector(shifts={other: "new"}),
+        prompts=prompts,
+    ) as conversation:
+        conversation.say(question)
+        conversation.say(other)
+
+    assert {"JUDGE-1"} == {str(call[0].content) for call in judge.calls}
+    assert all(str(call[1].content).endswith("JUDGE-2") for call in judge.calls)
+    assert "Attempt 2\nRETRY " in sent(model)
+    assert "SUMMARY-1" in sent(summarizer)
+    assert "SUMMARY-2" in sent(summarizer)
+    assert "TITLE-1" in sent(titler)
+
+
+def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
+    """A notice about an undo is written with the host's words, in that language only."""
+    prompts = [replace(ENGLISH, undone="Reversed! {changes}"), JAPANESE]
+    model = ScriptedChat(replies={QUESTION: GOOD, "リスト": "式でリストを作る書き方です。"})
+    options: dict[str, Any] = {"model": model, "judge": ScriptedJudge(default=0.9)}
+    with Conversation.open(tmp_path / "t.db", prompts=prompts, **options) as conversation:
+        conversation.say(QUESTION)
+        english = conversation.say("/undo").text
+        conversation.say("リスト内包表記とは何ですか?")
+        japanese = conversation.say("/undo").text
+
+    assert english.startswith("Reversed! Removed 2 messages.")
+    assert japanese.startswith("元に戻しました。")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        pytest.param({"retry": "Again."}, r"retry: the placeholder \{attempt\} is", id="missing"),
+        pytest.param(
+            {"refused": "{reason} {why}"}, r"refused: the placeholder \{why\} is", id="unknown"
+        ),
+        pytest.param({"refused": "{reason} {"}, "refused: ", id="unbalanced"),
+        pytest.param({"refused": "{reason:>9}"}, r"refused: write \{reason\}", id="a format"),
+        pytest.param({"refused": "{reason.x}"}, r"refused: .*\{reason\}", id="an attribute"),
+        pytest.param({"title_system": " "}, "title_system=' ': ", id="blank"),
+        pytest.param({"title_system": 3}, "title_system=3: ", id="no text"),
+        pytest.param({"tokens_names": {"live": "x"}}, "tokens_names: .* is missing", id="names"),
+        pytest.param({"counts": "many"}, "counts='many': give a mapping", id="no table"),
+        pytest.param({"language": "fr"}, "language='fr': ", id="no language of ours"),
+        pytest.param(
+            {"recall_reasons": {**ENGLISH.recall_reasons, "meaning": "like {it}"}},
+            r"recall_reasons\['meaning'\]: the placeholder \{it\} is unknown",
+            id="in a table",
+        ),
+    ],
+)
+def test_a_text_that_cannot_be_filled_is_refused(fields: dict[str, Any], problem: str) -> None:
+    """The error names the field and the placeholder when the catalogue is made."""
+    with pytest.raises(ConfigurationError, match=problem):
+        replace(ENGLISH, **fields)
+
+
+@pytest.mark.parametrize("prompts", ["You are a judge.", [ENGLISH, ENGLISH], [None]], ids=str)
+def test_only_catalogues_are_prompts(tmp_path: Path, prompts: Any) -> None:
+    """Anything else, and two catalogues of one language, is refused when a thread is opened."""
+    with pytest.raises((ConfigurationError, InputError), match="prompts"):
+        Conversation.open(tmp_path / "t.db", prompts=prompts)
+
+
+def test_a_text_without_placeholders_may_show_json() -> None:
+    """A system prompt is sent as it is, with its braces."""
+    words = 'Reply with {"score": 0.5, "reason": "…"} and {nothing} else.'
+
+    assert words == replace(ENGLISH, judge_system=words).judge_system
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_copy_has_the_texts_of_its_language(language: Language) -> None:
+    """What is not replaced stays, and the original is as it was."""
+    catalogue = ENGLISH if language == "en" else JAPANESE
+    copied = replace(catalogue, refused="No: {reason}")
+
+    assert copied.undone == catalogue.undone
+    assert "No: {reason}" == copied.refused
+    assert "No: {reason}" != catalogue.refused
