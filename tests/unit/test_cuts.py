@@ -256,19 +256,19 @@ def test_a_cut_made_again_replaces_itself() -> None:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        pytest.param("cut-ab1", "cut-ab1", id="an id"),
-        pytest.param("cut-ab", "cut-ab", id="an id that begins another"),
-        pytest.param("cut-c", "cut-c2", id="the beginning of one"),
-        pytest.param("cut-ab12", UnknownBranchError, id="longer than any"),
-        pytest.param("cut-", UnknownBranchError, id="the beginning of all"),
-        pytest.param("cut-a", ConflictError, id="the beginning of two"),
+        pytest.param("branch-ab1", "branch-ab1", id="an id"),
+        pytest.param("branch-ab", "branch-ab", id="an id that begins another"),
+        pytest.param("branch-c", "branch-c2", id="the beginning of one"),
+        pytest.param("branch-ab12", UnknownBranchError, id="longer than any"),
+        pytest.param("branch-", UnknownBranchError, id="the beginning of all"),
+        pytest.param("branch-a", ConflictError, id="the beginning of two"),
     ],
 )
 def test_a_branch_is_found_by_the_beginning_of_its_id(
     name: str, found: str | type[Exception]
 ) -> None:
     """A beginning is enough if only one id has it; otherwise an error says why."""
-    known = [branch(name=each) for each in ("cut-ab", "cut-ab1", "cut-c2")]
+    known = [branch(name=each) for each in ("branch-ab", "branch-ab1", "branch-c2")]
     if isinstance(found, str):
         assert found == find_stored_branch(known, name)["id"]
     else:
