@@ -91,7 +91,7 @@ def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
     return load_settings({"backpressure": steps}).backpressure
 
 
-def _book(given: Mapping[str, Any]) -> UsageAccount:
+def _usage_account(given: Mapping[str, Any]) -> UsageAccount:
     """A book in which the layers have used what the case says."""
     book = new_usage_account()
     used = {layer: given.get(f"{layer}_used", 0) for layer in LAYERS}
@@ -126,7 +126,7 @@ def budget_check(case: Case, folder: Path) -> Seen:
     given, params = case["given"], case["params"]
     _only(given, {*(f"{layer}_used" for layer in LAYERS), "estimated"})
     amount = Amount(tokens=given.get("estimated", 0))
-    found = check(_book(given), _limits(params), amount, place=PLACE)
+    found = check(_usage_account(given), _limits(params), amount, place=PLACE)
     state = _state(found, params)
     claims = case["expected"].get("assertions", ())
     if any(claim["op"] in APPROVAL_CLAIMS for claim in claims):
@@ -195,7 +195,7 @@ def _booked(case: Case, folder: Path, *, times: int) -> Seen:
     del folder
     usage, amount = _amount(case["given"])
     store, key = InMemoryStore(), case["given"].get("idempotency_key", "key")
-    save_usage_account(store, "t", _book(case["given"])).blocking()
+    save_usage_account(store, "t", _usage_account(case["given"])).blocking()
     account = ThreadAccount(store, "t", wait_seconds=60)
     for _ in range(times):
         drive(account.settle(amount, key=key, place=PLACE))
@@ -274,7 +274,7 @@ def pressure_level(case: Case, folder: Path) -> Seen:
     del folder
     if "usage" in case["given"]:
         return Seen(value=pressure(case["given"]["usage"]))
-    found = check(_book(case["given"]), _limits(case["params"]), Amount(), place=PLACE)
+    found = check(_usage_account(case["given"]), _limits(case["params"]), Amount(), place=PLACE)
     return Seen(value=pressure(found.usage))
 
 

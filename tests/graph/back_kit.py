@@ -52,7 +52,7 @@ def entry(talk: Conversation) -> Any:
     return entry_of(item)
 
 
-def cut_of(talk: Conversation, kind: str) -> str:
+def branch_of(talk: Conversation, kind: str) -> str:
     """The newest abandoned line of a kind."""
     return next(each.id for each in talk.branches() if each.kind == kind)
 
@@ -65,7 +65,7 @@ def three(opened: Opening, **options: Any) -> Conversation:
     return talk
 
 
-def cuts_of(talk: Conversation) -> list[Any]:
+def branches_of(talk: Conversation) -> list[Any]:
     """All branches that the store keeps, oldest first."""
     assert talk.graph.store is not None
     return drive(list_stored_branches(talk.graph.store, talk.thread_id))

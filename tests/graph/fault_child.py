@@ -36,7 +36,7 @@ class Model:
         return LONG
 
 
-def talk_in(folder: Path, model: Model | None = None) -> Conversation:
+def open_in(folder: Path, model: Model | None = None) -> Conversation:
     """The thread of a folder's database."""
     return Conversation.open(
         folder / "t.db", thread="t", model=model or Model(), judge=lambda _: 0.9
@@ -148,7 +148,7 @@ REOPENED = {"read-only-file", "read-only-folder"}
 def run(folder: Path, name: str, when: str) -> dict[str, Any]:
     """Two turns, a fault in which a third is tried, and the third after it."""
     model = Model()
-    talk = talk_in(folder, model)
+    talk = open_in(folder, model)
     for question in ("q1", "q2"):
         talk.say(question)
     before = said(talk)
@@ -159,7 +159,7 @@ def run(folder: Path, name: str, when: str) -> dict[str, Any]:
             stack.enter_context(FAULTS[name](folder, talk))
         errors = list(_errors(folder, talk, anew=name in REOPENED))
     if name in REOPENED:
-        talk = talk_in(folder)
+        talk = open_in(folder)
     with talk:
         after = said(talk)
         talk.say("q3")
@@ -174,7 +174,7 @@ def _errors(folder: Path, talk: Conversation, *, anew: bool) -> Iterator[tuple[s
     for _ in range(2):
         with ExitStack() as stack:
             try:
-                (stack.enter_context(talk_in(folder)) if anew else talk).say("q3")
+                (stack.enter_context(open_in(folder)) if anew else talk).say("q3")
             except UnsayError as error:
                 yield type(error).__name__, str(error)
 

@@ -164,9 +164,9 @@ def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
     if verb == "say":
         return talk.say(given[0], turn_id=given[1]).message_id
     if verb == "restore":
-        talk.restore(_newest_cut(talk))
+        talk.restore(_newest_branch(talk))
     elif verb == "pick":
-        branch = _newest_cut(talk)
+        branch = _newest_branch(talk)
         talk.pick([_answer_of(talk, branch)], branch)
     elif verb == "fork":
         talk.fork(thread=OTHER)
@@ -177,7 +177,7 @@ def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
     return None
 
 
-def _newest_cut(talk: Conversation) -> str:
+def _newest_branch(talk: Conversation) -> str:
     return next(each.id for each in talk.branches() if each.id.startswith("branch-"))
 
 

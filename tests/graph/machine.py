@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from tests.graph.back_kit import cuts_of
+from tests.graph.back_kit import branches_of
 from tests.graph.differential import MAX_ROLLBACKS, Line, RefusedError, Said
 from tests.graph.kit import config
 from tests.graph.machine_kit import (
@@ -305,7 +305,7 @@ class Differential(Script, RuleBasedStateMachine):
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
             talk = self._talk(name)
-            kept = {text for branch in cuts_of(talk) for _, text in told(branch["messages"])}
+            kept = {text for branch in branches_of(talk) for _, text in told(branch["messages"])}
             assert set() == line.lost() - kept
             if line.transcript:
                 assert line.told() == told(replay(talk.events()).messages)
@@ -393,6 +393,6 @@ class Differential(Script, RuleBasedStateMachine):
     def _cut(self, talk: Conversation, tail: Sequence[Said]) -> str:
         """Id of the branch that holds these words."""
         wanted = [(each.role, each.text) for each in tail]
-        found = [branch["id"] for branch in cuts_of(talk) if told(branch["messages"]) == wanted]
+        found = [branch["id"] for branch in branches_of(talk) if told(branch["messages"]) == wanted]
         assert found
         return str(found[-1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.graph.back_kit import (
     SHIFTS,
-    cuts_of,
+    branches_of,
     state,
 )
 from tests.graph.kit import Numbered, config, scores
@@ -99,7 +99,7 @@ def perform(model: Model, verb: str, number: int) -> None:
         [each.id for each in talk.branches() if each.id.startswith("branch-")] if transcript else []
     )
     lost = [
-        m.id for branch in cuts_of(talk) if branch["id"] in branches for m in branch["messages"]
+        m.id for branch in branches_of(talk) if branch["id"] in branches for m in branch["messages"]
     ]
     answers = [m.id for m in transcript if m.type == "ai"]
     topics = [f"topic-{number + 1}"]

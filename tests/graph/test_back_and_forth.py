@@ -11,7 +11,7 @@ from tests.graph.back_kit import (
     JAPANESE,
     SHIFTS,
     Opening,
-    cut_of,
+    branch_of,
     state,
     three,
     words,
@@ -177,7 +177,7 @@ def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
     talk.rollback(turns=1)
     talk.undo()
     talk.undo()
-    gone = cut_of(talk, "undo")
+    gone = branch_of(talk, "undo")
     doings: dict[str, Callable[[], Any]] = {
         "say": lambda: talk.say("q4"),
         "rollback": lambda: talk.rollback(turns=1),

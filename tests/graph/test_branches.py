@@ -11,7 +11,7 @@ from tests.graph.back_kit import (
     SHIFTS,
     Opening,
     Paid,
-    cut_of,
+    branch_of,
     entry,
     three,
     words,
@@ -172,7 +172,7 @@ def test_two_lines_compared(opened: Opening) -> None:
     talk.rollback(turns=2)
     talk.say("NEW: パン")
 
-    found = talk.diff(cut_of(talk, "person"))
+    found = talk.diff(branch_of(talk, "person"))
 
     assert (2, 6, 4) == (found.common, found.a.messages, found.b.messages)
     assert ["NEW: 天気", "q3"] == [text_of(m) for m in found.a.only if m.type == "human"]
@@ -197,7 +197,7 @@ def test_any_line_can_be_compared(opened: Opening) -> None:
     talk = three(opened)
     talk.checkpoint("end")
     talk.rollback(turns=1)
-    first = cut_of(talk, "person")
+    first = branch_of(talk, "person")
     talk.rollback(turns=1)
     fork = talk.fork(thread="fork")
     fork.say("elsewhere")
@@ -230,7 +230,7 @@ def test_each_message_is_paid_for_once(opened: Opening) -> None:
     talk.undo()
     talk.redo()
     talk.rollback(turns=2)
-    talk.restore(cut_of(talk, "person"))
+    talk.restore(branch_of(talk, "person"))
     talk.retry()
     talk.undo()
     assert 11 * len(model.inputs) == total(talk)

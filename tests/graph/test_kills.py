@@ -258,7 +258,7 @@ class Aftermath:
                 self.after = [line.replace(*DOUBT) for line in self.after]
             self._finish(talk)
             assert self.after == said(talk.messages())
-            self._check_books(talk)
+            self._check_accounts(talk)
             self._check_next(talk)
             self._check_effects(talk)
 
@@ -329,7 +329,7 @@ class Aftermath:
         assert self.before == said(forked.messages())
         assert forked.messages() == replay(forked.events()).messages
 
-    def _check_books(self, talk: Conversation) -> None:
+    def _check_accounts(self, talk: Conversation) -> None:
         """The event log contains each message of the transcript once."""
         transcript = talk.messages()
         assert transcript == replay(talk.events()).messages

@@ -86,7 +86,7 @@ def checked(talk: Conversation) -> list[Event]:
     return events
 
 
-def record_ids(talk: Conversation) -> list[str]:
+def message_ids(talk: Conversation) -> list[str]:
     """The transcript's message ids."""
     return [message.id or "" for message in talk.messages()]
 
@@ -109,7 +109,7 @@ def test_a_plain_turn_is_one_page(opened: Opening) -> None:
     assert [1, 2, 3] == sizes
     assert TURN * 3 == types(events)
     assert [run.run_id for run in talk.runs().runs] == [e["run_id"] for e in events][::4]
-    assert record_ids(talk)[::2] == [e["turn_id"] for e in events][::4]
+    assert message_ids(talk)[::2] == [e["turn_id"] for e in events][::4]
     assert {("t", "a", 4)} == {
         (e["thread_id"], e["labels"]["tenant"], [x["run_id"] for x in events].count(e["run_id"]))
         for e in events
@@ -157,7 +157,7 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
     (back,) = of(events, "rollback")
     drafts = ["user_message", "assistant_message", "verdict", "rollback"]
     assert [*drafts, *TURN[1:]] == types(events)
-    assert (back["drafts"], "draft", record_ids(talk)[:1]) == (
+    assert (back["drafts"], "draft", message_ids(talk)[:1]) == (
         back["removed"],
         back["kind"],
         back["keep"],
@@ -234,7 +234,7 @@ def test_a_fold_is_told(opened: Opening) -> None:
 
     events = checked(talk)
     (summarized,) = of(events, "compaction")
-    assert record_ids(talk)[1] == summarized["through"]
+    assert message_ids(talk)[1] == summarized["through"]
     assert ("topic-1", True) == (
         summarized["topic_id"],
         "list comprehensions" in summarized["summary"],

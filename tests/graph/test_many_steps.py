@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 TURNS = 2 * MOST + 5
 
 
-def long_talk(opened: Opening, *, turns: int = TURNS) -> Conversation:
+def long_conversation(opened: Opening, *, turns: int = TURNS) -> Conversation:
     """A conversation of many turns."""
     talk = opened()
     for number in range(turns):
@@ -30,7 +30,7 @@ def undone(talk: Conversation, times: int) -> None:
 
 def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
     """From the last turn to the first and back, in another process half of the way."""
-    talk = long_talk(opened)
+    talk = long_conversation(opened)
     whole = talk.messages()
     assert len(state(talk)["operations"]) <= MOST
     undone(talk, TURNS // 2)
@@ -68,7 +68,7 @@ def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
 
 def test_steps_that_were_changed_are_refused(opened: Opening) -> None:
     """A damaged page of steps is named; other ways back stay."""
-    talk = long_talk(opened)
+    talk = long_conversation(opened)
     store = talk.graph.store
     assert store is not None
     name = state(talk)["older_steps"]

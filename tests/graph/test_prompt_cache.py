@@ -32,7 +32,7 @@ def sent(model: ScriptedChat) -> list[list[str]]:
     ]
 
 
-def talk_of(path: Path, model: Any, **settings: Any) -> Conversation:
+def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     """A conversation that recalls nothing, in a window of 8,000 tokens."""
     chosen = {
         "context_window_tokens": 8_000,
@@ -51,7 +51,7 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
     """Only where something is compacted does a request not go on from the last one."""
     model = ScriptedChat(script=answer)
     folds: list[Any] = []
-    with talk_of(tmp_path, model) as talk:
+    with open_at(tmp_path, model) as talk:
         for number in range(60):
             talk.say(f"What of number q{number}x?")
             folds.append(talk.graph.get_state(talk._talk.config).values.get("compaction"))
@@ -68,7 +68,7 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
 def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
     """Recalled messages come right before the newest question, and are not in the next context."""
     model = ScriptedChat(script=answer)
-    with talk_of(tmp_path, model, recall_tokens=500) as talk:
+    with open_at(tmp_path, model, recall_tokens=500) as talk:
         for number in range(60):
             talk.say(f"What of number q{number}x?")
         talk.say("And what was the number q9x?")
@@ -85,7 +85,7 @@ def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None
     """Back on a topic, the request begins with the last one of that topic, byte for byte."""
     model = ScriptedChat(script=answer)
     questions = ["First a?", "More a1?", "Now b?", "More b1?", "Back to a2?", "More a3?"]
-    with talk_of(tmp_path, model) as talk:
+    with open_at(tmp_path, model) as talk:
         for question in questions:
             talk.say(question)
     requests = sent(model)

@@ -8,8 +8,8 @@ from langchain_core.messages import ToolMessage
 from tests.graph.back_kit import (
     SHIFTS,
     Opening,
-    cut_of,
-    cuts_of,
+    branch_of,
+    branches_of,
     state,
     three,
     words,
@@ -31,7 +31,7 @@ def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
     talk.say("other")
     second = talk.messages()
 
-    moved = talk.restore(cut_of(talk, "person"))
+    moved = talk.restore(branch_of(talk, "person"))
     checked(talk)
     back = talk.messages()
     talk.undo()
@@ -181,12 +181,12 @@ def test_what_cannot_be_restored(
     """Each is refused with what to do instead, and nothing changes."""
     talk = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
     talk.say("q1")
-    draft = cut_of(talk, "draft")
-    drafted = {branch["id"]: branch for branch in cuts_of(talk)}[draft]["drafts"][0].id
+    draft = branch_of(talk, "draft")
+    drafted = {branch["id"]: branch for branch in branches_of(talk)}[draft]["drafts"][0].id
     for question in ("q2", "q3"):
         talk.say(question)
     talk.rollback(turns=1)
-    late = cut_of(talk, "person")
+    late = branch_of(talk, "person")
     stood = talk.messages()[-1].id
     talk.undo()
     back = late if what == "back" else ""
@@ -211,8 +211,8 @@ def test_a_rejected_draft_is_picked(opened: Opening) -> None:
     """A person puts a draft that the judge took back at the end of the transcript."""
     talk = opened(judge=scores(0.1, 0.9))
     talk.say("q1")
-    branch = cut_of(talk, "draft")
-    draft = cuts_of(talk)[0]["drafts"][0]
+    branch = branch_of(talk, "draft")
+    draft = branches_of(talk)[0]["drafts"][0]
 
     talk.pick([draft.id], branch)
 
@@ -251,10 +251,10 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
     names = [m.id or "" for m in talk.messages()]
     question = next(m.id or "" for m in talk.messages() if text_of(m).startswith("When"))
     talk.rollback(turns=1)
-    branch = cut_of(talk, "person")
+    branch = branch_of(talk, "person")
 
     calls = next(
-        n for n, m in zip(names, cuts_of(talk)[0]["messages"], strict=True) if m.type == "tool"
+        n for n, m in zip(names, branches_of(talk)[0]["messages"], strict=True) if m.type == "tool"
     )
     talk.pick([question, calls, names[-1]], branch)
 
@@ -294,7 +294,7 @@ def test_a_document_that_was_set_aside_returns_to_its_question(opened: Opening) 
     talk.say("京都は?", documents=["銀の値段です。"])
     before = talk.messages()
 
-    talk.restore(cut_of(talk, "document"))
+    talk.restore(branch_of(talk, "document"))
     lines = said(talk.messages())
     checked(talk)
     talk.undo()
@@ -321,7 +321,7 @@ def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
     """As long as no other begins so."""
     talk = three(opened)
     talk.rollback(turns=1)
-    branch = cut_of(talk, "person")
+    branch = branch_of(talk, "person")
 
     assert 3 == talk.restore(branch[:10]).turns
     with pytest.raises(UnknownBranchError, match="'branch-'"):

@@ -168,7 +168,7 @@ def opened(file: Path, **options: Any) -> Iterator[Database]:
         database.close()
 
 
-def check_ledger(sound: Database) -> None:
+def check_event_log(sound: Database) -> None:
     """The event log is whole, and leads to the transcript."""
     talk = Conversation.open(sound, thread="t")
     assert said(talk.messages()) == said(replay(talk.events()).messages)
@@ -186,7 +186,7 @@ def test_a_thread_outlives_storage_of_which_every_nth_call_fails(
 
         assert errors
         assert all("disk I/O error" in each and "t.db'" in each for each in errors)
-        check_ledger(sound)
+        check_event_log(sound)
 
 
 @pytest.mark.parametrize("which", ["store", "saver"])
@@ -201,7 +201,7 @@ def test_a_thread_outlives_each_single_call_that_fails(
         with opened(tmp_path / f"{place}.db") as sound:
             faults = Faults(lambda call, place=place: call == place)  # type: ignore[misc]
             errors = run(failing(sound, faults, which=which), sound, right)
-            check_ledger(sound)
+            check_event_log(sound)
         met = faults.calls >= place
         assert (1 if met else 0) >= len(errors)
     assert place > 25
@@ -258,7 +258,7 @@ def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path:
         assert before == during
         after = said(talk.messages())
         assert [*before, "human: question 2"] == after[:-1]
-        check_ledger(database)
+        check_event_log(database)
 
 
 def test_a_lock_that_is_let_go_in_time_is_waited_out(tmp_path: Path) -> None:

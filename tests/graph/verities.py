@@ -75,10 +75,10 @@ class Verities:
         now = snapshot_of(talk)
         _check_refusal(scene)
         _check_views(now.values, scene)
-        self._check_ledger(talk, talk.messages(), now.values)
+        self._check_event_log(talk, talk.messages(), now.values)
         self._check_runs(runs_of(talk), now, scene)
 
-    def _check_ledger(
+    def _check_event_log(
         self, talk: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
     ) -> None:
         """The event log only grows, and gives the transcript byte for byte."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import TALKS, SeedTalk
+from tests.http.seed_talk import TALKS, SeedConversation
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], OpenAI
 
 
 @pytest.fixture(params=TALKS, ids=lambda talk: talk.language)
-def seed_talk(request: pytest.FixtureRequest) -> SeedTalk:
+def seed_talk(request: pytest.FixtureRequest) -> SeedConversation:
     """The seed article's conversation, in each language."""
-    talk: SeedTalk = request.param
+    talk: SeedConversation = request.param
     return talk

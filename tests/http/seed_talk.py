@@ -14,7 +14,7 @@ _FENCED = re.compile(r'<answer key="([0-9a-f]{12})">\n(.*)\n</answer key="\1">',
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedTalk:
+class SeedConversation:
     """One conversation and what its two models say."""
 
     language: str
@@ -78,7 +78,7 @@ _EN_PUSHED = (
     ),
 )
 
-ENGLISH = SeedTalk(
+ENGLISH = SeedConversation(
     language="en",
     questions=_EN_QUESTIONS,
     answers={
@@ -127,7 +127,7 @@ _JA_PUSHED = (
     ),
 )
 
-JAPANESE = SeedTalk(
+JAPANESE = SeedConversation(
     language="ja",
     questions=_JA_QUESTIONS,
     answers={

@@ -6,22 +6,22 @@ from pathlib import Path
 from langchain_core.messages import AnyMessage
 
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import SeedTalk, judged_answer
+from tests.http.seed_talk import SeedConversation, judged_answer
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
 
 Serve = Callable[[Script], OpenAIServer]
 
 
-def play(path: Path, seed_talk: SeedTalk) -> list[Reply]:
+def play(path: Path, seed_talk: SeedConversation) -> list[Reply]:
     """All four questions, with the bad exchange put in before the last."""
-    with open_talk(path) as talk:
+    with open_conversation(path) as talk:
         replies = [talk.say(question) for question in seed_talk.questions[:3]]
         talk.add(seed_talk.pushed_in)
         return [*replies, talk.say(seed_talk.questions[3])]
 
 
-def open_talk(path: Path) -> Conversation:
+def open_conversation(path: Path) -> Conversation:
     """The conversation, answered and judged by two models of the server."""
     settings = {"judge_model": "judge"}
     return Conversation.open(path, thread="seed", model="answerer", settings=settings)
@@ -33,7 +33,7 @@ def said(messages: list[AnyMessage]) -> list[tuple[str, str]]:
 
 
 def test_poisoned_answer_never_reaches_the_user(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """Each question gets its good answer; the two bad ones cost one rollback each."""
     serve(seed_talk.script)
@@ -47,7 +47,7 @@ def test_poisoned_answer_never_reaches_the_user(
 
 
 def test_retry_is_told_the_reason_and_not_the_bad_answer(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """The second request for the third question holds question and reason, not the answer."""
     server = serve(seed_talk.script)
@@ -60,7 +60,7 @@ def test_retry_is_told_the_reason_and_not_the_bad_answer(
 
 
 def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """The judge sees the bad exchange; the answerer gets the reason, not its text."""
     server = serve(seed_talk.script)
@@ -75,7 +75,9 @@ def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
     )
 
 
-def test_judge_is_asked_for_a_structure(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
+def test_judge_is_asked_for_a_structure(
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+) -> None:
     """Every request for the judge carries the verdict's schema; the answerer's carry none."""
     server = serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
@@ -88,7 +90,7 @@ def test_judge_is_asked_for_a_structure(serve: Serve, seed_talk: SeedTalk, tmp_p
 
 
 def test_weather_is_left_out_when_python_is_asked_about_again(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """Back at Python, the request has the list comprehensions, and of the weather a summary."""
     server = serve(seed_talk.script)
@@ -102,11 +104,13 @@ def test_weather_is_left_out_when_python_is_asked_about_again(
     assert seed_talk.answers[weather] not in last
 
 
-def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
+def test_record_survives_a_restart(
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+) -> None:
     """Reopened, the thread has the good answers alone, and both bad ones among its branches."""
     serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    with open_talk(tmp_path / "talk.db") as talk:
+    with open_conversation(tmp_path / "talk.db") as talk:
         messages, timeline = talk.messages(), talk.timeline()
     expected = [
         words
@@ -118,12 +122,12 @@ def test_record_survives_a_restart(serve: Serve, seed_talk: SeedTalk, tmp_path: 
 
 
 def test_rollback_by_hand_after_a_restart(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """A rollback takes the last turn off, an undo brings it back, word for word."""
     serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    with open_talk(tmp_path / "talk.db") as talk:
+    with open_conversation(tmp_path / "talk.db") as talk:
         before = said(talk.messages())
         moved = talk.rollback()
         after = said(talk.messages())
@@ -133,7 +137,9 @@ def test_rollback_by_hand_after_a_restart(
     assert (before[:6], before) == (after, restored)
 
 
-async def test_same_talk_in_async_code(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
+async def test_same_talk_in_async_code(
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+) -> None:
     """`AsyncConversation` leaves the same transcript as `Conversation`."""
     serve(seed_talk.script)
     play(tmp_path / "blocking.db", seed_talk)
@@ -144,5 +150,5 @@ async def test_same_talk_in_async_code(serve: Serve, seed_talk: SeedTalk, tmp_pa
         await talk.add(seed_talk.pushed_in)
         await talk.say(seed_talk.questions[3])
         found = said(await talk.messages())
-    with open_talk(tmp_path / "blocking.db") as talk:
+    with open_conversation(tmp_path / "blocking.db") as talk:
         assert said(talk.messages()) == found

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import SeedTalk
+from tests.http.seed_talk import SeedConversation
 from unsay import AsyncConversation, Conversation, build_graph
 from unsay.conversation.results import Event
 
@@ -44,7 +44,9 @@ def told(chunks: Iterable[Any], event: str) -> list[Any]:
     return [c.get("message_id") for mode, c in chunks if mode == "custom" and c["unsay"] == event]
 
 
-def test_tokens_arrive_one_by_one(serve: Serve, seed_talk: SeedTalk, tmp_path: Path) -> None:
+def test_tokens_arrive_one_by_one(
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+) -> None:
     """An answer comes in several pieces before the reply that holds the whole of it."""
     serve(seed_talk.script)
     question = seed_talk.questions[0]
@@ -59,7 +61,7 @@ def test_tokens_arrive_one_by_one(serve: Serve, seed_talk: SeedTalk, tmp_path: P
 
 
 def test_taken_back_names_the_struck_draft(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """Both drafts are streamed under their own id, and the first one's is the one taken back."""
     serve(seed_talk.script)
@@ -73,7 +75,7 @@ def test_taken_back_names_the_struck_draft(
 
 
 async def test_taken_back_names_the_struck_draft_in_async_code(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """`AsyncConversation.stream` tells the same as `Conversation.stream`."""
     serve(seed_talk.script)
@@ -87,7 +89,7 @@ async def test_taken_back_names_the_struck_draft_in_async_code(
 
 
 def test_held_stream_sends_no_token_of_a_failed_draft(
-    serve: Serve, seed_talk: SeedTalk, tmp_path: Path
+    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
 ) -> None:
     """With `stream="held"` the text on the stream is the delivered answer alone."""
     serve(seed_talk.script)
@@ -98,7 +100,9 @@ def test_held_stream_sends_no_token_of_a_failed_draft(
     assert seed_talk.poisoned[:30] not in repr(events)
 
 
-def test_hosts_of_the_plain_graph_see_both_drafts(serve: Serve, seed_talk: SeedTalk) -> None:
+def test_hosts_of_the_plain_graph_see_both_drafts(
+    serve: Serve, seed_talk: SeedConversation
+) -> None:
     """`stream_mode=["messages", "custom"]` shows the drafts, and which one was taken back."""
     serve(seed_talk.script)
     question = seed_talk.questions[2]
@@ -116,7 +120,7 @@ def test_hosts_of_the_plain_graph_see_both_drafts(serve: Serve, seed_talk: SeedT
 
 
 async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
-    serve: Serve, seed_talk: SeedTalk
+    serve: Serve, seed_talk: SeedConversation
 ) -> None:
     """`astream` shows what `stream` shows."""
     serve(seed_talk.script)
@@ -135,7 +139,7 @@ async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
     assert told(chunks, "draft_rejected") == list(shown)[:1]
 
 
-def test_judge_is_never_heard_on_the_stream(serve: Serve, seed_talk: SeedTalk) -> None:
+def test_judge_is_never_heard_on_the_stream(serve: Serve, seed_talk: SeedConversation) -> None:
     """No message chunk of the judge reaches a host, only its verdict as a custom event."""
     serve(seed_talk.script)
     graph = build_graph("answerer", settings=JUDGED)

@@ -58,7 +58,7 @@ class PlanContext:
 
 
 @st.composite
-def situations(draw: Any) -> PlanContext:
+def plan_contexts(draw: Any) -> PlanContext:
     """Any line with any checkpoints and segments, places on it, and a pending tail."""
     size = draw(st.integers(min_value=0, max_value=10))
     names = [f"m{index}" for index in range(size)]
@@ -75,7 +75,7 @@ def situations(draw: Any) -> PlanContext:
     )
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_writes_lead_to_the_line(at: PlanContext) -> None:
     """What is written to the transcript gives exactly the line, in both reducers."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
@@ -85,7 +85,7 @@ def test_writes_lead_to_the_line(at: PlanContext) -> None:
     assert written == merge_message_update(at.live.messages, change.writes)
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
     """A restored branch gives the same transcript, checkpoints and segments, and no branch."""
     base = at.bases[0]
@@ -98,7 +98,7 @@ def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
     assert list(at.live.messages) == written
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
     """Cuts made one after another, each further back, return in the order they stood in."""
     places = sorted(at.bases, key=at.live.index_of, reverse=True)
@@ -113,7 +113,7 @@ def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
     assert list(at.live.messages) == merge_messages(written, [again.writes])
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
     """Every message, checkpoint and segment is afterwards on the line or in the branch, once."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
@@ -134,7 +134,7 @@ def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
     assert standing >= {s["start"] for s in after.segments}
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_pending_question_stays_last(at: PlanContext) -> None:
     """A pending question stays at the end after every rollback and restore."""
     back = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
@@ -145,7 +145,7 @@ def test_pending_question_stays_last(at: PlanContext) -> None:
         assert list(at.pending) == [message.id for message in tail]
 
 
-@given(at=situations())
+@given(at=plan_contexts())
 def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
     """A node that runs twice makes the same branch; another one has another id."""
     changes = [
@@ -160,7 +160,7 @@ def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
     assert branches[at.bases[0]] != replace_tail(at.live, at.bases[0], label=drafted).branch["id"]
 
 
-@given(at=situations(), size=st.integers(min_value=1, max_value=3))
+@given(at=plan_contexts(), size=st.integers(min_value=1, max_value=3))
 def test_replacing_an_answer_keeps_it(at: PlanContext, size: int) -> None:
     """Messages in the place of a restored branch become a branch, and both can be restored."""
     base = at.bases[0]
@@ -283,7 +283,7 @@ def behind(at: LiveBranch) -> LiveBranch:
     return replace(at, before=SEALED, checkpoints=(old, *at.checkpoints))
 
 
-@given(situations())
+@given(plan_contexts())
 def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
     """Cuts and what they bring back are those of a line that begins here, but for its start."""
     base = at.bases[0]

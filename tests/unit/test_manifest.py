@@ -93,7 +93,7 @@ def _named(view: CallContext) -> dict[str, tuple[str, ...]]:
 
 
 @st.composite
-def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
+def plan_contexts(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, and a window that is soon full."""
     messages = draw(valid_transcripts(max_turns=6))
     few = st.sets(st.sampled_from(ids(messages)), max_size=2) if messages else st.just(set())
@@ -108,7 +108,7 @@ def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
-@given(now=situations())
+@given(now=plan_contexts())
 def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanContext) -> None:
     """Every message of the transcript is listed exactly once."""
     plan = drive(plan_if_due(strategy, now))
@@ -118,7 +118,7 @@ def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanCon
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
-@given(now=situations())
+@given(now=plan_contexts())
 def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext) -> None:
     """Each omission is under its rule, with summarized and pinned messages as well."""
     plan = drive(plan_if_due(strategy, now))
@@ -131,7 +131,7 @@ def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext)
     assert now.pins == set(named.get("pinned", ()))
 
 
-@given(now=situations())
+@given(now=plan_contexts())
 def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
     """A manifest of a strategy that wants too much still has every pin among what was sent."""
     plan = drive(plan_if_due(Sparse(), now))
@@ -142,7 +142,7 @@ def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
 
 
 @given(
-    now=situations(),
+    now=plan_contexts(),
     strategy=st.sampled_from(sorted(STRATEGIES)),
     offloaded=st.integers(0, 9),
     said=st.integers(0, 3),
@@ -163,7 +163,7 @@ def test_places_are_those_of_the_whole_record(
     )
 
 
-def _long_talk(turns: int) -> list[AnyMessage]:
+def _long_messages(turns: int) -> list[AnyMessage]:
     messages: list[AnyMessage] = []
     for turn in range(turns):
         messages += [HumanMessage(f"Question {turn}?", id=f"{turn:036}")]
@@ -183,7 +183,7 @@ def _long_talk(turns: int) -> list[AnyMessage]:
 )
 def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None:
     """Under 400 bytes for a view of 200 messages, however they lie."""
-    transcript = _long_talk(turns)
+    transcript = _long_messages(turns)
     starts = [m.id or "" for m in transcript if m.type == "human"]
     segments = [Segment(topic_id="xy"[i % 2], start=start) for i, start in enumerate(starts)]
     now = plan_context(

@@ -121,7 +121,7 @@ def asked(state: State) -> State:
     return {**state, "messages": [*state["messages"], question]}
 
 
-def sealed_by(state: State, run: Scope) -> State:
+def offloaded_by(state: State, run: Scope) -> State:
     """The state once what is too much is offloaded."""
     return with_update(state, drive(offload(state, run)))
 
@@ -146,7 +146,7 @@ class PlanContext:
 
 
 @st.composite
-def situations(draw: Any) -> PlanContext:
+def plan_contexts(draw: Any) -> PlanContext:
     """Records with tools, documents and notices, under topics that come, go and return."""
     messages = draw(valid_transcripts(min_turns=1, max_turns=6, notices=True, pending=True))
     places = tail_places(messages)
@@ -178,21 +178,21 @@ def _drawn_topic(
     return topic(number, summary=f"summary {number}", summarized_through=said[-1].id)
 
 
-@given(situations())
+@given(plan_contexts())
 def test_what_was_sealed_returns_as_it_was(at: PlanContext) -> None:
     """Messages, topics, checkpoints and what a person opened are as before, to the last field."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     before = shown(at.state)
-    now = sealed_by(at.state, run)
+    now = offloaded_by(at.state, run)
     assert before == shown(drive(load_all(now, run)))
     assert before == shown(with_update(now, drive(load_segments(now, run, {None}))))
 
 
-@given(situations(), st.data())
+@given(plan_contexts(), st.data())
 def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
     """The state holds what is wanted then, and counts the same turns as before."""
     run = scope(InMemoryStore(), live_messages=at.limit)
-    now = sealed_by(at.state, run)
+    now = offloaded_by(at.state, run)
     wanted = data.draw(st.sampled_from(at.state["messages"])).id
     there = with_update(now, drive(load_segments(now, run, {wanted})))
     assert wanted in {m.id for m in there["messages"]}
@@ -208,26 +208,26 @@ def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
     assert shown(at.state) == shown(drive(load_all(there, run)))
 
 
-@given(situations())
+@given(plan_contexts())
 def test_sealing_in_steps_is_taken_back_at_once(at: PlanContext) -> None:
     """A transcript that is offloaded, continued and offloaded again comes back whole."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     more = talked(9, 8, 9, turns=3)
-    now = sealed_by(at.state, run)
+    now = offloaded_by(at.state, run)
     wide: State = {**at.state}
     for state in (now, wide):
         state["messages"] = [*state["messages"], *more["messages"]]
         state["segments"] = [*state["segments"], *more["segments"]]
         state["topics"] = [*state["topics"], *more["topics"]]
-    again = sealed_by(now, run)
+    again = offloaded_by(now, run)
     assert shown(wide) == shown(drive(load_all(again, run)))
 
 
-@given(situations())
+@given(plan_contexts())
 def test_pages_begin_at_the_users_words(at: PlanContext) -> None:
     """Messages of one turn stay together, on either side of every border."""
     run = scope(InMemoryStore(), live_messages=at.limit)
-    now = sealed_by(at.state, run)
+    now = offloaded_by(at.state, run)
     pages = drive(read_back(run.store, THREAD, offloaded_of(now), None)) if run.store else []
     borders = [page.messages[-1].id for page in pages]
     ids = [m.id for m in at.state["messages"]]
@@ -266,7 +266,7 @@ def test_nothing_is_sealed_without_a_store() -> None:
 def test_the_oldest_folded_part_goes() -> None:
     """Half a window stays, and the summary covers the rest."""
     run = scope(InMemoryStore(), live_messages=8)
-    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    now = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
     assert ["q2.0", "a2.0", "q2.1", "a2.1", "pending"] == [m.id for m in now["messages"]]
     assert now["offloaded"] == {**pages_of(now, run)[-1].head, "messages": 8, "turns": 4}
     told = {each["id"]: each.get("offloaded") for each in now["topics"]}
@@ -279,7 +279,7 @@ def test_the_oldest_folded_part_goes() -> None:
 def test_the_topic_under_way_stays_for_two_windows(turns: int, held: int) -> None:
     """Past that its oldest messages are offloaded as well, and summarized."""
     run = scope(InMemoryStore())
-    now = sealed_by(asked(talked(1, turns=turns)), run)
+    now = offloaded_by(asked(talked(1, turns=turns)), run)
     assert held == len(now["messages"])
     assert (held < 2 * turns) == ("offloaded" in now["topics"][0])
     assert [] == now["topics"][0].get("pages", [])
@@ -290,7 +290,7 @@ def test_what_waits_for_an_answer_stays() -> None:
     state = talked(1, 2, turns=2)
     waiting = [HumanMessage(f"and {each}?", id=f"w{each}") for each in range(12)]
     state = {**state, "messages": [*state["messages"], *waiting]}
-    now = sealed_by(state, scope(InMemoryStore()))
+    now = offloaded_by(state, scope(InMemoryStore()))
     assert offloaded_of(now) is not None
     assert {m.id for m in waiting} <= {m.id for m in now["messages"]}
 
@@ -302,7 +302,7 @@ def test_what_waits_for_a_verdict_stays() -> None:
     for each in range(8):
         brought += [HumanMessage("old?", id=f"b{each}"), AIMessage("old.", id=f"c{each}")]
     state = asked({**state, "messages": [*state["messages"], *brought]})
-    now = sealed_by(state, scope(InMemoryStore(), max_judged_entries=5))
+    now = offloaded_by(state, scope(InMemoryStore(), max_judged_entries=5))
     assert ["b3", *(m.id for m in brought[7:]), "pending"] == [m.id for m in now["messages"]]
 
 
@@ -310,13 +310,13 @@ def test_a_long_record_is_sealed_bit_by_bit() -> None:
     """A turn writes no more than some pages of some messages, one behind the other."""
     run = scope(InMemoryStore())
     state = asked(talked(*range(1, 11), turns=120))
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     pages = pages_of(now, run)
     assert PAGES == len(pages)
     assert all(len(page.messages) <= PAGE_MESSAGES for page in pages)
     assert [None, *(page.head for page in pages[:-1])] == [page.before for page in pages]
     assert sum(len(page.messages) for page in pages) + len(now["messages"]) == 2401
-    rest = sealed_by(now, run)
+    rest = offloaded_by(now, run)
     assert len(rest["messages"]) <= 242
     assert shown(state) == shown(drive(load_all(rest, run)))
 
@@ -331,7 +331,7 @@ def test_a_turn_longer_than_a_page_is_one() -> None:
     state = talked(1, 2, 3, turns=3)
     longer = [*state["messages"][:1], *steps, *state["messages"][1:]]
     run = scope(InMemoryStore())
-    now = sealed_by(asked({**state, "messages": longer}), run)
+    now = offloaded_by(asked({**state, "messages": longer}), run)
     assert len(steps) + 2 == len(pages_of(now, run)[0].messages)
 
 
@@ -341,7 +341,7 @@ def test_the_words_of_system_messages_are_kept() -> None:
     state = talked(1, 2, 3, turns=3)
     first, later = SystemMessage("Be kind.", id="s1"), SystemMessage("Be brief.", id="s2")
     messages = [first, *state["messages"][:8], later, *state["messages"][8:]]
-    now = sealed_by(asked({**state, "messages": messages}), run)
+    now = offloaded_by(asked({**state, "messages": messages}), run)
     assert ["Be kind.", "Be brief."] == now["offloaded"]["instructions"]
     more = talked(7, 8, turns=4)
     grown: State = {
@@ -349,7 +349,7 @@ def test_the_words_of_system_messages_are_kept() -> None:
         "messages": [*now["messages"], *more["messages"]],
         "segments": [*now["segments"], *more["segments"]],
     }
-    again = sealed_by(grown, run)
+    again = offloaded_by(grown, run)
     assert again["offloaded"]["messages"] > now["offloaded"]["messages"]
     assert ["Be kind.", "Be brief."] == again["offloaded"]["instructions"]
 
@@ -359,7 +359,7 @@ def test_what_a_person_opened_stays_open() -> None:
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, turns=8))
     state["expanded"] = [ExpandedTopic(topic_id="topic-1", at="q1.0")]
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     assert [now["segments"][-1]["start"]] == [each["at"] for each in now["expanded"]]
     assert "q1.0" not in {m.id for m in now["messages"]}
     assert state["expanded"] == drive(load_all(now, run))["expanded"]
@@ -369,7 +369,7 @@ def test_checkpoints_know_that_they_are_sealed() -> None:
     """Those whose message is gone say so; the others are as before."""
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, 3, turns=2))
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     live = {m.id for m in now["messages"]}
     gone = [each["message_id"] not in live for each in now["checkpoints"]]
     assert gone == [each.get("offloaded", False) for each in now["checkpoints"]]
@@ -383,7 +383,7 @@ def test_a_topic_returns_with_its_words(first: int) -> None:
     state = asked(talked(1, 2, 3, turns=2))
     if not first:
         state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     assert [] == drive(load_opened(now, run)).words
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
@@ -396,7 +396,7 @@ def test_words_before_any_topic_return_with_it() -> None:
     state = asked(talked(1, 2, 3, turns=110))
     start = Segment(topic_id="topic-1", start="q0.109")
     state["segments"] = [start, *state["segments"][1:]]
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     assert () == pages_of(now, run)[0].segments
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
@@ -412,7 +412,7 @@ def ends(state: State, *names: str) -> State:
 def test_a_host_that_empties_the_record_means_all_of_it() -> None:
     """Where none of the known messages is left, what is offloaded no longer counts."""
     run = scope(InMemoryStore())
-    now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0", "pending")
+    now = ends(offloaded_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0", "pending")
     assert Update() == drop_offloaded(now)
     emptied: State = {**now, "messages": [HumanMessage("Hello", id="new")]}
     update = drop_offloaded(emptied)
@@ -424,7 +424,7 @@ def test_a_host_that_empties_the_record_means_all_of_it() -> None:
 
 def test_what_tells_of_a_part_that_is_gone_goes_as_well() -> None:
     """A state that already says that nothing is offloaded loses summaries and checkpoints of it."""
-    now = sealed_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
+    now = offloaded_by(asked(talked(1, 2, 3, turns=2)), scope(InMemoryStore()))
     emptied: State = {**now, "messages": [], "offloaded": None}
     update = drop_offloaded(emptied)
     assert all("offloaded" not in each for each in (*update["checkpoints"], *update["topics"]))
@@ -434,7 +434,7 @@ def test_what_came_again_takes_its_old_place() -> None:
     """A front end that sends everything changes only the changed messages, with an event."""
     run = scope(InMemoryStore(), live_messages=8)
     state = talked(1, 2, 3, turns=2)
-    now = ends(sealed_by(asked(state), run), "q2.0")
+    now = ends(offloaded_by(asked(state), run), "q2.0")
     again = [m.model_copy() for m in state["messages"]]
     again[1] = AIMessage("in other words", id="a0.0")
     both: State = {**now, "messages": merge_messages(now["messages"], [again])}
@@ -448,7 +448,7 @@ def test_what_came_again_takes_its_old_place() -> None:
 def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
     """Words that never stood in the transcript leave it where it is."""
     run = scope(InMemoryStore())
-    now = ends(sealed_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0")
+    now = ends(offloaded_by(asked(talked(1, 2, 3, turns=2)), run), "q2.0")
     more = [HumanMessage("again?", id=f"new-{each}") for each in range(new["messages"])]
     both: State = {**now, "messages": [*now["messages"], *more]}
     assert Update() == drive(load_resent(both, run))
@@ -457,7 +457,7 @@ def test_what_is_new_seals_nothing_back(new: dict[str, int]) -> None:
 def test_a_state_that_holds_enough_reads_nothing() -> None:
     """Pages that are not needed are not loaded."""
     run = scope(InMemoryStore(), live_messages=8)
-    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    now = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
     assert Update() == drive(load_segments(now, run, {"q2.0"}, turns=2))
     assert Update() == drive(load_segments(now, run, {"nowhere"}))
     assert Update() == drive(load_segments(talked(1), run, {None}, turns=9))
@@ -467,7 +467,7 @@ def test_a_state_that_holds_enough_reads_nothing() -> None:
 def test_so_many_turns_are_there(turns: int) -> None:
     """The state holds as many answered turns as are asked for, as far as there are any."""
     run = scope(InMemoryStore())
-    now = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    now = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
     there = with_update(now, drive(load_segments(now, run, (), turns=turns)))
     assert turns_left(there["messages"]) >= min(turns, 6)
 
@@ -476,7 +476,7 @@ def test_pages_follow_from_the_record() -> None:
     """A step that is run twice writes the same pages."""
     store = InMemoryStore()
     state = asked(talked(1, 2, 3, turns=150))
-    first, second = (sealed_by(state, scope(store)) for _ in range(2))
+    first, second = (offloaded_by(state, scope(store)) for _ in range(2))
     assert first == second
     heads: list[Offloaded] = [page.head for page in pages_of(first, scope(store))]
     assert all(a["messages"] < b["messages"] for a, b in pairwise(heads))
@@ -485,7 +485,7 @@ def test_pages_follow_from_the_record() -> None:
 def test_older_pages_are_still_told_of() -> None:
     """The summary of an offloaded part stays when a newer page returns."""
     run = scope(InMemoryStore())
-    older = sealed_by(asked(talked(1, 2, 3, turns=2)), run)
+    older = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
     more = talked(7, 8, 9, turns=2)
     later = [m.model_copy(update={"id": f"later {m.id}"}) for m in more["messages"]]
     starts: list[Segment] = [{**s, "start": f"later {s['start']}"} for s in more["segments"]]
@@ -495,7 +495,7 @@ def test_older_pages_are_still_told_of() -> None:
         "segments": [*older["segments"], *starts],
         "topics": [*older["topics"], *more["topics"]],
     }
-    newer = sealed_by(grown, run)
+    newer = offloaded_by(grown, run)
     assert 2 == len(pages_of(newer, run))
     back = with_update(newer, drive(load_segments(newer, run, {"later q0.0"})))
     assert shown(grown) == shown(back)

@@ -81,7 +81,7 @@ ENDS = st.sampled_from(["- a summary", "", "a summary that is longer than everyt
 
 
 @st.composite
-def situations(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
+def plan_contexts(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, a window that is soon full, a summarizer."""
     messages = [_longer(each) for each in draw(TALKS)]
     names = ids(messages)
@@ -123,7 +123,7 @@ ANSWERED = frozenset({"no_thinking_at_end"})
 
 
 @EACH_STRATEGY
-@given(now=situations())
+@given(now=plan_contexts())
 def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
     """For any omission, providers accept the rest, except for what they never accept."""
     for plan in _plans(strategy, now):
@@ -135,7 +135,7 @@ def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext
 
 
 @EACH_STRATEGY
-@given(now=situations())
+@given(now=plan_contexts())
 def test_what_must_stay_stays(strategy: Strategy, now: PlanContext) -> None:
     """Instructions, pins with their partners and the running question are unchanged."""
     running = running_question(now.messages)
@@ -149,7 +149,7 @@ def test_what_must_stay_stays(strategy: Strategy, now: PlanContext) -> None:
         ]
 
 
-@given(strategy=ANY_STRATEGY, now=situations())
+@given(strategy=ANY_STRATEGY, now=plan_contexts())
 def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: PlanContext) -> None:
     """A view adds nothing but summaries and the user's opening, and turns nothing round."""
     for plan in _plans(strategy, now):
@@ -157,7 +157,7 @@ def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: Plan
         assert shown == [name for name in ids(now.messages) if name in set(shown)]
 
 
-@given(strategy=ANY_STRATEGY, now=situations())
+@given(strategy=ANY_STRATEGY, now=plan_contexts())
 def test_nothing_vanishes_untold(strategy: Strategy, now: PlanContext) -> None:
     """Each message is in the view, or the plan says that it was left out, and by which rule."""
     for plan in _plans(strategy, now):
@@ -171,7 +171,7 @@ def test_nothing_vanishes_untold(strategy: Strategy, now: PlanContext) -> None:
         assert len(told) == len(set(told))
 
 
-@given(strategy=ANY_STRATEGY, now=situations())
+@given(strategy=ANY_STRATEGY, now=plan_contexts())
 def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> None:
     """Neither the messages nor the compaction that a plan starts from are changed."""
     before = [each.model_dump_json() for each in now.messages], json.dumps(now.compaction)
@@ -181,7 +181,7 @@ def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> Non
     assert before == ([each.model_dump_json() for each in now.messages], json.dumps(now.compaction))
 
 
-@given(strategy=ANY_STRATEGY, now=situations())
+@given(strategy=ANY_STRATEGY, now=plan_contexts())
 def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
     """What the state keeps makes the same view in the next process."""
     for plan in _plans(strategy, now):
@@ -192,7 +192,7 @@ def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
 
 
 @EACH_STRATEGY
-@given(now=situations(), more=valid_transcripts(max_turns=2, pending=True))
+@given(now=plan_contexts(), more=valid_transcripts(max_turns=2, pending=True))
 def test_between_folds_a_view_only_grows(
     strategy: Strategy, now: PlanContext, more: list[AnyMessage]
 ) -> None:
@@ -212,7 +212,7 @@ def test_between_folds_a_view_only_grows(
         ]
 
 
-@given(strategy=ANY_STRATEGY, now=situations())
+@given(strategy=ANY_STRATEGY, now=plan_contexts())
 def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanContext) -> None:
     """A call is never made again with the view that was too long."""
     tried_to = drive(call_strategy(strategy.reduce, now)).after
@@ -225,7 +225,7 @@ def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanCon
             drive(reduce_context(strategy, now))
 
 
-@given(strategy=ANY_STRATEGY, now=situations(), branch=st.integers(0, 20))
+@given(strategy=ANY_STRATEGY, now=plan_contexts(), branch=st.integers(0, 20))
 def test_a_rollback_leaves_a_view_of_what_is_left(
     strategy: Strategy, now: PlanContext, branch: int
 ) -> None:

@@ -89,19 +89,19 @@ def test_a_fold_lasts() -> None:
     strategy = ThreeStage(recents=4, summary_tokens=50)
     messages: list[AnyMessage] = []
     compaction: Compaction = {}
-    folded_at = []
+    compacted_at = []
     for turn in range(120):
         messages.append(HumanMessage(f"question {turn} " + "x" * 40, id=f"q{turn}"))
         now = plan_context(messages, compaction=compaction, window_tokens=4_000, ask=model.ask)
         plan = drive(plan_if_due(strategy, now))
         if plan.compaction != compaction:
-            folded_at.append(turn)
+            compacted_at.append(turn)
         compaction = json.loads(json.dumps(plan.compaction))
         assert plan.after.utilization < 0.76
         messages.append(AIMessage(f"answer {turn} " + "x" * 40, id=f"a{turn}"))
 
-    assert len(folded_at) == len(model.requests)
-    assert min(b - a for a, b in pairwise(folded_at)) >= 8
+    assert len(compacted_at) == len(model.requests)
+    assert min(b - a for a, b in pairwise(compacted_at)) >= 8
 
 
 def test_a_failed_summary_changes_nothing_and_is_told() -> None:
