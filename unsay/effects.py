@@ -64,6 +64,7 @@ def drive(steps: Steps[T]) -> T:
         while True:
             call = steps.send(result) if error is None else steps.throw(error)
             result, error = None, None
+            # Only the call is guarded: an error of the step itself must leave this function.
             try:
                 result = _bounded(call)
             except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
@@ -100,6 +101,7 @@ def _bounded(call: Call) -> Any:
     if call.timeout_seconds is None:
         return call.blocking()
     future: Future[Any] = Future()
+    # LangGraph finds the running node through a context variable.
     context = contextvars.copy_context()
 
     def work() -> None:
@@ -108,5 +110,6 @@ def _bounded(call: Call) -> Any:
         except BaseException as raised:  # noqa: BLE001 - carried over to the waiting thread
             future.set_exception(raised)
 
+    # A daemon thread, because Python would otherwise wait for a hanging call at exit.
     threading.Thread(target=work, daemon=True, name="unsay-call").start()
     return future.result(timeout=call.timeout_seconds)

@@ -47,6 +47,8 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
 
     The text of an `InputError` becomes the description of the next request.
     """
+    # LangGraph replays the node from its start on resume and gives each `interrupt` its old answer,
+    # so the loop reaches the open question again.
     while True:
         try:
             return read(interrupt(request))

@@ -174,6 +174,7 @@ def fork(
     state = yield from handle.reading(ThreadHandle.whole)
     live = branch_until(state, at, turns)
     other = replace(handle, thread_id=thread_id, writes=True)
+    # The other thread has a lock of its own: a writer there must not see half a copy.
     yield from other.alone(_begin(handle, other, state, live))
     return other
 
@@ -245,6 +246,8 @@ def _abandoned(
     transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
 ) -> Iterable[Branch]:
     """The branches that hold what is not in the transcript, each once, the newest first."""
+    # A redo can restore what several branches hold; a branch is listed while it has something that
+    # the transcript lacks.
     present = {key_of(message) for message in transcript}
     seen: set[tuple[object, ...]] = set()
     for branch in reversed(branches):
@@ -281,6 +284,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         AmbiguousCheckpointError: Several checkpoints match.
     """
     first, second = (yield from _line(handle, a)), (yield from _line(handle, b))
+    # `strict=False`: the shorter branch ends the common part.
     pairs = zip(spoken(first.messages), spoken(second.messages), strict=False)
     same = takewhile(lambda pair: key_of(pair[0]) == key_of(pair[1]), pairs)
     return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
@@ -310,7 +314,7 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_cut(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """The line as it was with what a cut took, and the draft that it keeps."""
+    """The branch as it was when `branch` was still part of it, with its rejected drafts."""
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [each for each in branches if each["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
@@ -340,7 +344,7 @@ def restore(
 
     Raises:
         UnknownBranchError: No branch, topic or message has this id.
-        ConflictError: It is there already, its place is gone, or a turn is under way.
+        ConflictError: It is there already, its place was removed, or a turn is under way.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)

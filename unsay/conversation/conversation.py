@@ -155,6 +155,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                     reply = drive(close_turn(handle, turn_id))
         finally:
             handle.lock.release()
+        # After the release: a reader that stops at the reply must not keep the thread locked.
         yield reply_event(reply)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -161,7 +161,7 @@ def _places(state: State, branches: Sequence[StoredBranch]) -> Iterable[_Place]:
 def _as_it_was(
     transcript: Sequence[AnyMessage], branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Sequence[AnyMessage]:
-    """The record with a cut's messages in their place again, before what follows there now."""
+    """The transcript with a branch's messages in their old place."""
     places = {message.id: index for index, message in enumerate(transcript)}
     if branch["base"] is not None and branch["base"] not in places:
         others = [each for each in branches if each["id"] != branch["id"]]

@@ -38,7 +38,7 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The end of a turn."""
+    """The end of a turn: an answer, a notice, or a decision that a person must take."""
 
     kind: Literal["answer", "notice", "decision"]
     """The model's answer, a notice of unsay, or a decision that a person must take."""
@@ -258,6 +258,7 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
         reply = reply_to(state["messages"][-1], state.get("checkpoints", []))
         return replace(reply, turn_id=turn_id)
     request = interrupts[0].value
+    # Tools and agents of the host interrupt with values of any shape.
     try:
         best = request["action_requests"][0]["args"]
         is_draft = {"answer", "score"} <= set(best)

@@ -104,6 +104,7 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
         for each in state.get("topics", [])
         if each["id"] in present
     ]
+    # A branch in the state can hold whole messages, which are no JSON.
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("branches", [])]
     return Timeline(
         thread_id=thread.thread_id,

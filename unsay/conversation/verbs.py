@@ -251,6 +251,7 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
     def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
         try:
             return (yield from ask(facade._store))
+        # LangGraph refuses an empty part of a namespace, and thread ids are parts of namespaces.
         except InvalidNamespaceError as error:
             raise InputError("thread_id must not be empty, got ''") from error
 

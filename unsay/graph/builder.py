@@ -70,7 +70,9 @@ def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
             config, empty_checkpoint(), {"source": "loop", "step": step, "parents": {}}, {}
         )
         saver.put_writes(config, [(CHANNEL, [step])], f"probe-{step}")
+    # The writes must survive a checkpoint that stores no value for the channel.
     last = saver.put(config, empty_checkpoint(), {"source": "loop", "step": 3, "parents": {}}, {})
+    # The method is marked as beta and warns at each call.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         history = saver.get_delta_channel_history(config=last, channels=[CHANNEL])
@@ -256,5 +258,6 @@ class Lifted(Runnable[State, Update]):
         try:
             return await adrive(self.node(input, scope))
         except asyncio.CancelledError:
+            # Shielded, so that a second cancellation cannot leave the run open in the list of runs.
             await asyncio.shield(adrive(canceled(input, scope)))
             raise
