@@ -72,7 +72,6 @@ def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
         saver.put_writes(config, [(CHANNEL, [step])], f"probe-{step}")
     # The writes must survive a checkpoint that stores no value for the channel.
     last = saver.put(config, empty_checkpoint(), {"source": "loop", "step": 3, "parents": {}}, {})
-    # The method is marked as beta and warns at each call.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         history = saver.get_delta_channel_history(config=last, channels=[CHANNEL])
