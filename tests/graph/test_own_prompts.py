@@ -9,18 +9,21 @@ from unsay.errors import ConfigurationError
 from unsay.prompts import ENGLISH, JAPANESE
 from unsay.testing import ScriptedChat, ScriptedJudge
 
-MINE = replace(ENGLISH, undone="Reverted; {turns} turns, {removed} out, {restored} in.")
+MINE = replace(ENGLISH, no_checkpoints="No good point so far.")
 JUDGING = replace(ENGLISH, judge_system="Grade like a strict teacher. Reply with JSON.")
 
 
 def test_a_notice_uses_the_hosts_words() -> None:
-    """A changed notice is printed in its language; the other language keeps ours."""
-    model = ScriptedChat(default="Take the train.")
+    """A changed notice is given in its language, also with a catalogue for each language."""
+    model = ScriptedChat(default="列車で行けます。")
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), prompts=MINE) as talk:
-        talk.say("How do I travel?")
-        assert talk.say("/undo").text == "Reverted; 0 turns, 2 out, 0 in."
-        talk.say("京都へはどう行けばよいですか。")
-        assert talk.say("/undo").text.startswith("元に戻しました")
+        assert talk.say("/checkpoints").text == "No good point so far."
+    theirs = replace(JAPANESE, no_checkpoints="まだありません。")
+    settings = {"language": "ja"}
+    with Conversation.open(
+        ":memory:", model=model, prompts=[MINE, theirs], settings=settings
+    ) as talk:
+        assert talk.say("/checkpoints").text == "まだありません。"
 
 
 def test_the_judge_reads_the_hosts_words() -> None:

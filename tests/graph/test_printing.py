@@ -69,7 +69,7 @@ def test_branches_and_a_diff_print_and_show_as_tables(talk: Conversation) -> Non
 def test_usage_runs_threads_and_calls_print(talk: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
     registry = Registry(talk._database.store)
-    assert str(talk.tokens()).startswith("Window: ")
+    assert str(talk.tokens()).startswith("Context: ")
     assert [line.split("  ")[2] for line in str(talk.runs()).splitlines()] == ["completed"] * 3
     assert str(talk.runs(limit=1)).splitlines()[1].startswith("More: cursor='")
     assert str(registry.sessions()).endswith("  trip  active  turns: 3  Capital of France?")
