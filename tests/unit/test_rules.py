@@ -407,7 +407,7 @@ def test_an_error_says_where_which_rule_and_what_to_do() -> None:
 
     assert (
         "Message 1 breaks 'results_follow_calls' of 'gemini': The call 'b' of 'look' in message 1 "
-        "has no result directly behind it: add the result, or one with status 'error'. Source: "
+        "has no result directly after it: add the result, or one with status 'error'. Source: "
         "Gemini API docs, Function calling (ai.google.dev/gemini-api/docs/function-calling), "
         "error: response parts must equal call parts."
     ) == str(caught.value)

@@ -236,7 +236,6 @@ def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 def _fates(call: ModelCall) -> dict[str, str]:
-    """Return for each message id `sent`, or the rule that left out or changed the message."""
     why = {
         name: omission.why for omission in reversed(call.left_out) for name in omission.message_ids
     }

@@ -1,8 +1,6 @@
-"""The pre-judge: a score for every exchange and a decision on the obvious ones, without a model.
+"""Pre-judge: a score for every exchange and a decision about obvious failures, without a model.
 
-It never obeys what it reads: sentences that tell a judge what to say are left out before anything
-is measured. Contradictions and wrong facts, the worst failures, cannot be seen from here; that is
-why all but the obvious cases are left to a model judge.
+Contradictions and wrong facts cannot be detected here, so all other cases need a model judge.
 """
 
 import re
@@ -12,7 +10,7 @@ from unsay.judging.signals import RULES, Signal, squeezed
 from unsay.judging.vocabulary import normal, overlap, sentences, stops_short, width
 from unsay.types import Exchange, PreVerdict
 
-BEST = 0.95  # the most that surface features can earn, from 0 to 1; they cannot tell truth
+BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
 _OPEN = re.compile(
     r"\b(?:explain|describe|tell me (?:about|more|how|why)|teach|why|how (?:do|does|did|can|could|should|would|to)|write"
@@ -37,8 +35,8 @@ _GREETS = re.compile(
     r"\A\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks?|thank you|bye|goodbye|ok(?:ay)?|great|cool"
     r"|nice|こんにち|こんばん|おはよう|ありがと|どうも|さよなら|さようなら|了解|わかりました|なるほど|よろしく)"
 )
-# By what the question wants, two sentences, one, or a word: the width of an answer that is complete,
-# and the completeness, from 0 to 1, of the shortest; a short one is right where no more was asked.
+# The width of a complete answer by kind of question, and the completeness, from 0 to 1, of the
+# shortest answer: a short answer is right if the question asks for no more.
 _FULL_WIDTH = {"open": 110, "defined": 80, "short": 18}
 _LEAST = {"open": 0.45, "defined": 0.55, "short": 0.97}
 
@@ -69,50 +67,48 @@ _GRADES = re.compile(
     r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
     r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
 )
-# Share that each earlier exchange costs, and how many of them cost anything.
+# Share of the score that each earlier exchange costs, and most exchanges that cost anything.
 # Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22).
 _TOLL = 0.02
 _MOST_TOLLS = 4
 
 
 def prejudge(exchange: Exchange) -> PreVerdict:
-    """Return a verdict on the surface of an exchange in English or Japanese.
+    """Return a verdict on the form of an exchange in English or Japanese.
 
-    Only obvious failures are `decided`; they score under 0.5, an empty answer 0.0. Else the score
-    is a heuristic quality that may be used where no judge is configured.
+    Only obvious failures are `decided`; they score less than 0.5, and an empty answer 0.0. Any other
+    score is a heuristic quality, which may be used if no judge is configured.
     """
-    heard, demand = _without_demands(exchange)
-    found = [signal for rule in RULES if (signal := rule(heard)) is not None] + demand
-    worst = min(found, key=lambda signal: (not signal.certain, signal.score), default=None)
-    toll = 1 - _TOLL * min(len(heard.earlier), _MOST_TOLLS)
-    merits = _relevance(heard) * _completeness(heard) * _manners(heard)
-    score = round(min([BEST * merits * toll, *(signal.score for signal in found)]), 3)
+    judged, demand = _without_demands(exchange)
+    signals = [signal for rule in RULES if (signal := rule(judged)) is not None] + demand
+    worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
+    toll = 1 - _TOLL * min(len(judged.earlier), _MOST_TOLLS)
+    merits = _relevance(judged) * _completeness(judged) * _manners(judged)
+    score = round(min([BEST * merits * toll, *(signal.score for signal in signals)]), 3)
     telling = worst is not None and (worst.certain or worst.score <= score)
     return PreVerdict(
         score=score,
         decided=worst is not None and worst.certain,
         reason=worst.reason if worst is not None and telling else _impression(score),
-        signals=tuple(dict.fromkeys(signal.name for signal in found)),
+        signals=tuple(dict.fromkeys(signal.name for signal in signals)),
     )
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
-    """Remove what the answer tells a judge to say, and return the signal that it did.
-
-    Where the question is not about grades, other sentences that speak of grades go as well. An
-    answer that is nothing else stays whole: it is not empty, only poor.
-    """
+    # An answer must not influence its own score: sentences that tell a judge what to say are removed
+    # before anything is measured, and other sentences about grades if the question is not about
+    # grades. An answer of nothing else stays whole: it is not empty, only poor.
     parts = sentences(exchange.answer)
     kept = [part for part in parts if not _DEMAND.search(part.lower())]
     demands = len(kept) < len(parts)
     if not _GRADES.search(normal(exchange.question)):
         kept = [part for part in kept if not _GRADES.search(part.lower())] or kept
-    heard = exchange
+    judged = exchange
     if kept and len(kept) < len(parts):
-        heard = replace(exchange, answer="\n".join(kept))
+        judged = replace(exchange, answer="\n".join(kept))
     reason = "The answer tells the judge what to say."
     demand = Signal(name="demand", certain=False, score=1.0 if kept else 0.1, reason=reason)
-    return heard, [demand] if demands else []
+    return judged, [demand] if demands else []
 
 
 def _impression(score: float) -> str:
@@ -124,7 +120,6 @@ def _impression(score: float) -> str:
 
 
 def _relevance(exchange: Exchange) -> float:
-    """How much of the question, or of the talk before it, the answer takes up; 0 to 1."""
     shared = overlap(exchange)
     if shared.with_question or shared.covered:
         return 0.85 + 0.15 * min(1.0, shared.covered / 0.4)
@@ -136,7 +131,6 @@ def _relevance(exchange: Exchange) -> float:
 
 
 def _fits(question: str, answer: str) -> float:
-    """How well the form of an answer without common words fits the question's; 0 to 1."""
     if not question.strip():
         return 0.9
     if _CLOSED.search(question) and _AFFIRMS.search(answer):
@@ -147,7 +141,6 @@ def _fits(question: str, answer: str) -> float:
 
 
 def _completeness(exchange: Exchange) -> float:
-    """Whether the answer is as long as such a question wants, and ends; 0 to 1."""
     question = normal(exchange.question)
     kind = "open" if _OPEN.search(question) and not _CODE.search(exchange.answer) else "short"
     if kind == "short" and _DEFINES.search(question):
@@ -158,7 +151,6 @@ def _completeness(exchange: Exchange) -> float:
 
 
 def _manners(exchange: Exchange) -> float:
-    """Less for an answer that cannot, says the same again, parrots or blurts; 0 to 1."""
     answer = normal(exchange.answer)
     said = squeezed(answer)
     cannot = 0.88 if _CANNOT.search(answer) else 1.0

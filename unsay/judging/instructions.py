@@ -1,15 +1,14 @@
-"""Whether a message gives a lasting instruction, in English and Japanese.
+"""Detection of lasting instructions in a user's message, in English and Japanese.
 
-A sentence counts if it asks something of the assistant for good: it says so ("from now on",
-「今後は」), forbids ("never", 「禁止」), or asks to remember. Questions, quotations, code and requests
-for this once never count. Missing an instruction costs a checkpoint; a checkpoint too many costs a
-good one, so in doubt a sentence does not count.
+A sentence counts if it says that it is for the future ("from now on", 「今後は」), forbids something
+("never", 「禁止」) or asks to remember. Questions, quotations, code and requests for this time only
+never count. In doubt a sentence does not count: a checkpoint too many replaces a good one.
 """
 
 import re
 import unicodedata
 
-TEXT_LIMIT = 4_000  # characters that are read; instructions behind a pasted file are missed
+TEXT_LIMIT = 4_000  # characters that are read; instructions after a pasted file are missed
 
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|“[^”]*”|(?<!\w)'[^'\n]*'(?!\w)|「[^」]*」|『[^』]*』",
@@ -93,7 +92,7 @@ _JAPANESE = tuple(
 
 
 def is_lasting(text: str) -> bool:
-    """Whether a user's message gives a lasting instruction or decision.
+    """Return whether a user's message gives a lasting instruction or decision.
 
     >>> is_lasting("Please always answer in French."), is_lasting("今後は敬語を使ってください。")
     (True, True)
@@ -101,8 +100,8 @@ def is_lasting(text: str) -> bool:
     False
     """
     plain = unicodedata.normalize("NFKC", text[:TEXT_LIMIT]).lower().replace("’", "'")
-    told = _QUOTED.sub(" x ", plain)
-    return any(_holds(match.group().strip(" -*・•\t()")) for match in _SENTENCE.finditer(told))
+    unquoted = _QUOTED.sub(" x ", plain)
+    return any(_holds(match.group().strip(" -*・•\t()")) for match in _SENTENCE.finditer(unquoted))
 
 
 def _holds(sentence: str) -> bool:

@@ -1,10 +1,7 @@
-"""The score in a judge's reply: a number, prose, JSON or an object.
+"""Parser of the score in a judge's reply: a number, prose, JSON or an object.
 
-A score that cannot be read for certain is `None`, which means unscored: a guess could roll a
-conversation back, `None` changes nothing. What a reply quotes is not its verdict, so quotations are
-blanked before a score is looked for.
-
-Every pattern is bounded, so that reading stays linear in the reply's length.
+A score that cannot be read for certain is `None` (unscored), because a wrong guess could roll back a
+conversation. Every pattern is bounded, so that parsing is linear in the reply's length.
 """
 
 import json
@@ -13,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept, from its beginning
+MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept
 
-SCALES = (1.0, 5.0, 10.0, 100.0)  # that a score may name; any other may be part of a date
+SCALES = (1.0, 5.0, 10.0, 100.0)  # allowed scales of a score; any other may be part of a date
 
 _MAXIMUM_BROKEN_OBJECTS = 64
 _DEEPEST_LEVEL = 8
@@ -66,17 +63,13 @@ _QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreReply:
-    """The score and the reason in a judge's reply.
+    """The score and the reason in a judge's reply."""
 
-    The score is from 0 to 1, or `None` when none could be read for certain. The reason is on one
-    line and has at most `MAXIMUM_REASON_LENGTH` characters.
-    """
-
-    score: float | None
-    reason: str
+    score: float | None  # from 0 to 1; `None` if no score could be read for certain
+    reason: str  # one line of at most `MAXIMUM_REASON_LENGTH` characters
 
 
-# `plain` opens its sentence, `fenced` is JSON in a fence, `weak` is amid other words.
+# `plain` begins its sentence, `fenced` is JSON in a fence, `weak` is between other words.
 Strength = Literal["plain", "fenced", "weak"]
 
 
@@ -88,11 +81,9 @@ class _Found:
 
 
 def read_reply(reply: object) -> ScoreReply:
-    """Return the score and the reason in any reply of a judge.
+    """Return the score and the reason in a judge's reply.
 
-    Args:
-        reply: A number, a text, a mapping, an object with `score` and `reason`,
-            or a message whose `content` is a text or a list of blocks.
+    The reply may be a number, a text, a mapping, an object with `score` and `reason`, or a message.
     """
     score, reason = _read(reply)
     line = " ".join(str(reason or "").split())
@@ -100,11 +91,10 @@ def read_reply(reply: object) -> ScoreReply:
 
 
 def _read(reply: object) -> tuple[float | None, object]:
-    """The score and the whole reason."""
     if isinstance(reply, str):
-        words = _unfenced(_without_thoughts(reply).strip())
-        whole = _whole_object(words)
-        return parse_score(reply), words if whole is None else _reason_of(whole)
+        text = _unfenced(_without_thoughts(reply).strip())
+        whole = _whole_object(text)
+        return parse_score(reply), text if whole is None else _reason_of(whole)
     if isinstance(reply, Mapping):
         if "parsed" in reply and "raw" in reply:
             return _read(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
@@ -117,11 +107,10 @@ def _read(reply: object) -> tuple[float | None, object]:
 
 
 def parse_score(reply: str) -> float | None:
-    """Return the score in a judge's free text, from 0 to 1; `None` when unsure.
+    """Return the score in a judge's text, from 0 to 1; `None` if it is not certain.
 
-    A labelled score wins over other numbers, the last one over earlier ones,
-    and one that opens its sentence over one amid other words. Thoughts,
-    quotations and fences that are not JSON are never read.
+    A labelled score has priority over other numbers, one that begins its sentence over one between
+    other words, and a later one over an earlier one. Thoughts, quotations and code are not read.
     """
     text = _unfenced(_without_thoughts(reply.translate(_WIDE)).strip())
     whole = _whole_object(text)
@@ -135,7 +124,7 @@ def parse_score(reply: str) -> float | None:
     found += _labelled(prose)
     if found:
         return _choose(found, prose)
-    # Without a label, the number alone on the last line counts, or the only one that may be a score.
+    # Without a label, the number alone on the last line counts, or the only possible score.
     last = _last_line(prose)
     scores = _scorelike(prose) if last is None else {_score_of_match(last)}
     return scores.pop() if len(scores) == 1 else None
@@ -168,7 +157,6 @@ def _number_of(value: object) -> float | None:
 
 
 def _score_of_match(match: re.Match[str] | None) -> float | None:
-    """The score of a match of `_VALUE`, divided by its scale."""
     if match is None:
         return None
     value = float(match["value"].replace(",", "."))
@@ -182,7 +170,7 @@ def _scale_of(match: re.Match[str]) -> str:
 
 
 def _without_thoughts(text: str) -> str:
-    """The text outside thought blocks; a stray closing tag ends a thought begun at the start."""
+    # Some servers send the closing tag only: all before it is the thought.
     kept: list[str] = []
     depth = position = 0
     for tag in _THOUGHT.finditer(text):
@@ -198,7 +186,6 @@ def _without_thoughts(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """What is in the fence when the whole text is one fence; else the text."""
     match = _ONLY_FENCE.fullmatch(text)
     return match[1].strip() if match else text
 
@@ -214,7 +201,6 @@ def _whole_object(text: str) -> Mapping[object, object] | None:
 
 
 def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object]]:
-    """The mapping, then what is nested in it, level by level."""
     level = [mapping]
     for _ in range(_DEEPEST_LEVEL):
         yield from level
@@ -231,7 +217,6 @@ def _key_rank(key: object) -> int | None:
 
 
 def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
-    """The score under the plainest key of the outermost level that has one; of equals the last."""
     for level in _levels(mapping):
         by_rank = {_key_rank(k): v for k, v in level.items() if not isinstance(v, Mapping)}
         ranks = [rank for rank in by_rank if rank is not None]
@@ -245,7 +230,6 @@ def _has_score(mapping: Mapping[object, object]) -> bool:
 
 
 def _extract_objects(text: str) -> tuple[str, list[_Found]]:
-    """The text with objects and fences blanked, and the scores those objects hold."""
     text = _blank_quotes(_BRACKETED, _QUOTED_LINE.sub(" ", text))
     prose: list[str] = []
     found: list[_Found] = []
@@ -266,7 +250,6 @@ def _extract_objects(text: str) -> tuple[str, list[_Found]]:
 
 
 def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
-    """The text with JSON objects blanked, same length, and their scores."""
     decoder = json.JSONDecoder()
     prose: list[str] = []
     found: list[_Found] = []
@@ -288,8 +271,6 @@ def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
 
 
 def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
-    """The text with quotations blanked, same length, but for quoted labels and their values."""
-
     def blank(match: re.Match[str]) -> str:
         body = match["body"]
         labelled = match["lead"] and _VALUE_LINE.fullmatch(body)
@@ -301,7 +282,6 @@ def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _labelled(prose: str) -> list[_Found]:
-    """Labelled scores; a soft label amid other words is not one."""
     found = []
     for match in _LABELLED.finditer(prose):
         lead = re.split(r"[\n.。!?]", prose[max(0, match.start() - 24) : match.start()])[-1]
@@ -314,7 +294,7 @@ def _labelled(prose: str) -> list[_Found]:
 
 
 def _choose(found: list[_Found], prose: str) -> float | None:
-    """The last of the strongest; a weak one only when no other number follows it."""
+    # The last of the strongest scores; a weak one only if no other number follows it.
     for strength in ("plain", "fenced"):
         strong = [one for one in found if one.strength == strength]
         if strong:
@@ -325,7 +305,7 @@ def _choose(found: list[_Found], prose: str) -> float | None:
 
 
 def _scorelike(text: str) -> set[float | None]:
-    """Valid scores with a decimal point or a scale; bare integers count for nothing."""
+    # A whole number without a scale may be a list number or a year.
     return {
         score
         for match in _VALUES.finditer(text)

@@ -1,8 +1,8 @@
-"""Signs of a failed answer that need no model, one rule each, in English and Japanese.
+"""Signals of a failed answer that need no model, one rule each, in English and Japanese.
 
-A rule is `certain` only where hardly any good answer shows the sign; a legitimate short answer
-never does. Thresholds were set on development data so that about one good answer in a hundred is
-decided against. Source: MT-Bench-101 and MT-Bench-ja sessions, their answers whole and corrupted.
+A signal is `certain` only if hardly any good answer has it. Thresholds were chosen on development
+data so that about one good answer in a hundred is rejected.
+Source: MT-Bench-101 and MT-Bench-ja sessions, with their answers unchanged and corrupted.
 """
 
 import re
@@ -134,18 +134,18 @@ _REFERS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A sign of failure that a rule found."""
+    """A signal of failure that a rule found."""
 
     name: str
-    certain: bool  # whether it decides against the answer without a model
-    score: float  # the most that the answer can get, from 0 to 1
+    certain: bool  # whether the answer is rejected without asking a model
+    score: float  # highest possible score of the answer, from 0 to 1
     reason: str  # one English sentence
 
 
 Rule = Callable[[Exchange], Signal | None]
 
 RULES: list[Rule] = []
-"""All rules, the gravest first."""
+"""All rules, the most serious first."""
 
 
 def _rule(rule: Rule) -> Rule:
@@ -162,7 +162,7 @@ def _empty(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _refusal(exchange: Exchange) -> Signal | None:
-    """A bare refusal is certain; one with grounds or an alternative is for the model."""
+    # A refusal with grounds or an alternative may be right: only a bare one is certain.
     answer = normal(exchange.answer)
     parts = sentences(answer)
     refused = {part for part in parts if _REFUSAL.search(part)}
@@ -180,7 +180,7 @@ def _refusal(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _ignorance(exchange: Exchange) -> Signal | None:
-    """A polite `I don't know` may be honest, above all about the user; a curt one is certain."""
+    # A polite "I don't know" may be honest, above all about the user: only a curt one is certain.
     answer = normal(exchange.answer)
     if not (_KNOWS_NOTHING.fullmatch(answer) and _KNOWING_NOTHING.search(answer)):
         return None
@@ -195,7 +195,6 @@ def _ignorance(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _loop(exchange: Exchange) -> Signal | None:
-    """The same unit, sentence or run of words over and over is certain, unless it was asked for."""
     text = FENCED.sub("\n", normal(exchange.answer))
     if not (_runs(text) or _says_again(text) or _circles(text)):
         return None
@@ -209,7 +208,6 @@ def _loop(exchange: Exchange) -> Signal | None:
 
 
 def _runs(text: str) -> bool:
-    """Whether a unit follows itself until it fills much of the text."""
     letters = squeezed(text)[-LOOP_READ:]
     run = max(_RUN.finditer(letters), key=lambda match: len(match[0]), default=None)
     if run is None or run[1].isdigit() or len(run[0]) < LOOP_RUN:
@@ -220,14 +218,12 @@ def _runs(text: str) -> bool:
 
 
 def _says_again(text: str) -> bool:
-    """Whether much of the text is sentences that were there before."""
     said = [part for line in sentences(text) if width(part := squeezed(line)) >= SENTENCE_WIDTH]
     again = sum(len(part) * (count - 1) for part, count in Counter(said).items())
     return again > 0 and again >= SAID_AGAIN * sum(map(len, said))
 
 
 def _circles(text: str) -> bool:
-    """Whether much of the text is runs of words, or of characters, that were there before."""
     japanese = JAPANESE.search(text) is not None
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
     size = 6 if japanese else 3
@@ -238,7 +234,6 @@ def _circles(text: str) -> bool:
 
 @_rule
 def _echo(exchange: Exchange) -> Signal | None:
-    """The question again is certain, unless the question asks for a text like itself."""
     question, answer = normal(exchange.question), normal(exchange.answer)
     asked, said = squeezed(question), squeezed(answer)
     if width(asked) < ECHO_WIDTH or not said:
@@ -254,7 +249,6 @@ def _echo(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _repetition(exchange: Exchange) -> Signal | None:
-    """An earlier answer to another question is certain, unless it was asked for again."""
     answer = _letters(exchange.answer)
     if width(answer) < REPETITION_WIDTH:
         return None
@@ -291,7 +285,7 @@ def _truncation(exchange: Exchange) -> Signal | None:
 
 @_rule
 def _off_topic(exchange: Exchange) -> Signal | None:
-    """No word in common is one sign; an answer that long without one, or its language, another."""
+    # An answer may use other words: it must also be long or in another language to be certain.
     shared = overlap(exchange)
     stray = shared.with_context <= STRAY_SHARE * shared.said and not shared.with_question
     question, answer = normal(exchange.question), normal(exchange.answer)
@@ -304,23 +298,23 @@ def _off_topic(exchange: Exchange) -> Signal | None:
         name="off_topic",
         certain=other_language or (long and not refers),
         score=0.3 if long else 0.45,
-        reason="The answer shares no word with the question or the talk before it.",
+        reason="The answer shares no word with the question or the conversation before it.",
     )
 
 
 @lru_cache(maxsize=64)
 def _letters(text: str) -> str:
-    """The letters outside code blocks: code may well come again with one line changed."""
+    # Without code blocks: a good answer may repeat code with one line changed.
     return squeezed(normal(FENCED.sub("\n", text)))
 
 
 def squeezed(text: str) -> str:
-    """The letters and digits of a normal text, and nothing else."""
+    """Return the letters and digits of a normal text."""
     return "".join(re.findall(r"[^\W_]+", text))
 
 
 def similarity(one: str, other: str) -> float:
-    """Share of character runs that two squeezed texts have in common, from 0 to 1."""
+    """Return the share of character runs that two squeezed texts have in common, from 0 to 1."""
     size = 2 if JAPANESE.search(one) else 4
     first, second = _stretches(one, size), _stretches(other, size)
     total = first.total() + second.total()

@@ -1,8 +1,8 @@
-"""The topic that a question belongs to, detected from its words alone, and the topic's label.
+"""`LexicalDetector`, which assigns a question to a topic by its words, and labels of topics.
 
-Three kinds of evidence are added up: how much of the question's content its topic already knows,
-what its wording announces (a change of subject, a reference to what was just said), and whether an
-earlier topic knows it better.
+It adds up three kinds of evidence: how many words of the question the current topic has, what the
+wording announces (a change of subject, a reference to the previous message), and whether an earlier
+topic has more of the words.
 """
 
 import math
@@ -114,10 +114,10 @@ CUES: Mapping[str, re.Pattern[str]] = {
         r"|さっき|先ほど|先程|(?:最初|前)の(?:話|質問|件|話題)|[にへ]戻|についても"
     ),
 }
-"""What wording announces, by name; each pattern meets a text as `vocabulary.normal` gives it.
+"""What the wording of a question announces; the patterns match texts of `vocabulary.normal`.
 
-`change` and `return` say it outright, `turn` and `earlier` may; the others speak of what was just
-said or of the form of the question itself.
+`change` and `return` announce a topic clearly, `turn` and `earlier` perhaps; the others refer to the
+previous message or to the form of the question.
 """
 
 _DUMMY = re.compile(
@@ -132,6 +132,10 @@ _ASKS = re.compile(
 _ANNOUNCING = frozenset({"change", "turn", "request"})
 _JAPANESE = re.compile(r"[\u3041-\u30ff]")
 
+# What each feature adds to the log-odds of a change.
+# Source: logistic regression on the train and dev parts of MT-Bench-101 (Apache-2.0), MT-Bench-ja as
+# in sbintuitions/flexeval (Apache-2.0), TIAGE (MIT) and JMultiWOZ-TC (CC BY 4.0), rounded; `change`
+# was set by hand because it is too rare there.
 WEIGHTS: Mapping[str, float] = {
     "known": -0.7,
     "newest": -1.5,
@@ -153,28 +157,21 @@ WEIGHTS: Mapping[str, float] = {
     "fragment": -1.8,
     "awaited": -2.1,
 }
-"""What each feature adds to the log-odds of a change.
 
-Source:
-    Logistic regression on the train and dev parts of MT-Bench-101 (Apache-2.0), MT-Bench-ja as in
-    sbintuitions/flexeval (Apache-2.0), TIAGE (MIT) and JMultiWOZ-TC (CC BY 4.0), rounded; `change`
-    is set by hand, as it is too rare there.
-"""
-
-BIAS = -2.7  # log-odds of a change when every feature is 0; from the same regression
+BIAS = -2.7  # log-odds of a change if every feature is 0; from the same regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexicalDetector:
-    """A topic detector that reads words, in English and Japanese, and asks no model.
+    """A topic detector for English and Japanese that compares words and asks no model.
 
-    In doubt the answer is `same`: a false `new` leaves a topic out that is still needed. Shares,
-    probabilities and factors are from 0 to 1.
+    In doubt it returns `same`, because a wrong `new` removes messages that are still needed from the
+    context. Shares, probabilities and factors are from 0 to 1.
     """
 
-    threshold: float = 0.45  # probability of a change from which a question leaves its topic
+    threshold: float = 0.45  # probability of a change at which a question leaves its topic
     evidence: float = 0.75  # weight of new words, about 1 each, that a new topic needs
-    unannounced_evidence: float = 1.5  # the same for a question that announces and requests nothing
+    unannounced_evidence: float = 1.5  # the same if the wording announces and requests nothing
     decay: float = 0.8  # factor on the weight of a text for each exchange after it
 
     # Share of the question that a topic to go back to needs, and its lead over the current topic.
@@ -186,7 +183,7 @@ class LexicalDetector:
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Assign a question to a topic, as `unsay.types.TopicDetector` describes."""
+        """Assign a question to a topic; see `unsay.types.TopicDetector`."""
         reading = _read(question, current, others, decay=self.decay)
         rival = _best_rival(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
@@ -206,8 +203,6 @@ class LexicalDetector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """A question, measured against the current topic."""
-
     content: tuple[Unit, ...]  # its first distinct words and runs
     cues: frozenset[str]  # keys of `CUES`
     share: float  # of the content, that the current topic has too, from 0 to 1
@@ -255,7 +250,6 @@ def _read(
 def _best_rival(
     reading: _Reading, others: Sequence[TopicMemory], *, fade: float
 ) -> TopicShift | None:
-    """Return the shift back to the topic that has most in common; of equals the last one left."""
     shifts: list[TopicShift] = []
     for position, other in enumerate(others):
         bag = _bag(other.texts)
@@ -270,10 +264,7 @@ def _best_rival(
 
 
 def _cues(text: str) -> frozenset[str]:
-    """Find the wordings in a text.
-
-    A reference counts only if it is before the content, or closes a text that has little.
-    """
+    # A reference counts only before the content, or at the end of a text with little content.
     found = {name for name, cue in CUES.items() if cue.search(text)}
     plain = _DUMMY.sub(" ", text)
     reference = CUES["reference"].search(plain)
@@ -287,14 +278,12 @@ def _cues(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _bag(texts: tuple[str, ...]) -> Mapping[str, float]:
-    """Return the vocabulary of a topic: 1 for terms of several of its texts, less for the rest."""
     counts = Counter(term for text in texts for term in vocabulary(text))
     several = min(_SEVERAL, len(texts))
     return {term: 1.0 if count >= several else _PASSING for term, count in counts.items()}
 
 
 def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
-    """Return how well a text matches a unit, from 0 to 1; an older text counts for less."""
     best = 0.0
     for age, text in enumerate(reversed(texts)):
         weight = decay ** (age // 2)
@@ -305,7 +294,6 @@ def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
 
 
 def _match(unit: Unit, bag: Mapping[str, float]) -> float:
-    """Return how much of a unit is in a bag: all of it, or a share of its 2-grams."""
     if unit.whole in bag:
         return bag[unit.whole]
     pairs = [part for part in unit.parts if len(part) == 2]
@@ -313,7 +301,6 @@ def _match(unit: Unit, bag: Mapping[str, float]) -> float:
 
 
 def _share(content: Sequence[Unit], known: Mapping[str, float]) -> float:
-    """Return the known share of a content; half a word is added, as one word alone is little."""
     total = sum(unit.weight for unit in content)
     return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)
 
@@ -323,7 +310,7 @@ _TOKEN = re.compile(r"[\u3400-\u9fff々]+|[\u30a0-\u30ff]+|[^\W_\u3040-\u30ff\u3
 
 
 def label_of(question: str) -> str:
-    """Return the part of the first sentence from its first telling word to its last.
+    """Return a label for a question: its first sentence from the first content word to the last.
 
     >>> label_of("Please tell me about Python list comprehensions.")
     'Python list comprehensions'

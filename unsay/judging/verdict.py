@@ -11,13 +11,13 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
 
-# Characters that a judge is sent: of one earlier message, from its beginning; of the question and
-# of the answer, half from either end; of summarized messages, of which long ones lose their middle.
+# Characters that a judge gets: the beginning of one earlier message; the two ends of the question
+# and of the answer; all summarized messages together, of which long ones lose their middle.
 EARLIER_CHARS = 600
 JUDGED_CHARS = 12_000
 SUMMARIZED_CHARS = 48_000
 
-# The reply as JSON schema, for judges that support structured output.
+# JSON schema of the reply, for judges that support structured output.
 REPLY_SCHEMA = {
     "title": "verdict",
     "description": "The grade of one answer.",
@@ -32,10 +32,7 @@ REPLY_SCHEMA = {
 
 
 def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
-    """Return the messages that ask a judge for a verdict on one exchange.
-
-    The judge gets the exchange and the beginnings of a few earlier ones, never the whole transcript.
-    """
+    """Return the request for a verdict on an exchange, with the beginnings of a few earlier ones."""
     earlier = "\n".join(
         f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
         for question, answer in exchange.earlier
@@ -46,17 +43,17 @@ def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
-    """Return the messages that ask a judge whether a retrieved document is relevant."""
+    """Return the request for a verdict on the relevance of a retrieved document."""
     parts = {"question": _judged(question), "document": _judged(document)}
     return _request(texts.document_system, texts.document_request, parts)
 
 
 def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
-    """Return the messages that ask a judge for a verdict on a summary of `messages`."""
+    """Return the request for a verdict on a summary of `messages`."""
     lines = [line for message in messages for line in lines_of(message)]
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
-    said = "\n".join(_without_middle(line, chars, " … ") for line in lines)
-    parts = {"conversation": said, "summary": summary}
+    conversation = "\n".join(_without_middle(line, chars, " … ") for line in lines)
+    parts = {"conversation": conversation, "summary": summary}
     return _request(texts.summary_judge_system, texts.summary_judge_request, parts)
 
 
@@ -70,7 +67,6 @@ def _without_middle(text: str, chars: int, annotation: str) -> str:
 
 
 def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
-    """Fence each part as data; `earlier` is left out where there is nothing earlier."""
     fence = Fence.around(*parts.values())
     marked = [
         fence.annotation(tag, text) for tag, text in parts.items() if text or tag != "earlier"
@@ -79,9 +75,9 @@ def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessag
 
 
 def relevance(question: str, document: str) -> PreVerdict:
-    """Rate the relevance of a document by the words that it shares with a question.
+    """Return the relevance of a document by the words that it shares with a question.
 
-    The verdict is never decided: a document may answer in other words.
+    The verdict is never `decided`, because a document may use other words.
     """
     asked = vocabulary(question)
     shared = asked & vocabulary(document)
@@ -96,7 +92,7 @@ def relevance(question: str, document: str) -> PreVerdict:
 
 
 def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
-    """Return the verdict in any reply that `read_reply` reads; unscored without a usable score."""
+    """Return the verdict in a judge's reply; unscored if it has no usable score."""
     read = read_reply(reply)
     if read.score is None:
         return unscored(f"the judge's reply has no usable score: {read.reason!r}")
@@ -104,7 +100,7 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
 
 
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of the local checks, its reason in the conversation's language."""
+    """Return the verdict of the local checks with the reason in the conversation's language."""
     reason = texts.rules.get(found.reason, found.reason)
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 
@@ -112,7 +108,7 @@ def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: floa
 def scored(
     score: float, reason: str, *, quality_threshold: float, source: Judge = "model"
 ) -> Verdict:
-    """Return a verdict that passes from `quality_threshold` on."""
+    """Return a verdict that is passed if the score is `quality_threshold` or more."""
     outcome: Outcome = "failed" if score < quality_threshold else "passed"
     return Verdict(outcome=outcome, score=score, reason=reason, source=source)
 

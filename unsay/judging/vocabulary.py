@@ -1,9 +1,8 @@
-"""The words of a text that carry its subject, in English, Japanese and most scripts.
+"""Content words of a text in English, Japanese and most scripts, without a dictionary.
 
-Nothing here knows a dictionary. Words between spaces are lower-cased and lightly stemmed; Japanese
-has no spaces, so its runs of kanji and of katakana stand for words, and their 2-3-grams let a
-compound meet its parts. Runs of hiragana are grammar and are dropped, as are words that any
-conversation uses.
+Words between spaces are lower-cased and lightly stemmed. Japanese has no spaces: runs of kanji and
+of katakana count as words, and their 2-3-grams let a compound match its parts. Runs of hiragana,
+which are grammar, and words that are common in any conversation do not count.
 """
 
 import re
@@ -13,7 +12,7 @@ from functools import lru_cache
 
 from unsay.types import Exchange
 
-# Characters of a text that are read, half from either end: a pasted file must not cost seconds.
+# Characters of a text that are read, half from either end: a pasted file would take seconds.
 TEXT_LIMIT = 4_000
 
 _KANJI = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆ヶ"
@@ -55,7 +54,7 @@ were werent weve what whats when where whether which while who whom whos whose w
 within without wont work world would wouldnt wow wrong yeah year yes yet you youd your youre
 yours youve
 """
-# Words that any two conversations share: they say nothing about the subject.
+# Words that any two conversations share, which say nothing about the subject.
 STOP_WORDS = frozenset(_ENGLISH.split())
 
 _JAPANESE = """
@@ -92,9 +91,7 @@ class Unit:
     """One word of a text, or one run of kanji or katakana."""
 
     whole: str  # the stem of the word, or the whole run
-    parts: tuple[
-        str, ...
-    ]  # the run's 2-3-grams; none for a word and a run of one or two characters
+    parts: tuple[str, ...]  # the run's 2-3-grams; none for a word or a run of up to two characters
     weight: float  # 1 for a word, 0.5 for one of at most two letters, more for a compound
 
 
@@ -116,10 +113,7 @@ _STOP_STEMS = frozenset(map(stem, STOP_WORDS))
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return the terms of a text in order: stems of words, and runs with their 2-3-grams.
-
-    Repeated terms are returned repeatedly; beyond `TEXT_LIMIT` only the two ends count.
-    """
+    """Return the terms of a text in order, with repetitions: stems, and runs with their 2-3-grams."""
     return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
 
 
@@ -131,7 +125,7 @@ def vocabulary(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
-    """Return the words and runs of a text in order, without the ubiquitous ones."""
+    """Return the words and runs of a text in order, without the most common ones."""
     found = (_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text)))
     return tuple(unit for unit in found if unit is not None)
 
@@ -145,7 +139,6 @@ def normal(text: str) -> str:
 
 @lru_cache(maxsize=8_192)
 def _unit(token: str, kind: str | None) -> Unit | None:
-    """Make a unit of a word or a run; `None` for one that any conversation uses."""
     if kind == "word":
         word = token.removesuffix("'s").replace("'", "")
         if len(word) < _SHORTEST_WORD or word in STOP_WORDS or stem(word) in _STOP_STEMS:
@@ -173,7 +166,7 @@ class Overlap:
 
 
 def overlap(exchange: Exchange) -> Overlap:
-    """Count what an answer shares with its question and the exchanges before it."""
+    """Return how many words an answer shares with its question and the exchanges before it."""
     asked = {unit.whole: unit for unit in units(exchange.question)}.values()
     said = {unit.whole: unit for unit in units(exchange.answer)}.values()
     question, answer = _known(exchange.question), _known(exchange.answer)
@@ -191,7 +184,6 @@ def overlap(exchange: Exchange) -> Overlap:
 
 @lru_cache(maxsize=64)
 def _known(text: str) -> frozenset[str]:
-    """The terms of a text, and the beginnings of the longer ones."""
     terms = vocabulary(text)
     return terms | {_beginning(term) for term in terms}
 
@@ -236,17 +228,17 @@ LINES_ENDED = 0.7  # share of lines of its kind that must end for the last one t
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, without empty ones."""
+    """Return the sentences and lines of a text, without empty ones."""
     return [part for part in _SENTENCE_ENDS.split(text) if part.strip()]
 
 
 def width(text: str) -> int:
-    """The length of a text in Latin letters; a Japanese character tells about as much as two."""
+    """Return the length of a text in Latin letters; a Japanese character counts as two."""
     return len(text) + len(JAPANESE.findall(text))
 
 
 def is_casual(exchange: Exchange) -> bool:
-    """Whether this speaker does without stops or capitals, as far as one can see."""
+    """Return whether this speaker seems to write without full stops or capitals."""
     starts = [part.lstrip() for part in sentences(FENCED.sub("\n", exchange.answer))]
     small = sum(part[:1].islower() for part in starts)
     earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
@@ -259,10 +251,10 @@ def _ends(line: str) -> bool:
 
 
 def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
-    """Whether an answer, if it is long enough, breaks off before its last sentence ends.
+    """Return whether an answer breaks off before the end of its last sentence.
 
-    A last word that wants another, a bare heading or an unclosed formula tells sooner than
-    a missing stop, for which the answer must be `enough` wide.
+    A last word that needs another one, a bare heading and an unclosed formula are clear signs; a
+    missing full stop is one only if the answer is at least `enough` wide.
     """
     lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
     if not lines or width(answer) < DANGLING_WIDTH:
@@ -278,7 +270,6 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
-    """Whether lines of the last one's kind end as sentences do, so that it should have, too."""
     item = _ITEM.match(last) is not None
     alike = [line for line in before if (_ITEM.match(line) is not None) == item]
     alike = [line for line in alike if width(line) >= LINE_WIDTH and not line.endswith((":", "："))]

@@ -1,7 +1,4 @@
-"""What unsay stores with a message besides its text: verdicts, flags and notices.
-
-It is kept in `response_metadata["unsay"]`, which no provider is sent.
-"""
+"""Annotations: what unsay stores with a message in `response_metadata["unsay"]`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -11,41 +8,40 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from unsay.types import Verdict
 
-KEY = "unsay"  # the key of unsay's notes in `response_metadata`
-DOCUMENT = "document"  # the name of a user message that holds retrieved material
-_ADDED = ("summary", "recalled")  # kinds of messages that a context adds in the user's name
+KEY = "unsay"  # key of the annotations in `response_metadata`, which no provider gets
+DOCUMENT = "document"  # name of a user message that holds retrieved material
+_ADDED = ("summary", "recalled")  # kinds of user messages that a context adds
 
 M = TypeVar("M", bound=BaseMessage)
 
 
 def annotation_of(message: BaseMessage) -> dict[str, Any]:
-    """Return what unsay noted on a message; empty when it noted nothing."""
+    """Return the annotations of a message; empty if it has none."""
     noted = message.response_metadata.get(KEY)
     return noted if isinstance(noted, dict) else {}
 
 
 def annotate(message: M, **noted: Any) -> M:
-    """Return a copy of the message with these notes added; its id and words stay."""
+    """Return a copy of the message with these annotations added."""
     metadata = {**message.response_metadata, KEY: {**annotation_of(message), **noted}}
     return message.model_copy(update={"response_metadata": metadata})
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
-    """Return a copy of an answer that carries its verdict."""
+    """Return a copy of an answer with its verdict in the annotations."""
     return annotate(message, **asdict(verdict), turn=turn, topic=topic, **more)
 
 
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
-    """Return a message of unsay's own: shown to people, left out of every context.
+    """Return a notice: a message that people see and that every context leaves out.
 
-    `answers` are the ids of the messages that it answers, such as a slash command; contexts leave
-    these out too.
+    `answers` are the ids of messages that it answers, such as a command; contexts leave them out.
     """
     return annotate(AIMessage(text, id=message_id), kind="notice", answers=list(answers))
 
 
 def is_notice(message: BaseMessage) -> bool:
-    """Return whether a message is unsay's own notice."""
+    """Return whether a message is a notice of unsay."""
     return bool(message.response_metadata) and annotation_of(message).get("kind") == "notice"
 
 
@@ -55,19 +51,19 @@ def is_document(message: BaseMessage) -> bool:
 
 
 def is_question(message: BaseMessage) -> bool:
-    """Return whether a message is the user's own words."""
+    """Return whether a message is from the user: no document, summary or recalled messages."""
     if message.type != "human" or message.name == DOCUMENT:
         return False
     return not message.response_metadata or annotation_of(message).get("kind") not in _ADDED
 
 
 def is_answer(message: BaseMessage) -> bool:
-    """Return whether a message is an assistant's final words: no tool call, no notice."""
+    """Return whether a message is an assistant's final answer: no tool call, no notice."""
     return isinstance(message, AIMessage) and not message.tool_calls and not is_notice(message)
 
 
 def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages without notices and without what a notice answered."""
+    """Return the messages without notices and the commands that they answer."""
     listed = list(messages)
     notices = [message for message in listed if is_notice(message)]
     if not notices:

@@ -1,4 +1,4 @@
-"""How a rule is registered, what it reports, and what the rules know about a provider."""
+"""Registration of rules about transcripts, their reports, and what they know about a provider."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,21 +19,17 @@ _ROLES: Mapping[type[BaseMessage], Role] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One rule that a transcript breaks.
+    """One rule that a transcript breaks."""
 
-    `index` is that of the message that breaks it, or 0 for a transcript without messages. `words`
-    say what is wrong and what would be right, and `source` names the public document.
-    """
-
-    index: int
+    index: int  # of the message that breaks the rule; 0 for a transcript without messages
     rule: str  # a stable name, for example `results_follow_calls`
-    words: str
-    source: str
+    words: str  # what is wrong and how to correct it
+    source: str  # the public document that states the rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one provider requires. A rule applies to a provider exactly when a source here says so."""
+    """What one provider requires; a rule applies if it has a source here."""
 
     sources: Mapping[str, str]  # for each rule by name, the document that states it
     thinking_sources: Mapping[str, str] = field(default_factory=dict)  # while thinking is on
@@ -88,18 +84,18 @@ def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule
 
 
 def role_of(message: BaseMessage) -> Role | None:
-    """Return the role of a message; `None` for a message of no role that every provider knows."""
+    """Return the role of a message; `None` if some provider does not know it."""
     return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
 
 
 def written_by(message: BaseMessage) -> str | None:
-    """Return the provider that wrote a message, as its integration noted; `None` when unknown."""
+    """Return the provider that wrote a message, as its integration recorded; `None` if unknown."""
     noted = message.response_metadata.get("model_provider")
     return noted if isinstance(noted, str) else None
 
 
 def is_v1(message: BaseMessage) -> bool:
-    """Return whether a message's content is in LangChain's standard blocks, for any provider."""
+    """Return whether a message's content is in LangChain's standard blocks."""
     return message.response_metadata.get("output_version") == "v1"
 
 

@@ -1,4 +1,4 @@
-"""Where a transcript may be split: the one rule for every reduction, rollback and restore."""
+"""Where a transcript may be split by a strategy, rollback or restore."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
@@ -13,10 +13,10 @@ Direction = Literal["older", "newer"]
 
 
 def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return every index at which the messages may be split, ascending; both ends are included.
+    """Return every index at which the messages may be split, ascending, with both ends.
 
-    No split separates a call from its results, thinking from the words or calls that it led to,
-    documents from the question that they came with, or a notice from the message that it answers.
+    A split never separates a call from its results, thinking from the text or calls that follow,
+    documents from their question, or a notice from the message that it answers.
     """
     held = bytearray(len(messages) + 1)
     for first, last in _bonds(messages):
@@ -25,60 +25,49 @@ def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
 
 
 def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
-    """Return the nearest index, at this one or in a direction, at which the messages may be split.
-
-    Args:
-        messages: Oldest first.
-        index: From 0 to the number of messages.
-        towards: `older` keeps more messages behind the cut, `newer` fewer.
+    """Return the index itself or the nearest one `towards` a side at which a split is allowed.
 
     Raises:
-        IndexError: The index is outside the messages.
+        IndexError: The index is not from 0 to the number of messages.
     """
     return _nearest(messages, index, safe_indices(messages), towards) or 0
 
 
 def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int | None:
-    """Return the nearest index, at this one or in a direction, at which a tail may begin by itself.
+    """Return the index itself or the nearest one `towards` a side at which a question begins.
 
-    A tail begins at the user's words, with the documents that came with them.
-
-    Returns:
-        A safe index, or `None` when no user message is in that direction; `safe_split` then finds
-        where the tail may begin at an assistant's message.
+    A question begins with its documents. `None` means that there is no question on that side.
 
     Raises:
-        IndexError: The index is outside the messages.
+        IndexError: The index is not from 0 to the number of messages.
     """
     return _nearest(messages, index, tail_places(messages), towards)
 
 
 def tail_places(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return every index at which `tail_start` lets a tail begin, ascending."""
+    """Return every index at which a question begins, ascending."""
     return [index for index in safe_indices(messages)[:-1] if messages[index].type == "human"]
 
 
 def steps(messages: Sequence[BaseMessage]) -> list[range]:
-    """Return the indivisible groups of a transcript, each as the range of its indices.
+    """Return the steps of a transcript, which are never split, as ranges of indices.
 
-    An assistant message that calls tools is one group with the results.
+    A step is one message, or an assistant message with the results of its tool calls.
     """
     return [range(start, stop) for start, stop in pairwise(safe_indices(messages))]
 
 
 def turns(messages: Sequence[BaseMessage]) -> list[range]:
-    """Return the logical turns after the leading system messages, each as the range of its indices.
+    """Return the logical turns after the leading system messages, as ranges of indices.
 
-    What the user says opens one together with the assistant's first step; every later step opens
-    its own.
+    The user's messages and the assistant's first step are one turn; each later step is another.
 
-    Source:
-        goa-ai 97ae50f, runtime/agent/runtime/history.go (turns of a planner).
+    Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (turns of a planner).
     """
     found: list[range] = []
     system = len(list(takewhile(lambda message: message.type == "system", messages)))
     for step in steps(messages)[system:]:
-        # A turn without anything from the assistant still waits for its first step.
+        # A turn without an assistant's message still waits for its first step.
         if found and not any(messages[index].type in ("ai", "tool") for index in found[-1]):
             found[-1] = range(found[-1].start, step.stop)
         else:
@@ -89,8 +78,7 @@ def turns(messages: Sequence[BaseMessage]) -> list[range]:
 def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMessage]:
     """Return the leading system messages and the newest logical turns; 0 or less keeps all turns.
 
-    Source:
-        goa-ai 97ae50f, runtime/agent/runtime/history.go (KeepRecentTurns).
+    Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (KeepRecentTurns).
     """
     found = turns(messages)
     if turns_kept <= 0 or len(found) <= turns_kept:
@@ -103,7 +91,7 @@ def _nearest(
 ) -> int | None:
     if not 0 <= index <= len(messages):
         raise IndexError(
-            f"index {index!r} lies outside 0 to {len(messages)}; count from the oldest message"
+            f"index must be from 0 to {len(messages)}, the number of messages, got {index!r}"
         )
     if towards == "older":
         return max((place for place in places if place <= index), default=None)
@@ -111,7 +99,6 @@ def _nearest(
 
 
 def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
-    """First and last index of each stretch that belongs together."""
     callers: dict[str, int] = {}
     places = {message.id: index for index, message in enumerate(messages) if message.id}
     for index, message in enumerate(messages):
@@ -126,7 +113,6 @@ def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
 
 
 def _belongs(before: BaseMessage, message: BaseMessage) -> bool:
-    """Whether two neighbours are one: a question's documents, or thinking and what follows it."""
     if before.type == message.type == "human":
         return is_document(before) or is_document(message)
     if not before.type == message.type == "ai":

@@ -23,14 +23,14 @@ def known_roles(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
 
 @rule
 def not_empty(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """There is at least one message."""
+    """The transcript has at least one message."""
     if not messages:
         yield 0, "There is no message: send at least one user message."
 
 
 @rule
 def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """There is at least one message besides the system's."""
+    """The transcript has at least one message that is not a system message."""
     if all(isinstance(message, SystemMessage) for message in messages):
         last = max(0, len(messages) - 1)
         yield last, "There is nothing to answer: send at least one user message."
@@ -38,7 +38,7 @@ def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
 
 @rule
 def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """The first message besides the system's is a user's."""
+    """The first message after system messages is from the user."""
     spoken = (each for each in enumerate(messages) if not isinstance(each[1], SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":
@@ -53,8 +53,8 @@ def system_first(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator
         if isinstance(messages[index], SystemMessage):
             yield (
                 index,
-                "A system message stands inside the conversation, where the provider has no "
-                "place for it: move it to the beginning, or say it as the user.",
+                "The provider does not accept a system message inside the conversation: move it to "
+                "the beginning, or send it as a user message.",
             )
 
 
@@ -105,7 +105,7 @@ def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> 
     """Every call is answered by one of the tool messages that directly follow it."""
     answered: set[str] = set()
     strayed: dict[str, int] = {}
-    # Backwards, so that the results behind a message are known before its calls.
+    # Backwards, so that the results after a message are known before its calls.
     for index, message in reversed(list(enumerate(messages))):
         if isinstance(message, ToolMessage):
             answered.add(message.tool_call_id)
@@ -119,7 +119,7 @@ def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> 
                 yield (
                     index,
                     f"The call {call.id!r} of {call.name!r} in message {index} has no result "
-                    f"directly behind it{where}.",
+                    f"directly after it{where}.",
                 )
         answered = set()
 
@@ -137,7 +137,7 @@ def results_match_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> I
             yield (
                 index,
                 f"The result for {message.tool_call_id!r} follows no assistant message that "
-                "made this call: put it directly behind the call, or leave it out.",
+                "made this call: move it directly after the call, or remove it.",
             )
 
 
@@ -175,7 +175,7 @@ def calls_are_parsed(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
     for call in message.invalid_tool_calls if isinstance(message, AIMessage) else ():
         yield (
             f"The call {call.get('id')!r} of {call.get('name')!r} has arguments that are "
-            "no JSON object: some providers are sent it and some are not; leave it out."
+            "not a JSON object: some integrations send it and some do not; remove it."
         )
 
 
@@ -186,8 +186,8 @@ def calls_are_declared(message: BaseMessage, _dialect: Dialect) -> Iterator[str]
     declared = message.tool_calls if isinstance(message, AIMessage) else ()
     for call in calls[len(declared) :]:
         yield (
-            f"The call {call.id!r} of {call.name!r} stands in the content but not in "
-            "tool_calls: name it in both, or in tool_calls alone."
+            f"The call {call.id!r} of {call.name!r} is in the content but not in tool_calls: "
+            "add it to tool_calls."
         )
 
 

@@ -1,8 +1,4 @@
-"""A context that a provider accepts, made of any messages.
-
-`tool_pairs.repair` is for the transcript: it answers open calls and changes no word. `conform` is
-for a context: it may also join, rename and leave out.
-"""
+"""`conform`, which makes a context that a provider accepts out of any messages."""
 
 import re
 from collections.abc import Sequence
@@ -30,8 +26,8 @@ Block = str | dict[str, Any]
 
 OPENING_ID = "unsay-opening"  # id of the user message before a context that lacks one
 
-# What `response_metadata` says about who wrote the thinking and in which blocks.
-# Source: LangChain, "Messages"; its integrations recognize their own thinking by it.
+# Keys of `response_metadata` by which LangChain's integrations recognize their own thinking.
+# Source: LangChain, "Messages".
 _AUTHORSHIP = ("model_provider", "output_version")
 
 # An id that all four providers accept. Source: Anthropic and Bedrock state the letters (Bedrock 64
@@ -45,7 +41,7 @@ _TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 # A name beside a role. Source: OpenAI answers 400 on `messages[].name`, with this pattern.
 _AUTHOR = re.compile(r"[^\s<|\\/>]+")
 
-# The rules that one block of an assistant breaks by itself.
+# Rules that a single block of an assistant can break.
 _BLOCK_RULES = ("known_blocks", "thinking_signed", "thinking_own", "signatures_decode")
 
 
@@ -56,36 +52,37 @@ def conform(
     provider: Provider | None = None,
     interrupted: str = INTERRUPTED,
 ) -> list[AnyMessage]:
-    """Make a context that a provider accepts out of any messages.
+    """Return a context that a provider accepts, made out of any messages.
 
-    Calls and results are whole, ids and names are of the letters that all providers allow, one
-    system message leads, the user speaks first, roles take turns, and nothing is blank. What
-    follows a finished answer never changes what is before it, so a cached prefix stays valid.
+    The result has complete tool calls, valid ids and names, at most one system message at the
+    beginning, a user message next, alternating roles and no blank text. Messages after a finished
+    answer never change those before it, so a cached prefix stays valid.
 
-    What the user sent is never left out: an image or a file that the provider does not take is
-    for `faults` to report. Nor is a question added at the end.
+    Use it for a context: it may merge, rename and remove. `tool_pairs.repair` is for the transcript
+    and changes no text. An image or file of the user is never removed, even if the provider refuses
+    it: `faults` reports it.
 
     Args:
         messages: Oldest first; not changed.
-        opening: The user's words before a context that begins with the assistant.
-        provider: Whose model is called; blocks of an assistant that it refuses, such as another's
-            thinking, are left out. `None` keeps all signed thinking.
-        interrupted: What the error of an unanswered call says.
+        opening: Text of the user message before a context that begins with the assistant.
+        provider: Blocks of an assistant that this provider refuses, such as the thinking of another
+            provider, are removed; `None` keeps all signed thinking.
+        interrupted: Text of the error for an unanswered call.
 
     Returns:
-        The same objects, except those that had to change; nothing for nothing.
+        The same objects, except those that had to change.
 
     Raises:
         EmptyMessageError: The opening has no words.
     """
     if not opening.strip():
-        raise EmptyMessageError(f"opening is {opening!r}; give words that a user may say first")
+        raise EmptyMessageError(f"opening must have words of a user, got {opening!r}")
     whole = repair(messages, interrupted=interrupted, allowed=_CALL_ID)
     sound = [_sound(_named(message), provider) for message in whole]
     held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]
     systems: list[AnyMessage] = [message for message in held if message.type == "system"]
     spoken = merge_neighbours([message for message in held if message.type != "system"])
-    # Leaving a message out may make neighbours of two of one role, so they are merged again.
+    # A removed message may leave two neighbours of one role, so neighbours are merged again.
     spoken = merge_neighbours([each for each in spoken if _says(each, provider)])
     if (systems or spoken) and not (spoken and spoken[0].type == "human"):
         spoken = [HumanMessage(opening, id=OPENING_ID), *spoken]
@@ -93,12 +90,11 @@ def conform(
 
 
 def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Join neighbours of one role, so that user and assistant take turns.
+    """Return the messages with neighbours of one role merged, so that user and assistant alternate.
 
-    Words are joined by a blank line, blocks follow one another, thinking goes first, and the id
-    and notes of the first stay. Thinking of a later message is left out if it is unsigned or of
-    another model than the first's. An assistant message that calls tools is never joined to
-    what follows it.
+    The merged message has the id of the first one, with thinking before all other blocks. Thinking
+    of a later message is removed if it is unsigned or of another model than the first one's. An
+    assistant message that calls tools is never merged with the next message.
     """
     merged: list[AnyMessage] = []
     for message in messages:
@@ -119,7 +115,7 @@ def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
     if isinstance(second, AIMessage):
         changed["tool_calls"] = second.tool_calls
         if not thinking_of(first):
-            # The thinking is the second's, and so is the authorship by which it is recognized.
+            # The merged thinking is the second one's, so its author must be, too.
             own = {k: v for k, v in first.response_metadata.items() if k not in _AUTHORSHIP}
             theirs = {k: v for k, v in second.response_metadata.items() if k in _AUTHORSHIP}
             changed["response_metadata"] = own | theirs
@@ -145,7 +141,6 @@ def _is_blank(block: Block) -> bool:
 
 
 def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
-    """The message without what is blank or refused; its content is empty when nothing is left."""
     content: Any = message.content
     if isinstance(content, str):
         text = content if content.strip() else ""
@@ -163,14 +158,10 @@ def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
 
 
 def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
-    """The blocks, with thinking first if words lead or thinking ends; else in their own order.
-
-    Source:
-        Anthropic answers 400, "If an assistant message contains any thinking blocks, the first
-        block must be `thinking`", anthropics/claude-code#20691, "The final block in an assistant
-        message cannot be `thinking`", tailcallhq/forgecode#2107, and refuses blocks of the
-        newest answer that were moved without need, anthropics/claude-code#63284.
-    """
+    # Source: Anthropic answers 400, "If an assistant message contains any thinking blocks, the first
+    # block must be `thinking`", anthropics/claude-code#20691, "The final block in an assistant
+    # message cannot be `thinking`", tailcallhq/forgecode#2107, and refuses blocks of the newest
+    # answer that were moved without need, anthropics/claude-code#63284.
     thoughts = [block for block in blocks if not isinstance(block, str) and is_thinking(block)]
     if not thoughts or (blocks[0] is thoughts[0] and (calls or blocks[-1] is not thoughts[-1])):
         return blocks
@@ -178,12 +169,8 @@ def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
 
 
 def _closed(blocks: list[Block]) -> list[Block]:
-    """The blocks, with no white space at the end of the last words.
-
-    Source:
-        Anthropic answers 400, "final assistant content cannot end with trailing whitespace";
-        stripped in every message, so that a message is the same in every context.
-    """
+    # Source: Anthropic answers 400, "final assistant content cannot end with trailing whitespace".
+    # Stripped in every message, not only the last, so that a message is the same in every context.
     for index in reversed(range(len(blocks))):
         last = blocks[index]
         if isinstance(last, str):
@@ -197,14 +184,8 @@ def _closed(blocks: list[Block]) -> list[Block]:
 
 
 def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> bool:
-    """Whether a provider would refuse a block of an assistant in any message.
-
-    Unsigned thinking is left out for every provider: Anthropic refuses it, the others
-    do not need it.
-
-    Source:
-        Anthropic answers 400, "thinking.signature: Field required".
-    """
+    # Unsigned thinking is removed for every provider: Anthropic answers 400, "thinking.signature:
+    # Field required", and the others do not need it.
     if isinstance(block, str) or block.get("type") == "text":
         return False
     thought = thinking_in(block)
@@ -219,12 +200,8 @@ def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:
-    """Whether an assistant's message holds more than thinking, and so reaches the provider.
-
-    Source:
-        Anthropic answers 400, "final block in an assistant message cannot be `thinking`",
-        tailcallhq/forgecode#2107.
-    """
+    # A message of thinking alone is removed. Source: Anthropic answers 400, "final block in an
+    # assistant message cannot be `thinking`", tailcallhq/forgecode#2107.
     if not isinstance(message, AIMessage):
         return True
     only_thinks = all(isinstance(part, Thinking) for part in parts_of(message))
@@ -232,7 +209,6 @@ def _says(message: AnyMessage, provider: Provider | None) -> bool:
 
 
 def _named(message: AnyMessage) -> AnyMessage:
-    """The message with names that every provider accepts; an author's unfit name is left out."""
     name = message.name
     fit = name if name and _AUTHOR.fullmatch(name) else None
     if message.type == "tool" and name is not None:

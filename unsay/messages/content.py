@@ -1,7 +1,4 @@
-"""The parts of a message in a fixed order, for any provider's form of its content.
-
-An assistant message thinks, then speaks, then calls tools; a tool message answers one call.
-"""
+"""The parts of a message, for any provider's form of its content."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +12,7 @@ from unsay.types import Language
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the words of a message, without its images, files, thinking or tool calls."""
+    """Return the text of a message, without images, files, thinking or tool calls."""
     if isinstance(message.content, str):
         return message.content
     texts = (block for block in blocks_of(message) if block.get("type") == "text")
@@ -23,7 +20,7 @@ def text_of(message: BaseMessage) -> str:
 
 
 def has_other_content(message: BaseMessage) -> bool:
-    """Return whether a message has something besides text, such as an image or a file."""
+    """Return whether a message has content besides text and thinking, such as an image."""
     text = ("text", "thinking", "reasoning")
     return any(block.get("type") not in text for block in blocks_of(message))
 
@@ -64,7 +61,7 @@ def cells_of(text: str) -> int:
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
-    """Return the language of the user's newest words that are no command; English without any."""
+    """Return the language of the user's newest message that is not a command; else English."""
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
         if text and not text.startswith("/"):
@@ -99,47 +96,47 @@ _MEDIA: Mapping[str, MediaKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
-    """What a model thought before it spoke."""
+    """Thinking of a model before its answer."""
 
-    text: str  # empty where the provider hides it
+    text: str  # empty if the provider hides it
     signature: str | None = None  # the provider's proof that it wrote the text
     redacted: str | bytes | None = None  # the encrypted text of a hidden block
     form: Literal["thinking", "reasoning_content", "reasoning"] = "thinking"  # the block's type
 
     @property
     def signed(self) -> bool:
-        """Whether a provider would recognize it."""
+        """Whether the provider can verify that it wrote this."""
         return bool(self.signature or self.redacted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Words; never empty when read from a message."""
+    """Text of a message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that an assistant declared."""
+    """A tool call of an assistant."""
 
-    id: str  # empty when the provider gave none
+    id: str  # empty if the provider gave none
     name: str
     args: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What one tool call returned."""
+    """The result of one tool call."""
 
     tool_call_id: str
-    content: str  # its words; images and files follow it as `Media`
+    content: str  # its text; images and files follow as `Media`
     is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """An image, file, recording or film, as the message holds it."""
+    """An image, file, recording or video block of a message."""
 
     kind: MediaKind
     block: dict[str, Any]
@@ -147,7 +144,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """A content block of any other kind, as the message holds it."""
+    """A content block of any other type."""
 
     block: dict[str, Any]
 
@@ -156,9 +153,9 @@ Part = Thinking | Text | ToolCall | ToolResult | Media | Other
 
 
 def parts_of(message: BaseMessage) -> tuple[Part, ...]:
-    """Return the parts of a message: thinking, then words and media in their order, then tool calls.
+    """Return the parts of a message: thinking, then text and media in their order, then tool calls.
 
-    A tool message's parts are its result, then its media.
+    The parts of a tool message are its result, then its media.
     """
     parts = [part for part in map(_part, blocks_of(message)) if part is not None]
     if isinstance(message, ToolMessage):
@@ -172,7 +169,7 @@ def parts_of(message: BaseMessage) -> tuple[Part, ...]:
 
 
 def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a message; last those that only its content blocks name."""
+    """Return the tool calls of a message; calls that only content blocks have come last."""
     if not isinstance(message, AIMessage):
         return ()
     declared = [
@@ -193,7 +190,7 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
 
 
 def thinking_of(message: BaseMessage) -> tuple[Thinking, ...]:
-    """Return what a message thought, in its order."""
+    """Return the thinking of a message in its order."""
     thoughts = map(thinking_in, blocks_of(message))
     return tuple(thought for thought in thoughts if thought is not None)
 
@@ -211,10 +208,7 @@ def is_thinking(block: Mapping[str, Any]) -> bool:
 
 
 def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMessage:
-    """Return an assistant's message made of parts in any order; the inverse of `parts_of`.
-
-    Its content is a plain text where it holds nothing else.
-    """
+    """Return an assistant's message made of parts in any order; the inverse of `parts_of`."""
     listed = list(parts)
     calls = [part for part in listed if isinstance(part, ToolCall)]
     thinking = [_thinking_block(part) for part in listed if isinstance(part, Thinking)]
@@ -250,7 +244,6 @@ def _thinking_block(part: Thinking) -> dict[str, Any]:
 
 
 def _part(block: dict[str, Any]) -> Part | None:
-    """`None` for empty words and for calls, which `calls_of` lists."""
     kind = str(block.get("type"))
     if kind == "text":
         return Text(text=block["text"]) if block.get("text") else None
@@ -262,7 +255,7 @@ def _part(block: dict[str, Any]) -> Part | None:
 
 
 def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
-    """Return what a content block holds as thinking; `None` for any other block."""
+    """Return the thinking in a content block; `None` for any other block."""
     if not is_thinking(block):
         return None
     kind = block["type"]

@@ -1,4 +1,4 @@
-"""Rules about what a message may contain, and about what a model thought before it spoke."""
+"""Rules about the content of messages and about a model's thinking."""
 
 import base64
 import re
@@ -30,7 +30,7 @@ _DATA_URL = re.compile(r"data:(?P<mime>[^;,]*)[;,]")
 
 @message_rule
 def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every content block is of a type that the provider takes from its role."""
+    """Every content block has a type that the provider accepts from its role."""
     role, v1 = role_of(message), is_v1(message)
     for block in blocks_of(message):
         kind = _kind(block)
@@ -40,7 +40,7 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         if not taken:
             yield (
                 f"A {message.type!r} message holds a block of type {kind!r}, which the "
-                "provider does not take there: leave it out, or say it as text."
+                "provider does not accept there: remove it, or send it as text."
             )
         elif kind == "text" and not isinstance(block.get("text"), str):
             yield "A text block has no text: leave it out."
@@ -48,7 +48,7 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every message but a tool's holds something that reaches the provider."""
+    """Every message except a tool's has content that reaches the provider."""
     role = role_of(message)
 
     def arrives(block: Mapping[str, Any]) -> bool:
@@ -65,7 +65,7 @@ def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def no_blank_text(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """No text is blank, except an assistant's and a tool's that are plainly empty."""
+    """No text is blank, except an empty string of an assistant or a tool."""
     content, tool = message.content, role_of(message) == "tool"
     if isinstance(content, str):
         blank = bool(content) and not tool and not content.strip()
@@ -88,19 +88,19 @@ def _is_blank(block: Mapping[str, Any], dialect: Dialect, *, tool: bool) -> bool
 
 @rule
 def texts_with_files(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """Where the user sends a file, the same run of user messages has words, too."""
+    """Consecutive user messages with a file have text, too."""
     # Results and system messages do not end a run of user messages.
     turns = ((i, m) for i, m in enumerate(messages) if role_of(m) not in ("tool", "system"))
     for human, run in groupby(turns, key=lambda each: role_of(each[1]) == "human"):
         kinds = [(index, _kind(block)) for index, message in run for block in blocks_of(message)]
         files = [index for index, kind in kinds if kind in ("file", "document")]
         if human and files and "text" not in {kind for _, kind in kinds}:
-            yield files[0], "A file stands without any text: add a text block that says what it is."
+            yield files[0], "A file has no text beside it: add a text block that says what it is."
 
 
 @message_rule
 def media_sources(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every image, file and recording is given in a way that the provider takes."""
+    """Every image, file and recording is in a form that the provider accepts."""
     for block in _media(message):
         allowed = dialect.media.get(block["type"])
         source = _source(block)
@@ -113,7 +113,7 @@ def media_sources(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def mime_types(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Inline data says what it is, and is what the provider reads."""
+    """Inline data has a MIME type that the provider reads."""
     for block in _media(message):
         allowed = dialect.mime_types.get(_KINDS.get(block["type"], ""))
         if allowed is None or _source(block) not in ("base64", "source"):
@@ -148,9 +148,9 @@ def file_names_differ(messages: Sequence[BaseMessage], dialect: Dialect) -> Iter
 
 @rule
 def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
-    """In the newest turn, an assistant that calls tools has begun by thinking.
+    """In the newest turn, the first assistant message that calls tools begins with thinking.
 
-    A later step of the same turn may go on without; earlier turns are free.
+    Later steps of this turn and earlier turns need no thinking.
     """
     begun: bool | None = None
     start = _newest_turn(messages)
@@ -170,7 +170,7 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
 
 @message_rule
 def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every block of thinking has its signature or its encrypted words."""
+    """Every block of thinking has its signature or its encrypted text."""
     if not isinstance(message, AIMessage):
         return
     for block in blocks_of(message):
@@ -184,7 +184,7 @@ def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def thinking_own(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """No thinking is of another provider, whose signature this one cannot verify."""
+    """No thinking is from another provider, whose signature this one cannot verify."""
     author = written_by(message)
     if author is None or author in dialect.own or not isinstance(message, AIMessage):
         return
@@ -197,9 +197,9 @@ def thinking_own(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """An assistant message thinks first, then speaks, then calls tools.
+    """An assistant message has thinking first, then text, then tool calls.
 
-    One that used the provider's own tools may think again after each of them.
+    After each use of the provider's own tools, it may think again.
     """
     blocks = list(blocks_of(message)) if isinstance(message, AIMessage) else []
     kinds = [block.get("type") for block in blocks]
@@ -212,8 +212,8 @@ def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     ]
     if ranks != sorted(ranks):
         yield (
-            f"The blocks stand in the order {kinds!r}: "
-            "thinking comes first, then text, then tool calls."
+            f"The blocks are in the order {kinds!r}: "
+            "put thinking first, then text, then tool calls."
         )
 
 
@@ -222,12 +222,12 @@ def thinking_leads(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """An assistant message that holds thinking begins with it."""
     at = _thinks_at(message, dialect)
     if at and at[0] > 0:
-        yield f"A block of thinking stands at place {at[0]} of its message: put it first."
+        yield f"A block of thinking is at index {at[0]} of its message: put it first."
 
 
 @rule
 def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
-    """A final assistant message, which the provider would continue, holds no thinking."""
+    """A final assistant message, which the provider would continue, has no thinking."""
     if messages and _thinks_at(messages[-1], dialect):
         yield (
             len(messages) - 1,
@@ -238,7 +238,7 @@ def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Ite
 
 @message_rule
 def signatures_decode(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """A signature of the provider's own is base64."""
+    """A signature that the provider gave is base64."""
     if written_by(message) not in dialect.own:
         return
     for block in blocks_of(message):
@@ -265,7 +265,6 @@ def _media(message: BaseMessage) -> Iterator[dict[str, Any]]:
 
 
 def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """The name that LangChain would send for each inline file; empty when there is none."""
     for block in _media(message):
         if block["type"] == "file" and _source(block) == "base64":
             holders = (block, block.get("metadata") or {}, block.get("extras") or {})
@@ -274,7 +273,6 @@ def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 
 def _source(block: Mapping[str, Any]) -> str | None:
-    """How a block gives its data; `None` when it gives none."""
     if isinstance(block.get("source"), Mapping):
         return "source"
     if block["type"] in block and block["type"] != "image_url":
@@ -306,7 +304,6 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 
 
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
-    """Where the newest turn begins; words that the user adds to results belong to the same turn."""
     start = len(messages)
     for index, message in reversed(list(enumerate(messages))):
         role = role_of(message)
@@ -318,7 +315,6 @@ def _newest_turn(messages: Sequence[BaseMessage]) -> int:
 
 
 def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
-    """The places of an assistant's thinking among the blocks that reach the provider."""
     if not isinstance(message, AIMessage):
         return []
     thoughts = ((block, thinks(message, block, dialect)) for block in blocks_of(message))

@@ -162,7 +162,7 @@ BEDROCK = Dialect(
         "not_empty": _aws("Converse"),
         "has_turns": _aws("Converse"),
         "starts_with_user": f"{_aws('Converse')}, error: must start with a user message",
-        "system_first": f"{_aws('Message')}, role (user or assistant; system stands apart)",
+        "system_first": f"{_aws('Message')}, role (user or assistant; system is separate)",
         "ends_without_space": "langchain-aws, `trim_message_whitespace` (edits the message itself)",
         "known_blocks": _aws("ContentBlock"),
         "has_content": f"{_aws('Message')}, error: the content field is empty",

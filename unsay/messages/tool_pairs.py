@@ -1,4 +1,4 @@
-"""Tool calls and their results brought together: each call answered once, right behind it."""
+"""`repair`, which gives each tool call exactly one result, directly after it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,6 @@ _ANY_ID = re.compile(r".+", re.DOTALL)
 
 @dataclass(slots=True, kw_only=True)
 class _Step:
-    """A message that is no tool result, and the results of its calls in their order."""
-
     message: AnyMessage
     results: list[ToolMessage] = field(default_factory=list)
 
@@ -30,25 +28,19 @@ def repair(
     pending: bool = False,
     allowed: re.Pattern[str] = _ANY_ID,
 ) -> list[AnyMessage]:
-    """Bring tool calls and results together after an interruption.
+    """Return the messages with exactly one result directly after each tool call.
 
-    Each call has one result right behind it: one that is missing becomes an error, one that
-    strayed moves back, and one that answers nothing, or the same call again, is left out. Ids are
-    unique afterwards: a call whose id is missing, unfit or used before gets one that is derived
-    from it, and so does its result. No other word changes.
+    A missing result becomes an error, a misplaced one is moved, and one without a call, or a second
+    one for a call, is removed. A call whose id is missing, not allowed or used before gets a new
+    unique id, and so does its result. Nothing else changes.
 
     Args:
         messages: Oldest first; not changed.
-        interrupted: What the error of an unanswered call says.
-        pending: Whether the tools of the last step are still running; its unanswered calls then
-            stay open.
+        interrupted: Text of the error for a missing result.
+        pending: Whether the tools of the last step are still running; its calls then stay open.
         allowed: Matches the whole of an id that may stay.
 
-    Returns:
-        An equal list of the same objects where nothing was wrong.
-
-    Source:
-        strands-agents sdk-python 1232230d, `_fix_broken_tool_use`; issues 859, 2025.
+    Source: strands-agents sdk-python 1232230d, `_fix_broken_tool_use`; issues 859, 2025.
     """
     steps: list[_Step] = []
     taken: set[str] = set()
@@ -79,11 +71,8 @@ def repair(
 
 
 def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return a copy of an assistant message that declares these calls only.
-
-    Content blocks that repeat calls are left out: every LangChain integration writes them again
-    from `tool_calls`.
-    """
+    """Return a copy of an assistant message with these tool calls only."""
+    # Content blocks that repeat calls go: LangChain's integrations write them from `tool_calls`.
     content = message.content
     if not isinstance(content, str):
         kept = [b for b in content if isinstance(b, str) or b.get("type") not in CALL_TYPES]
@@ -96,10 +85,7 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def fitting(name: str, *, limit: int) -> str:
-    """Return a name of letters, digits, `_` and `-` in place of another one.
-
-    Names that differ stay different: eight digits of a digest end it.
-    """
+    """Return the name in letters, digits, `_` and `-`, ending in a checksum that keeps it unique."""
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
 
@@ -107,7 +93,6 @@ def fitting(name: str, *, limit: int) -> str:
 def _given_ids(
     calls: Sequence[ToolCall], taken: set[str], allowed: re.Pattern[str]
 ) -> Iterator[str]:
-    """A usable id for each call, its own where possible; the ids are added to `taken`."""
     for call in calls:
         base = call.id if allowed.fullmatch(call.id) else fitting(call.id or "call", limit=36)
         numbered = (f"{base[:36]}-{nth}" for nth in count(2))
@@ -117,7 +102,6 @@ def _given_ids(
 
 
 def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:
-    """The results of a step, with an error in the place of each that is missing."""
     placed = list(step.results)
     behind = 0  # index behind the results of the calls before this one
     for call in calls_of(step.message):

@@ -1,4 +1,4 @@
-"""Tool results too large for a context: a record of what was left out, in their place."""
+"""Tool results too large for a context, and the JSON that replaces them."""
 
 import json
 import unicodedata
@@ -10,8 +10,8 @@ from langchain_core.messages import ToolMessage
 from unsay.errors import InputError
 from unsay.messages.content import Media, Other, ToolResult, parts_of
 
-PREVIEW_CHARS = 400  # of an omitted result that are shown. Source: Strands, 200 at either end.
-SMALLEST = 256  # bytes that a record may have under any limit
+PREVIEW_CHARS = 400  # shown characters of an omitted result. Source: Strands, 200 at either end.
+SMALLEST = 256  # bytes that the JSON may have under any limit
 READ_TOOL = "read_tool_result"  # name of the tool by which a model reads any part of a result
 REASON = "size_limit"  # why a result was omitted. Source: Goa-AI, tool_result_content.go.
 _START = '{"omitted": true, "reason": '
@@ -26,11 +26,11 @@ def omission(
     bounds: Mapping[str, Any] | None = None,
     call_id: str | None = None,
 ) -> str:
-    """Return the JSON that replaces a text which is too large for a context.
+    """Return the JSON that replaces a text that is too large for a context.
 
-    It shows a preview, by default the text's beginning, which shrinks until the whole fits or has
-    `SMALLEST` bytes. `bounds` is the result's extent as the tool gave it. With a `call_id`, the model
-    can read that call's result by `READ_TOOL`.
+    The preview, by default the beginning of the text, shrinks until the JSON fits or has `SMALLEST`
+    bytes. `bounds` is the extent of the result as the tool reported it. With a `call_id`, the JSON
+    says that the model can read the result with `READ_TOOL`.
 
     >>> json.loads(omission("many rows", 8))["reason"]
     'size_limit'
@@ -61,16 +61,15 @@ def shortened_result(
     bounds: Mapping[str, Any] | None = None,
     readable: bool = False,
 ) -> ToolMessage:
-    """Return the tool result as a context shows it: itself, or a copy that says what was left out.
+    """Return the tool result, or a copy with an `omission` if its text and data exceed the limit.
 
-    Images and other media stay; only words and data are measured. With `readable`, the record names
-    the tool that reads the rest.
+    Images and other media stay. With `readable`, the omission names the tool that reads the rest.
 
     Raises:
-        InputError: The limit is no positive number.
+        InputError: The limit is less than 1.
     """
     if limit_bytes < 1:
-        raise InputError(f"{limit_bytes!r} bytes cannot be a limit; give 1 or more")
+        raise InputError(f"limit_bytes must be 1 or more, got {limit_bytes!r}")
     result, *others = parts_of(message)
     words = result.content if isinstance(result, ToolResult) else ""
     data = [_json(part.block) for part in others if isinstance(part, Other)]
@@ -85,7 +84,7 @@ def shortened_result(
 
 
 def is_omission(text: str) -> bool:
-    """Return whether a text is a record of something left out."""
+    """Return whether a text was made by `omission`."""
     return text.startswith(_START)
 
 
@@ -95,7 +94,7 @@ def size_of(text: str) -> int:
 
 
 def clip(text: str, chars: int) -> str:
-    r"""Return the first code points of a text, without half a visible character at the end.
+    r"""Return at most `chars` code points of a text, never ending inside a visible character.
 
     >>> clip("ab\u0301c", 2), clip("👩\u200d👧", 2)
     ('a', '')
@@ -107,7 +106,6 @@ def clip(text: str, chars: int) -> str:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Whether two code points are shown as one; any two flag letters count as one flag."""
     tone = "\U0001f3fb" <= right <= "\U0001f3ff"
     flag = all("\U0001f1e6" <= each <= "\U0001f1ff" for each in (left, right))
     combining = unicodedata.category(right).startswith("M")

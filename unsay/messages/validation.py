@@ -1,9 +1,4 @@
-"""Whether a provider would accept a transcript unchanged.
-
-The common law applies to every transcript: each tool call of an assistant is answered by exactly
-the tool messages that directly follow it. Each provider adds rules; a rule applies to a
-provider only if a public document, or LangChain's own conversion, says so.
-"""
+"""`faults` and `validate`: whether a provider would accept messages unchanged."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,15 +21,16 @@ DIALECTS: Mapping[Provider, Dialect] = {
 def faults(
     messages: Sequence[BaseMessage], provider: Provider | None = None, *, thinking: bool = False
 ) -> tuple[Fault, ...]:
-    """Return everything that would make a provider refuse these messages, oldest message first.
+    """Return each reason for which a provider would refuse these messages, oldest message first.
 
     Args:
         messages: Oldest first, as they would be sent.
-        provider: Whose rules apply; `None` for the common law alone.
+        provider: Selects the rules; `None` checks only those that all providers share, such as a
+            result directly after each tool call.
         thinking: Whether extended thinking is on for the call.
 
     Raises:
-        InputError: The provider is not one that the rules know.
+        InputError: The provider is unknown.
     """
     if provider is not None and provider not in DIALECTS:
         raise InputError(f"The provider {provider!r} is not one of {sorted(DIALECTS)!r} or None.")
@@ -52,12 +48,11 @@ def faults(
 def validate(
     messages: Sequence[BaseMessage], provider: Provider | None = None, *, thinking: bool = False
 ) -> None:
-    """Refuse messages in which `faults`, with the same arguments, finds a fault.
+    """Raise an error if `faults`, with the same arguments, finds a fault.
 
     Raises:
-        TranscriptError: A rule is broken; the text names the first message that
-            breaks one, the rule, and what would be right.
-        InputError: The provider is not one that the rules know.
+        TranscriptError: A rule is broken; the error names the message, the rule and the correction.
+        InputError: The provider is unknown.
     """
     found = faults(messages, provider, thinking=thinking)
     if not found:

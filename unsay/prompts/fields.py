@@ -184,7 +184,7 @@ class Texts(ModelTexts):
             "The provider cut the answer off at its length limit.": "回答が長さの上限で途切れています。",
             "The answer's last code block is never closed.": "最後のコードブロックが閉じられていません。",
             "The answer stops in the middle of a sentence.": "回答が文の途中で終わっています。",
-            "The answer shares no word with the question or the talk before it.": "回答に質問や直前の会話と共通する語がありません。",
+            "The answer shares no word with the question or the conversation before it.": "回答に質問や直前の会話と共通する語がありません。",
             "The answer tells the judge what to say.": "回答が評価者に指示を出しています。",
             "The answer takes up the question at a fitting length.": "回答が適切な長さで質問に応えています。",
             "The answer takes up the question in part, or briefly.": "回答が質問に一部だけ、または短く応えています。",

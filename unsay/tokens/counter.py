@@ -104,7 +104,6 @@ def _words(block: Any) -> Iterator[str]:
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the media blocks of a content, those inside tool results included."""
     for block in _blocks(content):
         if isinstance(block, Mapping) and _is_media(block):
             yield block
