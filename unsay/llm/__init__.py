@@ -1,1 +1,1 @@
-"""The one door to a model: reserve, queue, break, fall back, settle."""
+"""Calls of models: budget, queue, circuit breaker, fallback model, accounting."""

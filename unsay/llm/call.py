@@ -1,7 +1,7 @@
-"""One call of a model: reserve its cost, queue, call it or its fallback, settle.
+"""One call of a model: reserve its cost, wait in the queue, call it or its fallback, settle the cost.
 
-Every answer, verdict, summary and title passes here. The highest possible cost is reserved and
-stored before the call, so that a crash forgets nothing; afterwards the real cost replaces it.
+Every answer, verdict, summary and title is produced here. The highest possible cost is reserved and
+stored before the call, so that a crash loses no cost; afterwards the real cost replaces it.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,19 +41,22 @@ T = TypeVar("T")
 
 Model = Runnable[Any, Any]
 
-# Label of a run that names the agent whose budget pays for its calls.
+# Label of a run with the name of the agent whose budget pays for its calls.
 AGENT = "agent"
-BROKEN = "the model broke off, and another one answers"
+BROKEN = "the model stopped in mid-reply, and the fallback model answers"
 
-TOO_LONG = "the view was too long for the model, and a shorter one is sent"
+TOO_LONG = "the context was too long for the model, and a shorter one is sent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One call of a model: its input, its purpose, its budget and how it is made.
 
-    `quiet` keeps its tokens from the user; `aside` and `witness` are those of `Scope.ask`. The time
-    limit excludes the queue; `None` sets none.
+    `key` identifies the call in its thread; it must be the same when the call is repeated after a
+    crash. `tokens` counts the prompt; `None` estimates it. `quiet` hides the reply's tokens from the
+    user; `aside` and `witness` are those of `Scope.ask`. `timeout_seconds` excludes the queue;
+    `None` sets no limit. `fallback` prepares the fallback model, for example binds tools; `None`
+    allows no fallback.
     """
 
     scope: Scope
@@ -61,26 +64,21 @@ class ModelRequest:
     value: Any
     purpose: Purpose
     key: str
-    """Name of the call within its thread, the same when it is repeated after a crash."""
-
     tokens: Callable[[], int] | None = None
-    """Counts the prompt; `None` estimates it."""
-
     quiet: bool = True
     aside: bool = False
     timeout_seconds: float | None = None
     witness: BaseCallbackHandler | None = None
     fallback: Callable[[Model], Model] | None = None
-    """Prepares the fallback model, for example binds tools; `None` allows no fallback."""
 
     @property
     def is_limited(self) -> bool:
-        """Whether a budget is set; a reader of a thread has none, since it cannot write."""
+        """Whether a budget applies; a reader of a thread has none, since it cannot write."""
         return not self.scope.is_reader and limits_of(self.scope.settings).is_set
 
     @property
     def limits(self) -> Limits:
-        """Limits of the call; only an answer in a thread can wait for a person."""
+        """Limits of the call; the mode `ask` becomes `hard` if the call cannot wait for a person."""
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
         return limits if can_wait or limits.mode != "ask" else replace(limits, mode="hard")
@@ -96,7 +94,7 @@ class ModelRequest:
         return prompt_tokens(self.value) if self.tokens is None else self.tokens()
 
     def most(self, models: Mapping[str, Model]) -> Amount:
-        """Return the highest cost of the call with any of the models."""
+        """Return the highest possible cost of the call over all of the models."""
         prices, limits, prompt = self.scope.settings.prices, self.limits, self.prompt
         needed = any(limits.of(layer).micros is not None for layer in LAYERS)
         found = [
@@ -119,18 +117,19 @@ class ModelRequest:
 def ask_model(request: ModelRequest) -> Steps[Any]:
     """Return the reply of a model, within the budgets.
 
-    If a budget in the mode `ask` has no room for an answer, an interrupt asks a person. Calls for
-    other purposes come after an answer that is paid for, and an interrupt would run their node
-    again from its top; so they are refused as in the mode `hard`.
+    If an answer exceeds a budget in the mode `ask`, an interrupt asks a person. Calls for other
+    purposes are refused then.
 
     Raises:
-        BudgetExceededError: A budget has no room for the call.
+        BudgetExceededError: The call exceeds a budget.
         BudgetDeclinedError: A person refused the call.
-        QueueFullError: Too many calls wait.
-        CircuitOpenError: No model could be reached just now.
+        QueueFullError: Too many calls are waiting.
+        CircuitOpenError: All models failed several times in a row.
         ConfigurationError: A cost budget is set, and the model has no price.
         Exception: The model's client raised it.
     """
+    # Only an answer may interrupt: other calls follow an answer that is paid for already, and an
+    # interrupt would run their node again from its start.
     models = {name_of(request.model) or request.purpose: request.model}
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
@@ -146,17 +145,15 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
-    """Run the steps that end in `ask_model` while the cost of its call is reserved.
-
-    A person is asked before the steps: a node that is interrupted runs again from its top and would
-    pay twice for what they pay for, such as a summary.
-    """
+    """Run steps that end in `ask_model` while the cost of its call is reserved."""
+    # A person is asked before the steps: an interrupted node runs again from its start and would pay
+    # twice for the calls in the steps, such as a summary.
     if not request.is_limited:
         return (yield from steps())
     grant = yield from _reserved(request, request.most({"": request.model}))
     try:
         return (yield from steps())
-    except Exception:  # whatever they raise; a call that was made has settled its hold
+    except Exception:  # of any client; a call that was made has settled its cost already
         yield from account_of_thread(request.scope).release(grant.key)
         raise
 
@@ -166,11 +163,11 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     account = account_of_thread(scope)
     grant = yield from _reserved(request, most)
     place = _place(scope)
-    check = grant.check
+    check = grant.check  # stored now: a crash from here on leaves the reserved cost, never less
     if check.warnings:
         limits = [asdict(gauge) for gauge in check.warnings]
-        told = "; ".join(map(str, check.warnings))
-        scope.tell("budget_warning", text=told, usage=check.usage, limits=limits)
+        text = "; ".join(map(str, check.warnings))
+        scope.tell("budget_warning", text=text, usage=check.usage, limits=limits)
     delay = delay_ms(check.usage, scope.settings.backpressure)
     if delay:
         level = pressure(check.usage)
@@ -178,15 +175,15 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         yield pause(delay)
     try:
         reply = yield from _asked(request, models)
-    except TimeoutError:  # the request was sent, and is being paid for
+    except TimeoutError:  # the provider got the request and charges for it
         yield from account.settle(most, key=grant.key, place=place)
         raise
-    except Exception:  # whatever the client raises
+    except Exception:  # a client may raise any class
         yield from account.release(grant.key)
         raise
     spent = request.spent(reply)
-    came_to = Amount(tokens=spent["total"], micros=spent["micros"])
-    yield from account.settle(came_to, key=grant.key, place=place)
+    actual = Amount(tokens=spent["total"], micros=spent["micros"])
+    yield from account.settle(actual, key=grant.key, place=place)
     return reply
 
 
@@ -211,8 +208,8 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     if not is_allowed:
         over = "; ".join(map(str, grant.check.exceeded))
         raise BudgetDeclinedError(
-            f"The model was not asked: {over}, and a person said no. "
-            "The question is kept: say it again, or raise the budget"
+            f"The model was not called: {over}, and a person declined. "
+            "The question is kept: raise the budget, then send it again"
         )
     return (yield from reserve(may_exceed=True))
 
@@ -234,14 +231,14 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         )
         for name, model in models.items()
     }
-    if not is_single:  # the calls that a graph makes would wait for its place in the queue
+    if not is_single:  # its own calls would wait for the place that it occupies
         (call,) = calls.values()
         return (yield call)
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
         return (yield from scope.services.sole(Gate.of).through(calls))
-    except Exception as error:  # any client may raise anything; what is no overflow goes on
+    except Exception as error:  # a client may raise any class
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)
         raise
@@ -264,24 +261,24 @@ def _fallbacks(settings: Settings) -> Callable[[str], Model]:
 
 
 class _Stream(BaseCallbackHandler):
-    """Notes whether a part of a reply has reached the user."""
+    """Records whether a part of a reply has reached the user."""
 
-    run_inline = True  # an event loop would otherwise call it in another thread
+    run_inline = True  # LangChain would otherwise call it in another Python thread
 
     def __init__(self) -> None:
         self.has_begun = False
         self.message_id: str | None = None
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
-        """Note the id of the streamed message."""
+        """Record the id of the streamed message."""
         self.has_begun = self.has_begun or bool(token)
         self.message_id = getattr(getattr(chunk, "message", None), "id", self.message_id)
 
 
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
-    """Announce that the streamed part of a reply is void, since another reply begins."""
-    if stream.has_begun:  # no attempt is used up, so its number is 0
+    """Tell the user's stream to discard a part of a reply, since another reply begins."""
+    if stream.has_begun:  # this does not count as an attempt, hence 0
         reason = request.texts.rules.get(why, why)
-        told = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
-        request.scope.tell("draft_rejected", **told)
+        data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
+        request.scope.tell("draft_rejected", **data)
     stream.has_begun = False

@@ -1,6 +1,6 @@
 """The gateway to the models: a bounded queue, a circuit breaker for each model, and a fallback.
 
-Only single calls of models pass through it: a call of an agent would wait for its own place.
+Only single calls of models use it: the calls inside of an agent would wait for the agent's place.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class FairSemaphore:
-    """Admits a number of callers at once, and the others in the order of their arrival."""
+    """Admits a number of callers at once, and the others in the order in which they came."""
 
     def __init__(self, queue: WaitQueue, *, wait_seconds: float) -> None:
         self.queue = queue
@@ -35,7 +35,7 @@ class FairSemaphore:
         """Wait in the queue, then run some steps.
 
         Raises:
-            QueueFullError: Too many wait, or the queue did not move in time.
+            QueueFullError: Too many are waiting, or the wait took too long.
         """
         ticket, turn = self._join()
         try:
@@ -47,7 +47,7 @@ class FairSemaphore:
 
     def _join(self) -> tuple[int, Future[None]]:
         turn: Future[None] = Future()
-        # A running future cannot be cancelled: a task that gives up waiting must not end it.
+        # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
         turn.set_running_or_notify_cancel()
         with self._mutex:
             ticket = next(self._tickets)
@@ -55,9 +55,8 @@ class FairSemaphore:
             reception = self.queue.reception(ticket)
             if reception == "refused":
                 raise QueueFullError(
-                    f"{self.queue.places!r} calls stand before the models and "
-                    f"{self.queue.most_waiting!r} wait: ask again later, or raise parallel_calls "
-                    "or waiting_calls"
+                    f"{self.queue.places!r} calls are running and {self.queue.most_waiting!r} are waiting, "
+                    "which is the limit: try again later, or raise parallel_calls or waiting_calls"
                 )
             self._turns[ticket] = turn
             if reception == "inside":
@@ -81,17 +80,17 @@ class FairSemaphore:
             )
         except TimeoutError as error:
             raise QueueFullError(
-                f"The line before the models did not move for {seconds:g} s: ask again later, or "
+                f"The call waited {seconds:g} s for a free place, which is the limit: try again later, or "
                 "raise parallel_calls or call_wait_seconds"
             ) from error
 
 
-# Result of a call for the circuit of its model; `withdrawn` says nothing about it.
+# Result of a call for its model's circuit breaker; `withdrawn` counts neither way.
 News = Literal["succeeded", "failed", "withdrawn"]
 
 
 def pause(milliseconds: int) -> Call:
-    """Wait, for backpressure, without blocking an event loop."""
+    """Make a call that waits, for backpressure, without blocking an event loop."""
     seconds = milliseconds / 1_000
     return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
 
@@ -107,7 +106,7 @@ class Gate:
         wait_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with closed circuits; `clock` is in seconds and must not go back."""
+        """Start with closed circuits; `clock` returns seconds and must be monotonic."""
         self._semaphore = FairSemaphore(queue, wait_seconds=wait_seconds)
         self._policy = policy
         self._clock = clock
@@ -133,16 +132,18 @@ class Gate:
         return self._semaphore.queue
 
     def circuit(self, model: str) -> Circuit:
-        """Return a model's circuit."""
+        """Return the circuit breaker of a model."""
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
     def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
-        """Wait in the queue, then make the calls, by model, until one succeeds.
+        """Wait in the queue, then call one model after the other until one replies.
+
+        The next model is called only if the one before could not be reached.
 
         Raises:
-            QueueFullError: Too many wait, or the queue did not move in time.
+            QueueFullError: Too many are waiting, or the wait took too long.
             CircuitOpenError: The circuit of every model is open.
-            Exception: A call raised it; the next model is tried only if this one was unreachable.
+            Exception: A call raised it.
         """
         return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 
@@ -162,18 +163,18 @@ class Gate:
             except Exception as error:
                 explained = explain(error)
                 if not isinstance(explained, ModelUnavailableError):
-                    # A model that refuses a request can be reached.
+                    # A model that refuses a request works; an error in other code says nothing.
                     news = "succeeded" if isinstance(explained, ModelError) else "withdrawn"
                     raise
                 news, failure = "failed", error
             finally:
-                # Also for a call that was cancelled: its probe's place is free again.
+                # Also after a cancelled call: a probe that never reports would keep the circuit open.
                 self._tell(model, admission.period, news)
         if failure is not None:
             raise failure
         raise CircuitOpenError(
             f"{' and '.join(map(repr, calls))} failed {self._policy.failures!r} times in a row: "
-            f"ask again in {self._policy.reset_seconds:g} s, or name a fallback_model"
+            f"try again in {self._policy.reset_seconds:g} s, or set a fallback_model"
         )
 
     def _tell(self, model: str, period: int, news: News) -> None:

@@ -18,7 +18,7 @@ from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
 
 Purpose = Literal["answer", "judge", "summary", "title"]
-# Assumed tokens of a reply before the model reports them. Source: Zhang 2026, chapter 7.4 for
+# Assumed tokens of a reply until the model reports them. Source: Zhang 2026, chapter 7.4 for
 # summaries; the others are our own choice.
 REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
     {"answer": 500, "judge": 100, "summary": 400, "title": 20}
@@ -26,7 +26,7 @@ REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model inside bound arguments, structured output and the like."""
+    """Return the model inside LangChain's wrappers, such as bound arguments or structured output."""
     while True:
         if isinstance(runnable, RunnableBinding):
             runnable = runnable.bound
@@ -41,19 +41,19 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def is_graph(runnable: Runnable[Any, Any]) -> bool:
-    """Whether it is a graph that makes model calls of its own."""
+    """Return whether it is a LangGraph graph, such as an agent, which calls models itself."""
     return isinstance(inner_of(runnable), Pregel)
 
 
 def name_of(runnable: Runnable[Any, Any]) -> str | None:
-    """Return the provider's name of a model; `None` if unknown."""
+    """Return the provider's name for a model; `None` if it is unknown."""
     inner = inner_of(runnable)
     names = (getattr(inner, each, None) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """Return the assumed tokens of a reply, at most the model's `max_tokens`."""
+    """Return the assumed tokens of a reply, which the model's `max_tokens` limits."""
     most = getattr(inner_of(runnable), "max_tokens", None)
     assumed = REPLY_TOKENS[purpose]
     return min(most, assumed) if isinstance(most, int) and most > 0 else assumed
@@ -65,7 +65,7 @@ def prompt_tokens(value: Any) -> int:
 
 
 def replies_in(reply: Any, value: Any) -> list[AIMessage]:
-    """Return the models' messages in a reply, without those of the prompt."""
+    """Return the messages of models in a reply, without those of the prompt (`value`)."""
     if isinstance(reply, Mapping) and "raw" in reply:
         reply = reply["raw"]
     sent = {message.id for message in messages_in(value)} - {None}
@@ -74,7 +74,7 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """Return the usage of one call as reported, else estimated; `prompt` is in tokens."""
+    """Return the usage that the replies report, or an estimate; `prompt` is in tokens."""
     reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))
@@ -87,14 +87,14 @@ def used_by(replies: list[AIMessage], prompt: int) -> Usage:
 
 
 def answered_by(replies: list[AIMessage]) -> str | None:
-    """Return the provider's name of the model that replied; `None` if it gives none."""
+    """Return the provider's name for the model that replied; `None` if the reply has none."""
     metadata = replies[-1].response_metadata if replies else {}
     names = (metadata.get(each) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
-    """Return the messages in a call's input or reply, in any known form."""
+    """Return the messages in the input or the reply of a call, in any form that LangChain uses."""
     if isinstance(value, Mapping):
         value = value.get("messages", [])
     if isinstance(value, str):

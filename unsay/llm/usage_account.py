@@ -1,6 +1,6 @@
-"""The usage account of a thread, in the store: every change is one locked read-modify-write.
+"""The usage account of a thread in the store; every change reads and writes it under a lock.
 
-A lease ensures that a thread has one writer among all processes, so a lock in this one is enough.
+A lease makes this process the only writer of the thread, so a lock within the process is enough.
 """
 
 from collections.abc import Callable
@@ -32,39 +32,37 @@ from unsay.tokens.pricing import Amount, Tally, merged
 T = TypeVar("T")
 
 ACCOUNT = "account"
-# Key of the tokens spent outside of runs.
+# Key of the tokens used outside of runs.
 _OUTSIDE = "outside"
-# Most reserved calls, which a crash may have left; older ones count as spent.
+# Reserved calls that are kept; crashes leave some behind, and older ones count as spent.
 HOLDS = 16
-# Most accounts that the process keeps where there is no store.
+# Accounts that the process keeps if there is no store.
 WITHOUT_STORE = 1_000
 _namespace = partial(thread_namespace, "budgets")
 
 
 def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) -> Call:
-    """Write a thread's account.
-
-    In the state, a fork from an earlier checkpoint would reset what was spent since.
-    """
+    """Make a call that writes a thread's account."""
+    # Not in the state: a fork from an earlier checkpoint would undo what was spent since then.
     return put_item(store, _namespace(thread_id), ACCOUNT, account)
 
 
 def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
-    """Read a thread's account, which is new if nothing was spent."""
+    """Read a thread's account; it is empty if nothing was spent."""
     item = yield get_item(store, _namespace(thread_id), ACCOUNT)
     return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The answer to a reservation, and the key that the reserved call got."""
+    """The result of a reservation, and the key of the reserved call."""
 
     key: str
     check: Check
 
 
 class ThreadAccount:
-    """The usage account of one thread; without a store this object holds it."""
+    """The usage account of one thread; without a store, this object holds it."""
 
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
         self._store = store
@@ -83,17 +81,17 @@ class ThreadAccount:
         place: AccountKey,
         may_exceed: bool = False,
     ) -> Steps[Grant]:
-        """Check a call and, if it is granted, reserve its cost.
+        """Check a call against the limits, and reserve its cost if it is granted.
 
-        If a call with its key is paid for, a crash lost the reply, and this one gets another key.
-        `may_exceed` extends the limits, as a person allowed.
+        With `may_exceed`, which a person decided, the limits are extended.
 
         Raises:
-            BudgetExceededError: There is no room for the call, and the mode is `hard`.
+            BudgetExceededError: The call exceeds a limit, and the mode is `hard`.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:
             account = extend(account, limits, amount, place=place) if may_exceed else account
+            # If this key is paid for, a crash lost the reply: the call is made again, under another key.
             unpaid = unpaid_key(account, key)
             found = reserve(account, limits, amount, key=unpaid, place=place)
             demand(found.check)
@@ -102,17 +100,17 @@ class ThreadAccount:
         return (yield from self._change(make))
 
     def settle(self, amount: Amount, *, key: str, place: AccountKey) -> Steps[None]:
-        """UsageAccount the cost of a call; a second booking with its key changes nothing."""
+        """Replace the reserved cost of a call with the actual cost; repeating this has no effect."""
         yield from self._change(
             lambda account: (settle(account, amount, key=key, place=place), None)
         )
 
     def release(self, key: str) -> Steps[None]:
-        """Release the cost of a call that was not made."""
+        """Release the reserved cost of a call that was not made."""
         yield from self._change(lambda account: (release(account, key), None))
 
     def read(self) -> Steps[UsageAccount]:
-        """Return the account after the changes under way."""
+        """Return the account once all pending changes are done."""
         return (yield from self._change(lambda account: (account, account)))
 
     def _change(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
@@ -143,7 +141,7 @@ class Accounts:
         self._unstored: dict[str, ThreadAccount] = {}
 
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
-        """Return a thread's account, the same object for all callers."""
+        """Return a thread's account; all callers get the same object, and so share its lock."""
         name = (id(store), thread_id)
         with self._mutex:
             account = self._open.get(name)
@@ -159,16 +157,15 @@ class Accounts:
 
 
 def account_of_thread(scope: Scope) -> ThreadAccount:
-    """Return the account of the scope's thread; a run without a thread has its own."""
+    """Return the account of the scope's thread; a run without a thread has a separate one."""
     thread = scope.thread_id or f"run {scope.run_id}"
     return scope.services.sole(Accounts).opened(scope.store, thread)
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """UsageAccount calls beside the answer, by purpose: with the step, or outside a run in the store.
-
-    A thread gets its title after its turn, which may wait for a person, so no state is written.
-    """
+    """Record the tokens of calls other than answers, by purpose."""
+    # In a run they are committed with the step. A title is made after the turn, which may be waiting
+    # for a person: writing the state then would end the wait, so these go to the store.
     if scope.in_graph:
         scope.step_log.spent = merged(scope.step_log.spent, tally)
     elif not scope.is_reader and scope.store is not None and scope.thread_id is not None:
@@ -177,6 +174,6 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
 
 
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
-    """Read the tokens of a thread's calls outside of runs, by purpose."""
+    """Read the tokens that a thread used outside of runs, by purpose."""
     item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)

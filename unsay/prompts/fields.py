@@ -192,8 +192,8 @@ class Texts(ModelTexts):
             "The question has no telling words.": "質問に手がかりとなる語がありません。",
             "The document shares words with the question.": "文書に質問と共通する語があります。",
             "The document shares no word with the question.": "文書に質問と共通する語がありません。",
-            "the model broke off, and another one answers": "モデルの応答が途切れたため、別のモデルが回答します",
-            "the view was too long for the model, and a shorter one is sent": (
+            "the model stopped in mid-reply, and the fallback model answers": "モデルの応答が途切れたため、別のモデルが回答します",
+            "the context was too long for the model, and a shorter one is sent": (
                 "モデルにとって長すぎたため、短くして送り直します"
             ),
             "the model returned nothing": "モデルが何も返しませんでした。",
