@@ -61,7 +61,7 @@ def sentence(name: str) -> str:
 
 
 def box(name: str, left: float, top: float, width: float, height: float, kind: str) -> list[str]:
-    """Draw one package: its name, and what it holds beside it or, in a narrow box, below it."""
+    """Draw one package: its name, with its content to the right or, in a narrow box, below it."""
     if width > WIDTH / 2:
         shift = NAME_WIDTH, 0
         wrapped = [sentence(name)]
