@@ -14,7 +14,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 SHOWN = {
     "01_first_conversation": ("Score of each turn", "Thread first"),
-    "02_views_and_budgets": (
+    "02_contexts_and_budgets": (
         "middle: ",
         "recalled: 5-",
         "pinned: 3-4",
