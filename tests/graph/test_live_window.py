@@ -374,7 +374,7 @@ def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) ->
     """The error says that the message is in the transcript, offloaded or not."""
     talk = spoken_to(opened, SMALL)
     name = talk.messages()[at].id or ""
-    with pytest.raises(ConflictError, match="stands on the record already"):
+    with pytest.raises(ConflictError, match="in the transcript already"):
         talk.restore(name)
 
 

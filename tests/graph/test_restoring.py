@@ -137,7 +137,7 @@ def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
     transcript = talk.messages()
 
     talk.restore("topic-1")
-    with pytest.raises(ConflictError, match="not folded"):
+    with pytest.raises(ConflictError, match="not compacted"):
         talk.restore("topic-1")
     talk.undo()
     summarized = state(talk)["expanded"]
@@ -168,11 +168,11 @@ def test_unfolded_topics_are_bounded(opened: Opening) -> None:
     [
         pytest.param("nothing", UnknownBranchError, "'nothing'", id="unknown"),
         pytest.param("branch-nothing", UnknownBranchError, "'branch-nothing'", id="no cut"),
-        pytest.param("live message", ConflictError, "stands on the record", id="stands"),
+        pytest.param("live message", ConflictError, "in the transcript already", id="stands"),
         pytest.param("draft", ConflictError, "only a rejected draft", id="a draft's cut"),
         pytest.param("draft message", UnknownBranchError, "rejected draft", id="a draft"),
         pytest.param("lost", ConflictError, "no longer there", id="its place is gone"),
-        pytest.param("back", ConflictError, "on the record already", id="back already"),
+        pytest.param("back", ConflictError, "in the transcript already", id="back already"),
     ],
 )
 def test_what_cannot_be_restored(
@@ -266,7 +266,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
 @pytest.mark.parametrize(
     ("ids", "source", "error", "message"),
     [
-        pytest.param([], "t", InputError, "names no messages", id="none"),
+        pytest.param([], "t", InputError, "must be a list of message ids", id="none"),
         pytest.param("q", "t", InputError, "must be Sequence", id="a word"),
         pytest.param(["x"], "t", UnknownBranchError, "'x'", id="unknown message"),
         pytest.param(["x"], "branch-x", UnknownBranchError, "'branch-x'", id="unknown cut"),

@@ -240,7 +240,7 @@ def test_there_may_be_nothing_to_go_back_from(
     transcript: list[AnyMessage], pending: list[str]
 ) -> None:
     """An empty conversation is reported."""
-    with pytest.raises(NothingToUndoError, match="nothing to go back from yet"):
+    with pytest.raises(NothingToUndoError, match="no turns to roll back yet"):
         target_of(live(transcript), pending=pending)
 
 
@@ -303,7 +303,7 @@ def test_one_place_is_ordered() -> None:
     here = live(talk(3), "a1")
 
     assert ["a1", "a2"] == [target_of(here, None, None), target_of(here, None, 1)]
-    with pytest.raises(InputError, match="'x' and turns=1 are two places"):
+    with pytest.raises(InputError, match=r"to='x'.*turns \(1\), not both"):
         target_of(here, "x", 1)
 
 

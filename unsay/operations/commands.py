@@ -19,10 +19,10 @@ TIMELINE_TURNS = 50
 
 
 def parse_command(text: str) -> Command | None:
-    """The command that a message is, `None` when it is something to answer.
+    """Return the slash command that a message is; `None` for a message to answer.
 
-    Only a known verb alone on one line is a command: a path, a sentence or
-    several lines that begin with a slash go to the model.
+    A command is one line with a known verb. A path, a sentence or several lines that begin with a
+    slash go to the model.
 
     >>> parse_command("/rollback before lunch")
     {'verb': 'rollback', 'argument': 'before lunch'}
@@ -40,7 +40,7 @@ def parse_command(text: str) -> Command | None:
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Each turn's question and its answer, oldest first."""
+    """Return each answered turn's question and answer, oldest first."""
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
     for message in spoken(messages):
@@ -56,14 +56,14 @@ def timeline_text(
     texts: Texts,
     *,
     before: int = 0,
-    marks: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the newest turns with their scores, one a line.
+    """Return the newest turns with their scores, one per line.
 
-    `before` is how many answered turns come before these messages; `marks` is shown beside answers,
-    by their ids.
+    `before` is the number of answered turns before these messages; `labels` are shown beside the
+    answers with these ids.
     """
-    bracketed = {name: f"  [{annotation}]" for name, annotation in (marks or {}).items()}
+    bracketed = {message_id: f"  [{label}]" for message_id, label in (labels or {}).items()}
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
     lines = [
@@ -79,7 +79,7 @@ def timeline_text(
 
 
 def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
-    """The checkpoints, one a line."""
+    """Return the checkpoints, one per line."""
     lines = [
         texts.checkpoint_line.format(
             id=each["id"],
@@ -94,12 +94,12 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """A score with two digits, a dash for unscored."""
+    """Return a score with two decimals, or a dash for an unscored answer."""
     return "–" if score is None else f"{score:.2f}"
 
 
 def forgotten_text(state: State, texts: Texts) -> str:
-    """What is forgotten, one a line, the newest last."""
+    """Return what is forgotten, one entry per line, the newest last."""
     lines = [
         texts.forgotten_line.format(
             id=each["id"],
@@ -113,24 +113,24 @@ def forgotten_text(state: State, texts: Texts) -> str:
 
 
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
-    """What an entry is about, in short: its topic's label, or its first words on the record."""
+    """Return an entry's topic label, or the first words of its messages."""
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     if "topic_id" in entry:
         return str(labels.get(entry["topic_id"], entry["topic_id"]))
-    said = (text_of(m) for m in state.get("messages", []) if m.id in entry["message_ids"])
-    return preview(next((words for words in said if words.strip()), ""), 40)
+    texts = (text_of(m) for m in state.get("messages", []) if m.id in entry["message_ids"])
+    return preview(next((text for text in texts if text.strip()), ""), 40)
 
 
 def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
-    """What the timeline says beside a message: that it is pinned or forgotten."""
-    pins = dict.fromkeys(pinned_ids(state), texts.pinned_label)
-    gone = forgotten_ids(
+    """Return the timeline's labels of pinned and forgotten messages, by message id."""
+    pins = dict.fromkeys(pinned_ids(state), texts.pinned_mark)
+    forgotten = forgotten_ids(
         state.get("messages", []), state.get("segments", []), state.get("forgotten", [])
     )
-    return {**pins, **dict.fromkeys(gone, texts.forgotten_label)}
+    return {**pins, **dict.fromkeys(forgotten, texts.forgotten_mark)}
 
 
-def questions_text(said: Sequence[AnyMessage]) -> str:
-    """Return the questions of some turns, in short."""
-    asked = [preview(text_of(m), 40) for m in said if is_question(m)]
-    return " / ".join(asked[:3]) + (" …" if len(asked) > 3 else "")
+def questions_text(messages: Sequence[AnyMessage]) -> str:
+    """Return the first three questions of some turns, shortened."""
+    questions = [preview(text_of(m), 40) for m in messages if is_question(m)]
+    return " / ".join(questions[:3]) + (" …" if len(questions) > 3 else "")

@@ -1,4 +1,4 @@
-"""Compaction: summaries of topics, which contexts show in place of their messages; titles of threads."""
+"""Compact: write summaries of topics, which replace their messages in contexts; titles of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -37,15 +37,16 @@ def compact(
     grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []
     for topic in topics:
-        said = grouped.get(topic["id"], [])
-        if topic["id"] == current or not said or said[-1].id == topic["summarized_through"]:
+        messages = grouped.get(topic["id"], [])
+        last = messages[-1].id if messages else None
+        if topic["id"] == current or last is None or last == topic["summarized_through"]:
             compacted.append(topic)
             continue
         earlier = topic.get("offloaded")
-        summary = yield from summary_of(said, live, forgotten, scope, earlier=earlier)
-        compacted.append({**topic, "summary": summary, "summarized_through": said[-1].id})
+        summary = yield from summary_of(messages, live, forgotten, scope, earlier=earlier)
+        compacted.append({**topic, "summary": summary, "summarized_through": last})
         scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
-        scope.tell("compaction", label=topic["label"], messages=len(said), summary=summary)
+        scope.tell("compaction", label=topic["label"], messages=len(messages), summary=summary)
     return compacted
 
 
@@ -57,10 +58,10 @@ def summary_of(
     *,
     earlier: str | None = None,
 ) -> Steps[str | None]:
-    """Summarize messages of one topic without what is forgotten; `None` if nothing else is left.
+    """Summarize messages of one topic without forgotten ones; `None` if none are left.
 
-    The summary also covers what `earlier` says. It is made locally if there is no summarizer or
-    the summarizer fails.
+    The summary includes the summary `earlier` of offloaded messages. It is made locally if there is
+    no summarizer, or if the summarizer fails.
     """
     if forgotten:
         ids = {message.id for message in messages}
@@ -73,9 +74,9 @@ def summary_of(
     texts = scope.texts(messages)
 
     def request() -> list[AnyMessage]:
-        said = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
-        said = said if earlier is None else f"{earlier}\n{said}"
-        material = Fence.around(said).annotation("conversation", said)
+        text = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
+        text = text if earlier is None else f"{earlier}\n{text}"
+        material = Fence.around(text).annotation("conversation", text)
         words = texts.summary_request.format(material=material)
         return [SystemMessage(texts.summary_system), HumanMessage(words)]
 
@@ -91,10 +92,7 @@ def _written(
     *,
     key: str,
 ) -> Steps[str]:
-    """Ask the model for summaries or titles for a text, with the judge's time limit.
-
-    The text is empty if there is no such model or it fails.
-    """
+    """Return a model's summary or title, with the judge's time limit; empty without a model."""
     try:
         model = yield scope.resolve("summarizer" if purpose == "summary" else "titler")
         if model is None:
@@ -118,17 +116,17 @@ def _written(
 
 
 def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
-    """Return a title by the title model, else the words of the first question not forgotten."""
-    said = state.get("messages", [])
-    gone = forgotten_ids(said, state.get("segments", []), state.get("forgotten", []))
-    first = next((m for m in said if is_question(m) and m.id not in gone), None)
-    words = "" if first is None else text_of(first)
-    plain = preview(words, TITLE_CHARS)
-    if first is None or not words:
+    """Return a title by the title model, else the first question that is not forgotten, shortened."""
+    messages = state.get("messages", [])
+    hidden = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
+    first = next((m for m in messages if is_question(m) and m.id not in hidden), None)
+    question = "" if first is None else text_of(first)
+    plain = preview(question, TITLE_CHARS)
+    if first is None or not question:
         return plain
     request: list[AnyMessage] = [
-        SystemMessage(scope.texts([HumanMessage(words)]).title_system),
-        HumanMessage(Fence.around(words).annotation("conversation", words[:2_000])),
+        SystemMessage(scope.texts([HumanMessage(question)]).title_system),
+        HumanMessage(Fence.around(question).annotation("conversation", question[:2_000])),
     ]
     written = yield from _written(scope, "title", lambda: request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

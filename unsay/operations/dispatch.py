@@ -1,4 +1,4 @@
-"""What a person orders in a run: slash commands, and a host's flag for a rollback."""
+"""Dispatch: carry out slash commands, and a host's flag for a rollback."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +32,15 @@ from unsay.types import Checkpoint, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a person wants before anything is answered."""
+    """Results of a command or a host's flag; all empty for a message to answer."""
 
     rollback: RollbackRequest | None = None
-    """A rollback, an undo, a redo, or another attempt: the node `rollback` makes it."""
+    """A rollback, undo, redo or retry, which the node `rollback` carries out."""
 
     notice: str | None = None
     checkpoints: list[Checkpoint] = field(default_factory=list)
     update: Update = field(default_factory=Update)
-    """What changes at once: pins, what is forgotten, what the next context includes."""
+    """Changes made at once: pins, forgotten entries, messages to recall in the next context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class _Order:
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
-    """Carry out what a person wants; an order that cannot be carried out becomes a notice."""
+    """Carry out a command or a host's flag; an error of ours becomes a notice with the reason."""
     texts = scope.texts(state["messages"])
     try:
         if command is not None:
@@ -67,14 +67,14 @@ def read_orders(
                 argument=command["argument"],
                 texts=texts,
             )
-            if verb in _MOVES:
-                return Orders(rollback=_move(order, verb))
+            if verb in _ROLLBACKS:
+                return Orders(rollback=_rollback_request(order, verb))
             if verb in _TEXTS:
                 return Orders(notice=_TEXTS[verb](order))
             return (yield from _CHANGES[verb](order))
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
-        # A flag beside a move is what an interrupted turn of our own left behind.
+        # A flag next to a request was left by a turn of ours that a crash interrupted.
         left_over = (
             state.get("rollback_request") is not None
             and state.get("rollback_checkpoint_id") is None
@@ -92,9 +92,9 @@ def read_orders(
     return Orders()
 
 
-def _move(order: _Order, verb: str) -> RollbackRequest:
-    """Find where a rollback goes, and refuse a move that has nothing to do."""
-    state, kind, to = order.state, _MOVES[verb], None
+def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
+    """Find the target of a rollback, and refuse an undo, redo or retry that has nothing to do."""
+    state, kind, to = order.state, _ROLLBACKS[verb], None
     if kind == "undo":
         last_operation(state.get("operations", []))
     elif kind == "redo":
@@ -109,27 +109,30 @@ def _move(order: _Order, verb: str) -> RollbackRequest:
 def _timeline(order: _Order) -> str:
     state, offloaded = order.state, offloaded_of(order.state)
     before = offloaded["turns"] if offloaded else 0
-    marks = timeline_labels(state, order.texts)
-    return timeline_text(state["messages"], order.texts, before=before, marks=marks)
+    labels = timeline_labels(state, order.texts)
+    return timeline_text(state["messages"], order.texts, before=before, labels=labels)
 
 
 def _checkpoint(order: _Order) -> Steps[Orders]:
     yield from ()
     name = order.argument or None
-    annotation = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
-    made = order.texts.checkpoint_made.format(name=annotation["name"] or annotation["id"])
-    return Orders(notice=made, checkpoints=[annotation])
+    checkpoint = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
+    notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
+    return Orders(notice=notice, checkpoints=[checkpoint])
 
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
     yield from ()
-    said = visibility.turns_named(order.state, order.argument, order.pending)
-    names = [message.id or "" for message in said]
+    messages = visibility.turns_named(order.state, order.argument, order.pending)
+    message_ids = [message.id or "" for message in messages]
     if remove:
-        done, update = order.texts.unpinned, visibility.unpin(order.state, order.scope, names)
+        template, update = (
+            order.texts.unpinned,
+            visibility.unpin(order.state, order.scope, message_ids),
+        )
     else:
-        done, update = order.texts.pinned, visibility.pin(order.state, order.scope, names)
-    return Orders(notice=done.format(words=questions_text(said)), update=update)
+        template, update = order.texts.pinned, visibility.pin(order.state, order.scope, message_ids)
+    return Orders(notice=template.format(words=questions_text(messages)), update=update)
 
 
 def _forget(order: _Order) -> Steps[Orders]:
@@ -137,22 +140,23 @@ def _forget(order: _Order) -> Steps[Orders]:
     cause = Cause(reason=f"/forget {argument}".strip(), created_at=order.scope.now())
     if argument and not visibility.TURNS.fullmatch(argument):
         topic = visibility.topic_named(state, argument, loose=True)
-        step, words = forget_topic(state, topic, pending, cause), topic["label"]
+        step, label = forget_topic(state, topic, pending, cause), topic["label"]
     else:
-        said = visibility.turns_named(state, argument, pending)
-        step, words = visibility.forget_turns(state, said, pending, cause), questions_text(said)
+        messages = visibility.turns_named(state, argument, pending)
+        step = visibility.forget_turns(state, messages, pending, cause)
+        label = questions_text(messages)
     update = yield from visibility.take_step(state, order.scope, step)
     del update["messages"]
-    return Orders(notice=order.texts.forgot.format(words=words), update=update)
+    return Orders(notice=order.texts.forgot.format(words=label), update=update)
 
 
 def _recall(order: _Order) -> Steps[Orders]:
     messages = order.state["messages"]
     before = messages[: find_pending(messages, None).start]
     state: State = {**order.state, "messages": before}
-    found = yield from search_command(state, order.scope, order.argument)
-    update = Update(asked_for=list(ids_of(found))) if found else Update()
-    return Orders(notice=finds_text(found, order.argument, order.texts), update=update)
+    matches = yield from search_command(state, order.scope, order.argument)
+    update = Update(asked_for=list(ids_of(matches))) if matches else Update()
+    return Orders(notice=finds_text(matches, order.argument, order.texts), update=update)
 
 
 def _tokens(order: _Order) -> Steps[Orders]:
@@ -160,7 +164,7 @@ def _tokens(order: _Order) -> Steps[Orders]:
     return Orders(notice=usage_text(totals, order.texts))
 
 
-_MOVES = {
+_ROLLBACKS = {
     "undo": "undo",
     "redo": "redo",
     "retry": "retry",
@@ -183,11 +187,11 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "tokens": _tokens,
 }
 
-GRAPH_COMMANDS = frozenset((*_MOVES, *_TEXTS, *_CHANGES))
+GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 
 
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
-    """Return what must be loaded before an order is read: messages, and a number of turns."""
+    """Return what a command needs in the state: ids of messages, and a number of newest turns."""
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":
         return step_places(state.get("operations", [])), 0

@@ -1,7 +1,7 @@
-"""Partial forgetting as steps of a thread, which can be undone and redone.
+"""Forget: exclude messages or topics from every context, as steps that can be undone and redone.
 
-What is forgotten stays in the transcript. Summaries of earlier topics are written again without it;
-the summary of a segment that was offloaded since stays without it even after a restore.
+Forgotten messages stay in the transcript. Summaries that cover them are written again without them;
+the summary of a segment that was offloaded in the meantime stays so even after a restore.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from unsay.state import State, Update
 from unsay.types import Forgotten, ForgottenKind, Operation, Topic
 
 FORGOTTEN = 64
-"""How many entries a thread may have at a time."""
+"""Most entries that a thread may have at a time."""
 
 FORGOTTEN_MESSAGES = 1_000
-"""How many messages these may name one by one: the state carries them in every turn."""
+"""Most message ids in all entries together: the state carries them in every turn."""
 
 TOPIC_ENDS = 32
-"""How many of a forgotten topic's newest messages are noted, to tell them from what follows."""
+"""Number of a forgotten topic's newest message ids that its entry stores, to find where it ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +51,30 @@ def forget_messages(
         )
     said = [m.id or "" for m in group if m.type != "system"]
     if not said:
-        raise InputError(f"{sorted(names)!r} are instructions, which are part of every view")
+        raise InputError(
+            f"{sorted(names)!r} are system messages, which every context includes: forget questions, "
+            "answers or tool results"
+        )
     gone = _gone(state, state.get("forgotten", []))
     new = [name for name in said if name not in gone]
     if not new:
-        raise ConflictError(f"Message {said[0]!r} is forgotten already; forgotten() lists it")
+        raise ConflictError(
+            f"Message {said[0]!r} is forgotten already; restore it to show it again"
+        )
     return forgetting(state, make_entry("span" if span else "message", new, cause))
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
     """Return the step that forgets all messages of a topic until now."""
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
-        raise ConflictError(f"Topic {topic['id']!r} is forgotten already; forgotten() lists it")
+        raise ConflictError(
+            f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
+        )
     said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
     ids = [m.id or "" for m in said if m.id not in pending]
     if not ids and not topic.get("offloaded"):
         raise InputError(
-            f"Nothing was said on topic {topic['id']!r} but the question that waits: undo it instead"
+            f"Topic {topic['id']!r} has only the question that waits for its answer: undo it instead"
         )
     made = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
     return forgetting(state, {**made, "topic_id": topic["id"]})
@@ -76,7 +83,8 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 def make_entry(
     kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
-    """Return an entry; its id follows from what it names, so that a node run twice makes one."""
+    """Return an entry; its id is a hash of its messages."""
+    # A hash and not a random id, so that a node that runs again after a crash makes the same entry.
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
     return Forgotten(
         id=f"forgot-{hashlib.sha256(parts).hexdigest()[:16]}",
@@ -126,22 +134,22 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Carry out a step that forgets, or undo it; the state holds all messages that it names."""
-    made, gone = step.get("forgotten", []), step.get("remembered", [])
+    """Carry out a step that forgets or restores, or undo it; its messages must be loaded."""
+    added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
-        made, gone = gone, made
-    names = {each["id"] for each in (*made, *gone)}
+        added, removed = removed, added
+    names = {each["id"] for each in (*added, *removed)}
     kept = [each for each in state.get("forgotten", []) if each["id"] not in names]
-    entries = _within([*kept, *made])
+    entries = _within([*kept, *added])
     off = step.get("unpinned", [])
     unpinned = {each["message_id"] for each in off}
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
         pins = bounded([*pins, *move_pins(off, None)])
-    scope.step_log.later_events += [event_types.forget(each, again=True) for each in gone]
-    scope.step_log.later_events += [event_types.forget(each) for each in made]
+    scope.step_log.later_events += [event_types.forget(each, again=True) for each in removed]
+    scope.step_log.later_events += [event_types.forget(each) for each in added]
     update = Update(messages=[], forgotten=entries, pins=pins)
-    topics = yield from _told_anew(state, entries, scope)
+    topics = yield from _with_new_summaries(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update
 
 
@@ -149,14 +157,16 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
     named = sum(len(each["message_ids"]) for each in entries)
     if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
         raise ConflictError(
-            f"{len(entries)!r} things with {named!r} messages would be forgotten, and {FORGOTTEN!r} "
-            f"with {FORGOTTEN_MESSAGES!r} may be: forget a whole topic, roll back, or restore some"
+            f"This would make {len(entries)} forgotten entries with {named} messages; the limits are "
+            f"{FORGOTTEN} and {FORGOTTEN_MESSAGES}: forget a whole topic, roll back, or restore some"
         )
     return entries
 
 
-def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Steps[list[Topic]]:
-    """The topics, with new summaries where a summary covers a message that changed."""
+def _with_new_summaries(
+    state: State, entries: Sequence[Forgotten], scope: Scope
+) -> Steps[list[Topic]]:
+    """Return the topics with new summaries where a summary covers a message that changed."""
     changed = silent(state, state.get("forgotten", [])) ^ silent(state, entries)
     live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
     grouped = by_topic(live.messages, live.segments)
@@ -164,11 +174,11 @@ def _told_anew(state: State, entries: Sequence[Forgotten], scope: Scope) -> Step
     for topic in state.get("topics", []):
         ids = [message.id or "" for message in grouped.get(topic["id"], [])]
         through = topic["summarized_through"]
-        told = set(ids[: ids.index(through) + 1] if through in ids else ())
-        if changed.isdisjoint(told):
+        covered = set(ids[: ids.index(through) + 1] if through in ids else ())
+        if changed.isdisjoint(covered):
             topics.append(topic)
             continue
-        said = [message for message in grouped[topic["id"]] if message.id in told]
+        said = [message for message in grouped[topic["id"]] if message.id in covered]
         earlier = topic.get("offloaded")
         summary = yield from summary_of(said, live, entries, scope, earlier=earlier)
         topics.append({**topic, "summary": summary})
@@ -180,5 +190,5 @@ def _gone(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def silent(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of messages that are left out, or whose text is."""
+    """Return the ids of messages that contexts leave out, or whose text they leave out."""
     return _gone(state, entries) | cleared_ids(state["messages"], entries)

@@ -31,13 +31,13 @@ def bounded(pins: list[Pin]) -> list[Pin]:
     """Return the pins, or raise `ConflictError` if there are too many."""
     if len(pins) > PINS:
         raise ConflictError(
-            f"{len(pins)!r} pins are more than the {PINS!r} that a thread may have: unpin some first"
+            f"A thread may have {PINS} pins, and this would make {len(pins)}: unpin some first"
         )
     return pins
 
 
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Return the first message of each step; a pin on it holds the rest of its step too."""
+    """Return the first message of each step; its pin includes the step's other messages."""
     led: list[str] = []
     seen: set[int] = set()
     for index, message in enumerate(messages):
@@ -50,10 +50,9 @@ def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]
 def move_pins(
     pins: Sequence[Pin], page: str | None, names: Collection[str | None] | None = None
 ) -> list[Pin]:
-    """Return the pins after some messages moved to an offloaded segment.
+    """Return the pins after messages moved to the offloaded segment `page`, or to the state (`None`).
 
-    With a `page` of `None` they moved to the state. `names` are the ids of these messages; `None`
-    means all that are pinned.
+    `names` are the ids of the messages that moved; `None` means all.
     """
     return [
         make_pin(each["message_id"], page) if names is None or each["message_id"] in names else each

@@ -29,7 +29,7 @@ from unsay.state import State, Update
 from unsay.types import Operation, StoredBranch, Topic
 
 BRANCH_PREFIX = "branch-"
-"""How the ids of branches begin."""
+"""Beginning of every branch's id."""
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
@@ -42,9 +42,9 @@ def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | Non
 def restore(
     state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a branch, a summarized topic's words, or one message of a branch.
+    """Restore a branch, one message of a branch, or the messages of a compacted topic.
 
-    The state holds the base of `source_of`; `branches` are all branches of the thread.
+    Before the call, the base of `source_of` must be loaded; `branches` are all of the thread's.
 
     Raises:
         UnknownBranchError: No branch, topic or message has this id.
@@ -59,37 +59,39 @@ def restore(
         shown = {e["topic_id"] for e in state.get("expanded", []) if e["at"] == here}
         if topic["id"] in {current_topic_id(segments), *shown}:
             raise ConflictError(
-                f"Topic {topic['id']!r} is not folded: views show its words already"
+                f"Topic {topic['id']!r} is not compacted: contexts include its messages already"
             )
         step = Operation(kind="expand", base=None, branches=[], topic=topic["id"])
         return {**turn_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
     if source is not None:
         return (yield from _insert(state, scope, source, [what]))
     if what in _ids((yield from load_all(state, scope))["messages"]):
-        raise ConflictError(f"Message {what!r} stands on the record already")
+        raise ConflictError(f"Message {what!r} is in the transcript already")
     if any(what in _ids(branch["drafts"]) for branch in branches):
         raise UnknownBranchError(
-            f"{what!r} is a rejected draft, which never had a place on the record: "
-            "pick(…, from_=BRANCH) puts it at the end"
+            f"Message {what!r} is a rejected draft, which was never in the transcript: pick it from "
+            "its branch to add a copy at the end"
         )
     raise UnknownBranchError(
-        f"Nothing that was cut or folded in this thread is called {what!r}; branches() lists the "
-        "cuts, and timeline() the topics"
+        f"No branch, compacted topic or removed message has the id {what!r}; list the branches, or "
+        "see the timeline for topics"
     )
 
 
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
     """Return the branch with this id, or the only one whose id begins with it, or raise."""
-    found = [branch for branch in branches if branch["id"] == name] or [
+    matches = [branch for branch in branches if branch["id"] == name] or [
         branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)
     ]
-    if not found:
+    if not matches:
         raise UnknownBranchError(
-            f"There is no cut {name!r} in this thread; branches() lists the {len(branches)} there are"
+            f"This thread has no branch {name!r}; list its {len(branches)} branches to find the id"
         )
-    if len(found) > 1:
-        raise ConflictError(f"{name!r} is the beginning of {len(found)} cuts; give more of the id")
-    return found[0]
+    if len(matches) > 1:
+        raise ConflictError(
+            f"{name!r} is the beginning of {len(matches)} branch ids; give more of the id"
+        )
+    return matches[0]
 
 
 def _put_back(
@@ -99,51 +101,49 @@ def _put_back(
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
     if not missing:
-        why = (
-            "holds only a rejected draft" if not branch["messages"] else "is on the record already"
-        )
+        why = "are in the transcript already" if branch["messages"] else "are only a rejected draft"
         raise ConflictError(
-            f"What cut {branch['id']!r} took {why}; pick(…, from_={branch['id']!r}) puts a copy at the end"
+            f"The messages of branch {branch['id']!r} {why}; pick them to add copies at the end"
         )
     if branch["kind"] == "document":
         return (yield from _insert(state, scope, branch, [name for name in missing if name]))
     _check_base(live.positions(), branch["base"], branches)
     base = safe_base(live, branch["base"])
-    cause = Label(kind="restore", reason=branch["id"], created_at=scope.now())
-    change = replace_tail(live, base, [branch], label=cause)
+    label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
+    change = replace_tail(live, base, [branch], label=label)
     taken = [change.branch["id"]] if change.branch["messages"] else []
     step = Operation(kind="restore", base=base, branches=taken)
-    return (yield from _kept(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step))
 
 
 def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
-    """Insert some messages of a branch, with their tool calls and results."""
+    """Insert some messages of a branch, with their tool calls and results, where they were."""
     live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = live.positions()
-    if standing := [name for name in group if name in places]:
-        raise ConflictError(f"Message {standing[0]!r} stands on the record already")
+    if present := [name for name in group if name in places]:
+        raise ConflictError(f"Message {present[0]!r} is in the transcript already")
     first = next(index for index, m in enumerate(messages) if m.id == group[0])
     near = (m.id for m in reversed(messages[:first]) if m.id in places)
     anchor = next(near, branch["base"])
     _check_base(places, anchor, [])
     place = safe_split(live.messages, live.index_of(anchor) + 1, towards="newer")
-    cause = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
+    label = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
     change = replace_tail(
         live,
         live.id_at(place - 1),
         [{**branch, "segments": [], "topics": []}],
-        label=cause,
+        label=label,
         keep=[m.id or "" for m in live.messages[place:]],
         only=group,
     )
     step = Operation(kind="insert", base=live.id_at(place - 1), branches=[], ids=group)
-    return (yield from _kept(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step))
 
 
-def _kept(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
+def _with_branch(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     update.update(with_step(state, step))
@@ -157,15 +157,19 @@ def _check_base(
     if base is None or base in places:
         return
     holder = holder_of(branches, base)
-    first = f"restore({holder['id']!r}) first" if holder else "pick(…) puts the messages at the end"
-    raise ConflictError(f"Message {base!r}, after which it stood, is no longer there: {first}")
+    hint = (
+        f"restore branch {holder['id']!r} first" if holder else "pick them to add copies at the end"
+    )
+    raise ConflictError(
+        f"These messages followed message {base!r}, which is no longer there: {hint}"
+    )
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
     """The wanted messages with their tool calls and results, in the order of `wanted`."""
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
-        raise UnknownBranchError(f"Message {unknown[0]!r} is not there to be brought back")
+        raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")
     chosen = dict.fromkeys(index for name in wanted for index in groups[name])
     return [messages[index] for index in chosen]
 
@@ -176,7 +180,9 @@ def _topic(state: State, what: str) -> Topic | None:
     found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
     if len(found) > 1:
         ids = ", ".join(each["id"] for each in found)
-        raise ConflictError(f"{what!r} is the label of several topics: give one's id: {ids}")
+        raise ConflictError(
+            f"{what!r} is the label of {len(found)} topics: give the id of one: {ids}"
+        )
     return found[0] if found else None
 
 
@@ -185,17 +191,17 @@ def pick(
 ) -> Update:
     """Copy messages of another branch or thread, `source`, to the end of the transcript."""
     if isinstance(message_ids, str) or not message_ids:
-        raise InputError(f"message_ids={message_ids!r} names no messages: give a list of ids")
-    said = _ids(spoken(messages))
-    chosen = [m for m in _with_partners(messages, message_ids) if m.id in said]
+        raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
+    known = _ids(spoken(messages))
+    chosen = [m for m in _with_partners(messages, message_ids) if m.id in known]
     if not chosen or not is_answer(chosen[-1]):
         raise InputError(
-            f"message_ids={list(message_ids)!r} do not end in an answer: a question at the end of "
-            "the record would wait for one. Give its answer too, or say it again"
+            f"The messages {list(message_ids)!r} do not end in an answer, and a question alone would "
+            "wait for one: pick its answer too, or ask it again"
         )
     live = live_branch(state)
     base = live.id_at(len(live.messages) - 1)
-    # The ids of offloaded messages are not at hand, so a copy then always gets an id of its own.
+    # The ids of offloaded messages are unknown here, so every copy then gets a new id.
     taken = live.positions() if live.before is None else _ids(chosen)
     copies = []
     for message in chosen:
@@ -218,7 +224,7 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
-    """Return the branch up to a checkpoint or N turns back; by default all that was answered."""
+    """Return the live branch up to a checkpoint or N turns back; by default without pending messages."""
     live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:
         base = target_of(live, at, turns)

@@ -36,8 +36,8 @@ from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, St
 OPERATIONS = 1_000
 """Most steps in the state that can be undone, and most that can be redone; see `archive_steps`."""
 
-UNFOLDED = 4
-"""Most earlier topics that contexts include word for word, the newest."""
+EXPANDED = 4
+"""Most earlier topics that contexts include in full, the newest."""
 
 
 def live_branch(state: State) -> LiveBranch:
@@ -53,7 +53,7 @@ def live_branch(state: State) -> LiveBranch:
 
 
 def note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """Return `state_history` with one more line, up to its limit."""
+    """Return `state_history` with one more entry, up to its limit."""
     turn = state.get("turn")
     added = Note(
         node=node,
@@ -75,7 +75,7 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the messages that must be loaded before the newest step is undone or redone."""
+    """Return the ids of messages that must be loaded before the newest step is undone or redone."""
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] == "forget":
@@ -97,7 +97,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where turns can be found that are about to leave the state; see `history.turns`."""
+    """Store where to find turns that leave the state, for example by their run; see `history.turns`."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -116,7 +116,7 @@ def load_branches(
         branch = inline.get(name) if item is None else unpack(item.value)
         if branch is None:
             raise ConflictError(
-                f"StoredBranch {name!r} is no longer kept: without a store only the newest cuts are; "
+                f"Branch {name!r} is no longer kept: without a store only the newest branches are; "
                 "compile the graph with a store to keep them all"
             )
         branches.append(branch)
@@ -145,34 +145,34 @@ def with_step(state: State, step: Operation) -> Update:
 
 
 def go_back(
-    state: State, scope: Scope, base: str | None, cause: Label, pending: Sequence[str]
+    state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Remove what follows a message, except pending ones; a person's rollback can be undone."""
-    change = replace_tail(live_branch(state), base, label=cause, keep=pending)
+    """Remove the messages after `base` except pending ones; a person's rollback becomes a step to undo."""
+    change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    if cause.kind == "person" and spoken(change.branch["messages"]):
+    if label.kind == "person" and spoken(change.branch["messages"]):
         step = Operation(kind="rollback", base=base, branches=[change.branch["id"]])
         update.update(with_step(state, step))
     return update
 
 
 def without_retries(
-    state: State, scope: Scope, base: str | None, cause: Label, keep: Sequence[str]
+    state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """Restore the transcript as its turn began: with what rejected drafts had removed."""
+    """Restore what the rollbacks after rejected drafts removed, as the transcript was before the turn."""
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
-    return replace_tail(live_branch(state), base, branches, label=cause, keep=keep)
+    return replace_tail(live_branch(state), base, branches, label=label, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step: a turn is removed, what a rollback removed is restored."""
+    """Undo the newest step: remove a turn, or restore what a rollback removed."""
     operations = state.get("operations", [])
     step = last_operation(operations)
     left = redoable(state, pending)
-    cause = Label(kind="undo", reason=reason, created_at=scope.now())
-    change, update = yield from _reversed(state, scope, step, cause, pending)
+    label = Label(kind="undo", reason=reason, created_at=scope.now())
+    change, update = yield from _reversed(state, scope, step, label, pending)
     update["operations"] = list(operations[:-1])
     update["redo"] = []
     said = spoken(change.branch["messages"])
@@ -184,10 +184,10 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Redo the step that was undone last; exactly what was there returns."""
+    """Redo the step that was undone last, with the same messages."""
     step = last_undone(state, pending)
-    cause = Label(kind="redo", reason=reason, created_at=scope.now())
-    change, update = yield from _reversed(state, scope, step, cause, pending)
+    label = Label(kind="redo", reason=reason, created_at=scope.now())
+    change, update = yield from _reversed(state, scope, step, label, pending)
     update.update(with_step(state, _inverse(step, change)))
     update["redo"] = redoable(state, pending)[:-1]
     return update
@@ -206,8 +206,8 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
     """Return the steps that were undone, newest last; none once a new turn followed."""
     undone = state.get("redo", [])
-    here = _end(state.get("messages", ()), pending)
-    return list(undone) if undone and undone[-1]["at"] == here else []
+    end = _end(state.get("messages", ()), pending)
+    return list(undone) if undone and undone[-1]["at"] == end else []
 
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
@@ -221,12 +221,12 @@ def _inverse(step: Operation, change: Change) -> Operation:
 
 
 def _reversed(
-    state: State, scope: Scope, step: Operation, cause: Label, pending: Sequence[str]
+    state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
-    """Replace what a step added by what it had removed."""
+    """Remove what a step added, and restore what it removed; the same code undoes and redoes."""
     live, old = live_branch(state), state.get("branches", [])
-    again = cause.kind == "redo"
-    nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=cause)
+    again = label.kind == "redo"
+    nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
     if step["kind"] == "forget":
         return nothing, (yield from apply(state, scope, step, back=not again))
     if "topic" in step:
@@ -236,7 +236,7 @@ def _reversed(
     if "ids" in step:
         after = live.messages[live.index_of(step["base"]) + 1 :]
         keep = [m.id or "" for m in after if m.id not in step["ids"]]
-    change = replace_tail(live, step["base"], branches, label=cause, keep=keep)
+    change = replace_tail(live, step["base"], branches, label=label, keep=keep)
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
     return change, settle(state, change, refs)
@@ -253,7 +253,7 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
     new = (
         [ExpandedTopic(topic_id=topic_id, at=segments[-1]["start"])] if expand and segments else []
     )
-    return Update(messages=[], expanded=[*others, *new][-UNFOLDED:])
+    return Update(messages=[], expanded=[*others, *new][-EXPANDED:])
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
@@ -263,16 +263,16 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
     for each in state.get("checkpoints", []):
         if each["message_id"] == base:
             return texts.at_checkpoint.format(name=each["name"] or each["id"])
-    words = next((text_of(m) for m in state["messages"] if m.id == base), "")
-    return texts.at_message.format(words=preview(words, 40))
+    text = next((text_of(m) for m in state["messages"] if m.id == base), "")
+    return texts.at_message.format(words=preview(text, 40))
 
 
 def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
     """Return how many messages of the conversation an update removes and adds."""
     known = {m.id for m in spoken(before)}
-    gone = {w.id for w in writes if w.type == "remove"}
-    brought = {w.id for w in writes if w.type != "remove"}
-    return len((gone - brought) & known), len(brought - {m.id for m in before})
+    removed = {w.id for w in writes if w.type == "remove"}
+    written = {w.id for w in writes if w.type != "remove"}
+    return len((removed - written) & known), len(written - {m.id for m in before})
 
 
 def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
@@ -292,7 +292,7 @@ WITHOUT_STORE = 32
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """RollbackRequest the oldest of many steps to the store; without a store they are dropped."""
+    """Move the oldest of many steps to the store; without a store, drop them."""
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()

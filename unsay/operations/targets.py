@@ -20,10 +20,9 @@ NUMBER_CHARS = 9
 
 
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
-    """Return where a failed draft goes back to.
+    """Return the target after a failed draft: the last checkpoint, after a second failure an older one.
 
-    The first failure of a turn goes to the last checkpoint, each further one to an older
-    checkpoint, as far as there are any. Without one it is the start of the turn, after `base`.
+    Without a checkpoint it is the start of the turn, after `base`.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, before=last, otherwise=base)
@@ -35,23 +34,23 @@ def target_of_context(live: LiveBranch, start: int) -> str | None:
 
 
 def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) -> str | None:
-    marks = by_age(live.checkpoints, live.positions(), before=before)
-    return safe_base(live, marks[0]["message_id"] if marks else otherwise)
+    checkpoints = by_age(live.checkpoints, live.positions(), before=before)
+    return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
 
 def safe_base(live: LiveBranch, base: str | None) -> str | None:
-    """Return the message at or before this one after which the transcript may be cut."""
-    place = safe_split(live.messages, live.index_of(base) + 1, towards="older")
-    return live.id_at(place - 1)
+    """Return the last message at or before this one after which no tool call lacks its result."""
+    index = safe_split(live.messages, live.index_of(base) + 1, towards="older")
+    return live.id_at(index - 1)
 
 
 def target_of(
     live: LiveBranch, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
 ) -> str | None:
-    """Return where a rollback that somebody asked for goes: to a checkpoint, or N turns back.
+    """Return the target of a rollback by order: a checkpoint, or the point N turns back.
 
-    With neither it goes to the last checkpoint before the newest answer, and without a checkpoint
-    to the start of the last turn. The messages in `pending` wait for an answer and do not count.
+    With neither it is the last checkpoint before the newest answer, or without checkpoints the
+    start of the last turn. The messages in `pending` wait for an answer and do not count.
 
     Raises:
         InputError: Both are given, or the number is under 1.
@@ -60,41 +59,46 @@ def target_of(
         NothingToUndoError: There are fewer turns, or nothing comes before the pending question.
     """
     if to is not None and turns is not None:
-        raise InputError(f"to={to!r} and turns={turns!r} are two places: give one of them")
+        raise InputError(
+            f"Give a checkpoint (to={to!r}) or a number of turns ({turns!r}), not both"
+        )
     if to:
         return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
-    said, positions = [m for m in spoken(live.messages) if m.id not in pending], live.positions()
+    messages, positions = (
+        [m for m in spoken(live.messages) if m.id not in pending],
+        live.positions(),
+    )
     if turns is not None:
-        start = _start_of_turns(said, turns)
-        return safe_base(live, live.id_at(positions[said[start].id] - 1))
-    if not said:
-        raise NothingToUndoError("This conversation has nothing to go back from yet")
+        start = _start_of_turns(messages, turns)
+        return safe_base(live, live.id_at(positions[messages[start].id] - 1))
+    if not messages:
+        raise NothingToUndoError("This conversation has no turns to roll back yet")
     # A question may be several messages, with documents before it.
-    start = next((i for i in range(len(said) - 1, -1, -1) if is_question(said[i])), 0)
-    while start > 0 and said[start - 1].type == "human":
+    start = next((i for i in range(len(messages) - 1, -1, -1) if is_question(messages[i])), 0)
+    while start > 0 and messages[start - 1].type == "human":
         start -= 1
-    start_of_turn = live.id_at(positions[said[start].id] - 1)
-    return _last_checkpoint(live, before=positions[said[-1].id] - 1, otherwise=start_of_turn)
+    start_of_turn = live.id_at(positions[messages[start].id] - 1)
+    return _last_checkpoint(live, before=positions[messages[-1].id] - 1, otherwise=start_of_turn)
 
 
-def _start_of_turns(said: Sequence[AnyMessage], turns: int) -> int:
+def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
     """Index of the first message of the last N answered turns, their documents included."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-        raise InputError(f"turns={turns!r} is no number of turns: give a whole number from 1")
-    ends = [index for index, message in enumerate(said) if is_answer(message)]
+        raise InputError(f"turns={turns!r} is out of range: give a whole number of 1 or more")
+    ends = [index for index, message in enumerate(messages) if is_answer(message)]
     if turns > len(ends):
         raise NothingToUndoError(
-            f"turns={turns!r} is more than this conversation has: {len(ends)} answered "
-            f"turn{'s' * (len(ends) != 1)} to go back over"
+            f"turns={turns!r} is too many: this conversation has {len(ends)} answered "
+            f"turn{'s' * (len(ends) != 1)}"
         )
     first = 0 if turns == len(ends) else ends[-turns - 1] + 1
-    while said[first].type == "system":
+    while messages[first].type == "system":
         first += 1
     return first
 
 
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
-    """Return where `/rollback` goes, see `target_of`; its argument may be a number of turns."""
+    """Return the target of `/rollback`; its argument may be a number of turns. See `target_of`."""
     turns = turns_typed(live, argument)
     return target_of(live, argument if turns is None else None, turns, pending)
 
@@ -109,7 +113,7 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return what must be loaded before `target_of` can find a place: messages, and turns."""
+    """Return what `target_of` needs in the state: ids of messages, and a number of turns."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to:
@@ -121,5 +125,5 @@ def rollback_targets(
     offloaded = [each for each in live.checkpoints if each.get("offloaded")]
     if any(not each.get("offloaded") and each["message_id"] != newest for each in live.checkpoints):
         return set(), 2
-    # Two of them: if the newest answer is offloaded itself, one may be at that answer.
+    # Two of them: one may be at the newest answer itself, which is no target.
     return {each["message_id"] for each in sorted(offloaded, key=lambda each: each["turn"])[-2:]}, 2

@@ -1,4 +1,4 @@
-"""Pin, unpin, forget and remember by a person's order, in the chat or by a call."""
+"""Pin, unpin and forget messages by a person's order, in the chat or by a call."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -23,12 +23,12 @@ TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
 
 
 def turns_needed(state: State, argument: str) -> int:
-    """Return how many of the newest turns the state must hold for an order that names some."""
-    found = TURNS.fullmatch(argument)
-    if found is None:
+    """Return how many of the newest turns must be loaded for an order such as `/pin 3`."""
+    match = TURNS.fullmatch(argument)
+    if match is None:
         return 0 if argument else 1
     newest = turns_left(state.get("messages", []), offloaded_of(state))
-    return max(1, newest - int(found[1]) + 1)
+    return max(1, newest - int(match[1]) + 1)
 
 
 def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
@@ -40,13 +40,13 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
             turns[-1].append(message)
         if is_answer(message):
             turns.append([])
-    del turns[-1]  # it has no answer
+    del turns[-1]  # The loop opens a turn after each answer; the last one is not answered.
     last = before + len(turns)
-    found = TURNS.fullmatch(argument)
-    first, end = (last, last) if found is None else (int(found[1]), int(found[2] or found[1]))
+    match = TURNS.fullmatch(argument)
+    first, end = (last, last) if match is None else (int(match[1]), int(match[2] or match[1]))
     if not max(1, before + 1) <= first <= end <= last:
         raise InputError(
-            f"There are no turns {argument or last!r}: the conversation has {last!r}, and "
+            f"There is no turn {argument or str(last)!r}: the conversation has turns 1 to {last}; "
             "/timeline lists them"
         )
     return [message for turn in turns[first - before - 1 : end - before] for message in turn]
@@ -55,30 +55,30 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     """Return the topic with this id or label; `loose` accepts a part of a label, in any case."""
     topics = state.get("topics", [])
-    found = [each for each in topics if each["id"] == what]
-    found = found or [each for each in topics if each["label"] == what]
-    if loose and not found:
-        found = [each for each in topics if what.casefold() in each["label"].casefold()]
-    if len(found) > 1:
-        ids = ", ".join(each["id"] for each in found)
-        raise ConflictError(f"{what!r} names several topics: give one's id: {ids}")
-    if not found:
+    matches = [topic for topic in topics if topic["id"] == what]
+    matches = matches or [topic for topic in topics if topic["label"] == what]
+    if loose and not matches:
+        matches = [topic for topic in topics if what.casefold() in topic["label"].casefold()]
+    if len(matches) > 1:
+        ids = ", ".join(topic["id"] for topic in matches)
+        raise ConflictError(f"{what!r} matches {len(matches)} topics: give the id of one: {ids}")
+    if not matches:
         raise UnknownBranchError(
-            f"No message or topic of this thread is called {what!r}; timeline() lists them"
+            f"No message or topic of this thread matches {what!r}; the timeline lists them"
         )
-    return found[0]
+    return matches[0]
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Pin messages; `page` is the offloaded segment that holds them, `None` if the state does."""
+    """Pin messages; `page` is the offloaded segment that holds them, or `None` for the state."""
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
     if not new:
-        raise ConflictError(f"Message {names[0]!r} is pinned already")
+        raise ConflictError(f"Message {names[0]!r} is pinned already; unpin it to remove the pin")
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
-    if lost := [name for name in new if name in forgotten]:
-        raise ConflictError(f"Message {lost[0]!r} is forgotten: restore it first, then pin it")
+    if hidden := [name for name in new if name in forgotten]:
+        raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
     made = bounded([*pins, *(make_pin(name, page) for name in new)])
     scope.step_log.later_events += [event_types.pin(name) for name in new]
     return Update(pins=made)
@@ -94,7 +94,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
         page = yield from find_page(*scope.address, offloaded_of(state), message_id)
     if page is None:
         raise UnknownBranchError(
-            f"Message {message_id!r} is not on the record; timeline() lists what is"
+            f"Message {message_id!r} is not in the transcript; the timeline lists its messages"
         )
     _check_spoken(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
@@ -105,7 +105,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
 def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
     if message_id not in {message.id for message in spoken(messages)}:
         raise InputError(
-            f"Message {message_id!r} is an order or a notice, which no model is shown: pin a "
+            f"Message {message_id!r} is a command or a notice, which no model is sent: pin a "
             "question or an answer"
         )
 
@@ -113,22 +113,22 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
     """Remove the pins of messages."""
     pins = state.get("pins", [])
-    off = [each["message_id"] for each in pins if each["message_id"] in message_ids]
-    if not off:
+    removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
+    if not removed:
         raise UnknownBranchError(
-            f"Nothing of {sorted(set(message_ids))!r} is pinned; pins() lists the {len(pins)!r} "
-            "pins there are"
+            f"None of the messages {sorted(set(message_ids))!r} is pinned; this thread has "
+            f"{len(pins)} pins, which the timeline shows"
         )
-    scope.step_log.later_events += [event_types.pin(name, pinned=False) for name in off]
-    return Update(pins=[each for each in pins if each["message_id"] not in off])
+    scope.step_log.later_events += [event_types.pin(name, pinned=False) for name in removed]
+    return Update(pins=[pin for pin in pins if pin["message_id"] not in removed])
 
 
 def forget_turns(
-    state: State, said: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
+    state: State, messages: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
 ) -> Operation:
     """Return the step that forgets the messages of some turns."""
-    names = [message.id or "" for message in said]
-    return forget_messages(state, names, pending, cause, span=sum(map(is_answer, said)) > 1)
+    names = [message.id or "" for message in messages]
+    return forget_messages(state, names, pending, cause, span=sum(map(is_answer, messages)) > 1)
 
 
 def forget_span(
@@ -138,8 +138,10 @@ def forget_span(
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
     ends = {what, through or what}
-    if lost := sorted(ends - places.keys()):
-        raise UnknownBranchError(f"Message {lost[0]!r} is not on the record; timeline() lists it")
+    if unknown := sorted(ends - places.keys()):
+        raise UnknownBranchError(
+            f"Message {unknown[0]!r} is not in the transcript; the timeline lists its messages"
+        )
     first, *_, last = sorted(places[name] for name in (what, through or what))
     said = {message.id for message in spoken(messages)}
     inside = messages[first : last + 1]
@@ -149,6 +151,6 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Carry out a step that forgets or remembers; it can be undone."""
+    """Carry out a step that forgets or restores, as one that can be undone."""
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}
