@@ -19,7 +19,7 @@ from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
 from unsay.messages.content import text_of
 from unsay.messages.validation import faults
-from unsay.operations.rollback import UNFOLDED
+from unsay.operations.rollback import EXPANDED
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 
@@ -155,12 +155,12 @@ def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
 def test_unfolded_topics_are_bounded(opened: Opening) -> None:
     """Only the newest few are shown beside the current one."""
     talk = opened(detector=SHIFTS)
-    for number in range(UNFOLDED + 3):
+    for number in range(EXPANDED + 3):
         talk.say(f"NEW: topic {number}")
-    for number in range(UNFOLDED + 2):
+    for number in range(EXPANDED + 2):
         talk.restore(f"topic-{number + 1}")
 
-    assert UNFOLDED == len(state(talk)["expanded"])
+    assert EXPANDED == len(state(talk)["expanded"])
 
 
 @pytest.mark.parametrize(
