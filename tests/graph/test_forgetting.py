@@ -500,7 +500,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     [
         pytest.param(lambda t: t.forget("nothing"), UnknownBranchError, "nothing", id="unknown"),
         pytest.param(lambda t: t.forget("a", "b"), UnknownBranchError, "'a'", id="no span"),
-        pytest.param(lambda t: t.forget(turns=9), InputError, "has 3", id="no turn"),
+        pytest.param(lambda t: t.forget(turns=9), InputError, "turns 1 to 3", id="no turn"),
         pytest.param(lambda t: t.forget(turns="2-1"), InputError, "2-1", id="no range"),
         pytest.param(lambda t: t.forget(), InputError, "one of them", id="nothing said"),
         pytest.param(lambda t: t.forget("a", turns=1), InputError, "one of them", id="both"),

@@ -383,11 +383,13 @@ def test_a_topic_returns_with_its_words(first: int) -> None:
     state = asked(talked(1, 2, 3, turns=2))
     if not first:
         state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
-    now = offloaded_by(state, run)
-    assert [] == drive(load_opened(now, run)).words
+    now = sealed_by(state, run)
+    assert [] == drive(load_opened(now, run)).messages
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [m.id for m in drive(load_opened(back, run)).words]
+    assert ["q0.0", "a0.0", "q0.1", "a0.1"] == [
+        m.id for m in drive(load_opened(back, run)).messages
+    ]
 
 
 def test_words_before_any_topic_return_with_it() -> None:
@@ -400,7 +402,7 @@ def test_words_before_any_topic_return_with_it() -> None:
     assert () == pages_of(now, run)[0].segments
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
-    assert state["messages"][:220] == drive(load_opened(back, run)).words
+    assert state["messages"][:220] == drive(load_opened(back, run)).messages
 
 
 def ends(state: State, *names: str) -> State:

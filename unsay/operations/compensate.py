@@ -1,9 +1,9 @@
-"""Compensation: take back what tools did when the messages of their calls leave the transcript.
+"""Compensate: undo tool calls whose messages leave the transcript.
 
-`book` runs before a step's update is committed: it asks a person where one must
-be asked, and writes what is to be taken back into the journal. The committed update names these
-calls as `pending_compensations`. Only then, in the next step or right after an order, `finish` takes them back. So a
-change that was not committed takes nothing back, and one that was committed is always completed.
+`schedule_compensations` runs before a step's update is committed. It asks a person where that is
+required, stores an entry for each call to undo, and names the calls in the update as
+`pending_compensations`. `run_compensations` undoes them after the commit. So an uncommitted change
+undoes nothing, and a committed one is always completed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,15 +42,14 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
-    """Find the calls that a change removes from the transcript, the newest first."""
+    """Return the calls that a change removes from the transcript, the newest first."""
     return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Find the calls that these messages made, the newest first.
+    """Return the calls of these messages, the newest first, without those that need no undo.
 
-    Calls of tools declared to have no consequences are left out; those that cannot be undone are
-    included, each with its obstacle.
+    A call that cannot be undone is included with its obstacle.
     """
     results: dict[str, ToolMessage] = {}
     found = []
@@ -67,7 +66,7 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """One call; `None` if its tool has no consequences."""
+    """Return one call; `None` if its tool is declared to have no consequences."""
     tool = next((each for each in services.tools if each.name == call["name"]), None)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -97,7 +96,7 @@ def _compensation(
 
 
 def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Return whether no call of these messages can have been undone."""
+    """Return whether none of the calls of these messages can have been undone."""
     return all(each.obstacle for each in calls_to_undo(messages, services))
 
 
@@ -118,31 +117,31 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Write the calls that a step must undo into the journal, before the step is committed.
+    """Store entries for the calls that a step must undo, before the step is committed.
 
     Raises:
-        ConflictError: A person must confirm first, and an order from outside gave no `confirm`.
+        ConflictError: A person must confirm a call first, and there is no `confirm` to ask.
     """
     made = yield from _never_answered(scope)
-    gone, back = _net(scope)
+    removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
-    drafts = {each.key: each for each in calls_to_undo(abandoned, scope.services)}
-    # `gone` stays in one piece and in its order, also where the journal knows some of its calls.
-    others = {key: call for key, call in {**made, **drafts}.items() if key not in gone}
-    yield from _booked({**others, **gone}, back, state, scope, again=set(gone))
+    drafts = {call.key: call for call in calls_to_undo(abandoned, scope.services)}
+    # Removed calls keep their order, newest first, because later calls may build on earlier ones.
+    others = {key: call for key, call in {**made, **drafts}.items() if key not in removed}
+    yield from _schedule({**others, **removed}, restored, state, scope, again=set(removed))
 
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
-    """Write the calls of the turn's rejected drafts into the journal, before the next attempt."""
+    """Store entries for the calls of the turn's rejected drafts, before the next attempt."""
     rejected = [message for each in state["turn"]["rejections"] for message in each["messages"]]
-    booked = {each["key"] for each in state.get("pending_compensations", [])}
-    drafts = {c.key: c for c in calls_to_undo(rejected, scope.services) if c.key not in booked}
+    scheduled = {each["key"] for each in state.get("pending_compensations", [])}
+    drafts = {c.key: c for c in calls_to_undo(rejected, scope.services) if c.key not in scheduled}
     if scope.store is not None:
-        yield from _booked(drafts, {}, state, scope, again=set())
+        yield from _schedule(drafts, {}, state, scope, again=set())
 
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """The calls made for questions that leave the transcript, of answers that were never written."""
+    """Return the calls of unfinished drafts whose question leaves the transcript."""
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)
@@ -154,21 +153,21 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """The calls that a step's changes removed from the transcript, and those that they restored."""
-    gone: dict[str, Compensation] = {}
-    back: dict[str, Compensation] = {}
+    """Return the calls that a step's changes together removed from the transcript and restored."""
+    all_removed: dict[str, Compensation] = {}
+    all_restored: dict[str, Compensation] = {}
     changes, scope.step_log.changes = scope.step_log.changes, []
     for change in changes:
         writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
         removed = {each.key: each for each in compensations_of(change, scope.services)}
         restored = {each.key: each for each in calls_to_undo(writes, scope.services)}
-        gone = {key: each for key, each in {**gone, **removed}.items() if key not in restored}
-        back = {key: each for key, each in {**back, **restored}.items() if key not in removed}
-    return gone, back
+        all_removed = {k: v for k, v in {**all_removed, **removed}.items() if k not in restored}
+        all_restored = {k: v for k, v in {**all_restored, **restored}.items() if k not in removed}
+    return all_removed, all_restored
 
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
-    """The rejected drafts that a turn drops without delivering one of them."""
+    """Return the messages of rejected drafts that a turn dropped and did not deliver."""
     turn, later = state.get("turn"), update.get("turn")
     if turn is None or later is None:
         return []
@@ -178,34 +177,34 @@ def _abandoned(state: State, update: Update) -> list[AnyMessage]:
     return [message for draft in left if draft[-1].id not in waiting for message in draft]
 
 
-def _booked(
-    gone: Mapping[str, Compensation],
-    back: Mapping[str, Compensation],
+def _schedule(
+    removed: Mapping[str, Compensation],
+    restored: Mapping[str, Compensation],
     state: State,
     scope: Scope,
     *,
     again: set[str],
 ) -> Steps[None]:
-    """Write entries for calls that left the transcript or returned, and name them as owed.
+    """Store entries for calls that left the transcript or returned, and add them to the step log.
 
     `again` has the keys of calls that are undone even if an earlier attempt failed.
     """
-    if not gone and not back:
+    if not removed and not restored:
         return
-    known = yield from _known_entries([*gone, *back], scope)
-    fresh = []
-    for key, call in gone.items():
+    known = yield from _known_entries([*removed, *restored], scope)
+    due = []
+    for key, call in removed.items():
         entry = known.get(key)
         if entry is None:
-            fresh.append(call)
+            due.append(call)
         elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
-            # The journal may know an obstacle, such as that another thread made the call.
+            # A stored entry may have an obstacle, such as that another thread made the call.
             obstacle = call.obstacle or entry.compensation.obstacle
-            fresh.append(replace(call, obstacle=obstacle))
-    entries = _decided(fresh, known, state, scope)
-    returned = [entry for key, entry in known.items() if key in back]
+            due.append(replace(call, obstacle=obstacle))
+    entries = _decided(due, known, state, scope)
+    returned = [entry for key, entry in known.items() if key in restored]
     stopped = [
-        entry.to("skipped", "the call returned to the record first")
+        entry.to("skipped", "the call returned to the transcript first")
         for entry in returned
         if entry.status == "pending"
     ]
@@ -213,34 +212,31 @@ def _booked(
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     named = {each["key"] for each in scope.step_log.pending_compensations}
     for entry in (*entries, *undone):
-        pending_compensations = PendingCompensation(
-            key=entry.compensation.key, returned=entry in undone
-        )
-        if pending_compensations["key"] not in named:
-            stored = scope.store is not None
-            scope.step_log.pending_compensations.append(
-                pending_compensations if stored else {**pending_compensations, "body": pack(entry)}
-            )
+        pending = PendingCompensation(key=entry.compensation.key, returned=entry in undone)
+        if scope.store is None:
+            pending["body"] = pack(entry)
+        if pending["key"] not in named:
+            scope.step_log.pending_compensations.append(pending)
 
 
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
-    # What failed or may have run already is not run again, unless its tool says that this is safe.
-    open_ = [
+    # A call whose undo failed or may have run is not undone again unless its tool is idempotent.
+    undecided = [
         each
         for each in calls
         if each.key not in known
         or known[each.key].status in ("made", "pending", "skipped")
         or _is_idempotent(_reversal_for(each, scope))
     ]
-    asking = [each for each in open_ if each.confirm and not each.obstacle]
+    asking = [each for each in undecided if each.confirm and not each.obstacle]
     agreed = _agreed(asking, state, scope) if asking else []
     declined = [call for call, yes in zip(asking, agreed, strict=True) if not yes]
     entries = []
     for each in calls:
         entry = Entry(compensation=each, status="pending")
-        if each not in open_:
+        if each not in undecided:
             entry = known[each.key]
         elif each.obstacle:
             entry = entry.to("skipped", each.obstacle)
@@ -261,15 +257,15 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
     if not scope.in_graph:
         names = ", ".join(each.description for each in calls)
         raise ConflictError(
-            f"This takes back what a person must confirm: {names}. Nothing was changed; give "
-            "confirm=…, a function that says yes or no to each"
+            f"A person must confirm that these calls are undone: {names}. Nothing was changed: "
+            "confirm each of them and try again"
         )
     request = undo_request(calls, scope.texts(state.get("messages", [])))
     return ask_person(request, lambda answer: read_approvals(answer, len(calls)))
 
 
 def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[None]:
-    """Note that the calls of copied messages are undone in the thread `origin` alone."""
+    """Store that the calls of copied messages can be undone in the thread `origin` only."""
     reason = f"it was made in thread {origin!r}"
     entries = [
         Entry(compensation=replace(each, obstacle=reason), status="skipped", error=reason)
@@ -280,16 +276,14 @@ def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[N
 
 
 def run_compensations(state: State, scope: Scope) -> Steps[Report]:
-    """Undo the calls that the committed state owes, each once, and report the results.
+    """Undo the pending calls of the committed state, each once, and report the results.
 
-    A call that a crash interrupted is only reported, unless its tool is idempotent. The caller
+    An undo that a crash interrupted is only reported, unless its tool is idempotent. The caller
     commits `pending_compensations` as empty.
     """
-    pending_compensations, scope.step_log.pending_compensations = (
-        [*state.get("pending_compensations", []), *scope.step_log.pending_compensations],
-        [],
-    )
-    calls = list({(each["key"], each["returned"]): each for each in pending_compensations}.values())
+    pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
+    scope.step_log.pending_compensations = []
+    calls = list({(each["key"], each["returned"]): each for each in pending}.values())
     known = yield from _known_entries([each["key"] for each in calls if "body" not in each], scope)
     outcomes: list[Outcome] = []
     for each in calls:
@@ -298,8 +292,8 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
             outcomes.append((yield from _outcome(entry, scope, returned=each["returned"])))
     for outcome in outcomes:
         call = asdict(outcome.compensation)
-        told = {key: call[key] for key in ("tool", "tool_call_id", "description")}
-        scope.tell("compensation", result=outcome.result, reason=outcome.reason, **told)
+        about = {key: call[key] for key in ("tool", "tool_call_id", "description")}
+        scope.tell("compensation", result=outcome.result, reason=outcome.reason, **about)
     return Report(outcomes=tuple(outcomes))
 
 
@@ -311,25 +305,25 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     if entry.status == "running" and not _is_idempotent(reversal):
         return Outcome(compensation=call, result="unknown", reason="it was interrupted")
     if entry.status in ("pending", "running"):
-        entry = yield from _taken_back(entry, reversal, scope)
+        entry = yield from _undo(entry, reversal, scope)
     if entry.status == "done":
         return Outcome(compensation=call, result="undone")
     result = "failed" if entry.status == "failed" else "skipped"
     return Outcome(compensation=call, result=result, reason=entry.error)  # type: ignore[arg-type]
 
 
-def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[Entry]:
+def _undo(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[Entry]:
     call = entry.compensation
     if reversal is None or reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
         yield from _note_entries([ended], scope)
         return ended
-    # After a crash this entry says that the call may have been taken back.
+    # Written before the undo: after a crash the entry says that the undo may have run.
     yield from _note_entries([entry.to("running")], scope)
-    said = call.result or ""
+    result = call.result or ""
     undo = Call(
-        blocking=lambda: reversal.blocking(call.args, said),
-        awaitable=lambda: reversal.awaiting(call.args, said),
+        blocking=lambda: reversal.blocking(call.args, result),
+        awaitable=lambda: reversal.awaiting(call.args, result),
     )
     try:
         yield undo
@@ -341,7 +335,7 @@ def _taken_back(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Note the calls of an unfinished draft, in case its turn never ends."""
+    """Store the calls of an unfinished draft, so that they can be undone if its turn never ends."""
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]
@@ -350,7 +344,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Report the calls of rejected drafts that were to be undone and were not."""
+    """Report the calls of rejected drafts whose undo failed or was skipped."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [
@@ -362,7 +356,7 @@ def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
 
 
 def report_text(report: Report, texts: Texts) -> str:
-    """Describe a report to a person; empty if there is nothing to report."""
+    """Return a report as text for a person; empty if there is nothing to report."""
     parts = (
         (texts.effects_undone, report.undone),
         (texts.effects_left, report.of("failed", "skipped")),
@@ -370,14 +364,14 @@ def report_text(report: Report, texts: Texts) -> str:
         (texts.effects_returned, report.of("returned")),
     )
     return " ".join(
-        words.format(calls=", ".join(_told(each, texts) for each in outcomes))
-        for words, outcomes in parts
+        template.format(calls=", ".join(_outcome_text(each, texts) for each in outcomes))
+        for template, outcomes in parts
         if outcomes
     )
 
 
-def _told(outcome: Outcome, texts: Texts) -> str:
-    words, reason = outcome.compensation.description, outcome.reason
+def _outcome_text(outcome: Outcome, texts: Texts) -> str:
+    description, reason = outcome.compensation.description, outcome.reason
     if not reason or outcome.result in ("unknown", "returned"):
-        return words
-    return f"{words} ({texts.rules.get(reason, reason)})"
+        return description
+    return f"{description} ({texts.rules.get(reason, reason)})"

@@ -5,11 +5,9 @@ its result. `checkpoint_on` says for which reasons one is made:
 
 - `task_start`: before the question that opened a topic.
 - `error`: before the turn in which a tool or the model failed. A failed step commits nothing, so
-  the checkpoint is made with the next answer: of the same turn if it was resumed, or of the one
-  that took its place.
-- `instruction`: after the answer to an instruction that holds from then on.
-- `tool_step`: after the answer of a turn that called tools. Directly after the last result an
-  answer would be missing; here a rollback keeps the calls and what was said about them.
+  the checkpoint is made with the next answer.
+- `instruction`: after the answer to an instruction for all later turns.
+- `tool_step`: after the answer of a turn that called tools.
 - `score`: after an answer that scored `checkpoint_threshold` or more.
 """
 
@@ -67,31 +65,31 @@ def deliver(
     )
 
 
-def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn whose drafts all failed: deliver the best one, flagged, on the turn's first state.
+def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
+    """End a turn whose drafts all failed: deliver the best one, flagged, or a person's `own_answer`.
 
-    A draft whose tool calls were undone reports what is no longer true: it does not count. A person's
-    own answer, `words`, takes the best draft's place.
+    The transcript is first restored to how it was before the turn.
 
     Raises:
         EmptyAnswerError: Every draft was empty.
-        ConflictError: What the turn's rollbacks cut is no longer kept.
+        ConflictError: A branch of the turn's rollbacks is no longer kept.
     """
     turn = state["turn"]
     newest = turn["rejections"][-1]
+    # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
     earlier = [e for e in turn["rejections"][:-1] if keeps_effects(e["messages"], scope.services)]
     best = max([*earlier, newest], key=lambda each: each["score"] or 0.0)
     answer = best["messages"][-1]
-    if words is None and not text_of(answer).strip() and not has_other_content(answer):
+    if own_answer is None and not text_of(answer).strip() and not has_other_content(answer):
         raise EmptyAnswerError(
-            f"The model returned nothing in {len(turn['rejections'])} attempts. Say it again, "
-            "in other words perhaps, or choose another model"
+            f"The model returned an empty answer in {len(turn['rejections'])} attempts: ask again in "
+            "other words, or choose another model"
         )
     restored, update = yield from at_turn_start(state, scope)
     refs = list(restored.get("branches", []))
-    if words is not None or newest is not best:
+    if own_answer is not None or newest is not best:
         refs = yield from keep_rejected(restored, scope, newest["reason"])
-    if words is None:
+    if own_answer is None:
         verdict = Verdict(
             outcome="failed", score=best["score"], reason=best["reason"], source=best["source"]
         )
@@ -100,19 +98,19 @@ def deliver_best(state: State, scope: Scope, words: AnyMessage | None = None) ->
         verdict = Verdict(
             outcome="unscored", score=None, reason="a person wrote it", source="person"
         )
-        draft, flag = [words], "by_person"
+        draft, flag = [own_answer], "by_person"
     end = yield from deliver({**restored, "branches": refs}, scope, draft, verdict, flag=flag)
     messages = [*update.get("messages", []), *end["messages"]]
     return {**update, **end, "messages": messages, "branches": refs}
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """The state as the turn began, its question pending, and the update that leads there."""
+    """Return the state as it was at the turn's start, and the update that restores it."""
     turn = state["turn"]
     if not turn["draft_branches"]:
         return state, Update()
-    cause = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
-    change = yield from without_retries(state, scope, turn["base"], cause, turn["pending"])
+    label = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
+    change = yield from without_retries(state, scope, turn["base"], label, turn["pending"])
     log_rollback(scope, change)
     update = settle(state, change, list(state.get("branches", [])))
     place = len(change.live.messages) - len(turn["pending"]) - 1
@@ -125,24 +123,22 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
 def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
     """Keep the turn's newest rejected draft as a branch, and return the references to all branches."""
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
-    cause = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
-    change = replace_tail(live_branch(state), state["messages"][-1].id, label=cause)
+    label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
+    change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)
     return (yield from save_branch(change, scope, state.get("branches", [])))
 
 
 def _checkpoints_due(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Steps[list[Checkpoint]]:
-    """The checkpoints that a turn makes, oldest first, at most one at a place."""
+    """Return the checkpoints that a turn earned, oldest first, at most one before and one after it."""
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
 
-    def annotation(
-        name: str, turns: int, score: float | None, reason: CheckpointReason
-    ) -> Checkpoint:
-        at = scope.now()
+    def checkpoint(at: str, turn: int, score: float | None, reason: CheckpointReason) -> Checkpoint:
+        now = scope.now()
         return make_checkpoint(
-            message_id=name, turn=turns, score=score, topic=topic, reason=reason, created_at=at
+            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=now
         )
 
     due = []
@@ -152,18 +148,20 @@ def _checkpoints_due(
     elif turn["new_topic"] and "task_start" in wanted:
         before = "task_start"
     if before is not None and turn["base"]:
-        due.append(annotation(turn["base"], turns - 1, None, before))
-    behind = next((each for each in _behind(state, scope, draft, verdict) if each in wanted), None)
-    if behind is not None and verdict.outcome != "failed":
-        due.append(annotation(draft[-1].id or "", turns, verdict.score, behind))
+        due.append(checkpoint(turn["base"], turns - 1, None, before))
+    after = next(
+        (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
+    )
+    if after is not None and verdict.outcome != "failed":
+        due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
     return due
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Whether a tool of the turn or its run failed, or a turn from the same place never ended."""
+    """Return whether a tool or the run failed, or an earlier turn from the same message never ended."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
-    if any(isinstance(m, ToolMessage) and m.status == "error" for said in drafts for m in said):
+    if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):
         return True
     refs = [each for each in state.get("branches", []) if each["id"] not in turn["branches"]]
     if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
@@ -174,14 +172,15 @@ def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bo
     return run is not None and run.attempt > 1
 
 
-def _behind(
+def _reasons_after(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Iterator[CheckpointReason]:
-    """Reasons for a checkpoint after the answer, the most important first."""
+    """Yield the reasons for a checkpoint after the answer, the most important first."""
     asked = state["turn"]["pending"]
-    said = [m for m in state["messages"] if m.id in asked and m.type == "human"]
-    if any(is_lasting(text_of(message)) for message in said if message.name is None):
+    questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    if any(is_lasting(text_of(question)) for question in questions if question.name is None):
         yield "instruction"
+    # Not after the last tool result: a rollback to it would keep calls without their answer.
     if len(draft) > 1:
         yield "tool_step"
     passed = verdict.outcome == "passed"
@@ -193,19 +192,20 @@ def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
     """Make a checkpoint at the newest answer by a person's order."""
-    said = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
-    while said and not is_answer(said[-1]):
-        said.pop()
-    if not said:
-        raise UnknownCheckpointError("Nothing has been answered yet, so there is no point to mark")
-    annotation = make_checkpoint(
-        message_id=said[-1].id or "",
-        turn=turns_left(said, offloaded_of(state)),
-        score=annotation_of(said[-1]).get("score"),
+    messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while messages and not is_answer(messages[-1]):
+        messages.pop()
+    if not messages:
+        raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
+    checkpoint = make_checkpoint(
+        message_id=messages[-1].id or "",
+        turn=turns_left(messages, offloaded_of(state)),
+        score=annotation_of(messages[-1]).get("score"),
         topic=state.get("current_topic", ""),
         reason="order",
         created_at=scope.now(),
         name=None if name is None else check_name(name),
     )
-    add_checkpoint(state.get("checkpoints", []), annotation, limit=scope.settings.checkpoint_limit)
-    return annotation
+    # Called for its errors only: a name in use, or too many checkpoints with names.
+    add_checkpoint(state.get("checkpoints", []), checkpoint, limit=scope.settings.checkpoint_limit)
+    return checkpoint

@@ -48,7 +48,7 @@ class Injected:
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Find the pending question, and the one of a last turn that is not done: an interrupted one."""
+    """Find the pending question, and before it the question of a turn that was interrupted."""
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):
@@ -67,7 +67,7 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
 def _end_of_interrupted(
     messages: Sequence[AnyMessage], turn: Turn | None, start: int
 ) -> int | None:
-    """Index of the first message after the interrupted turn's; `None` if no question follows it."""
+    """Return the index after the interrupted turn's messages; `None` if no question follows them."""
     if turn is None or turn["done"]:
         return None
     ids = [message.id for message in messages[start:]]
@@ -105,9 +105,9 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool
 ) -> Steps[Update]:
-    """Remove the question of a turn that never ended; its rollbacks become steps to undo.
+    """Remove the question of a turn that never ended; its rollbacks become a step to undo.
 
-    With `undone` the pending input is an undo, which removes the interrupted turn itself.
+    With `undone`, the pending input is an undo, which removes the interrupted turn itself.
     """
     if not entry.interrupted:
         return Update()
@@ -117,14 +117,14 @@ def repair_interrupted(
         step = Operation(kind="turn", base=base, branches=turn["branches"])
         return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
     kept = [m.id or "" for m in state["messages"][entry.start :]]
-    cause = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
+    label = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
     try:
-        change = yield from without_retries(state, scope, base, cause, kept)
-    except ConflictError:  # what its rejected drafts had removed is no longer kept
-        change = replace_tail(live_branch(state), base, label=cause, keep=kept)
+        change = yield from without_retries(state, scope, base, label, kept)
+    except ConflictError:  # Branches of the turn's rollbacks are no longer kept without a store.
+        change = replace_tail(live_branch(state), base, label=label, keep=kept)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    scope.tell("messages_removed", reason=cause.reason)
+    scope.tell("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
         end = change.live.id_at(len(change.live.messages) - len(kept) - 1)
@@ -133,28 +133,28 @@ def repair_interrupted(
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
-    """Refuse a message that cannot be answered: an empty one, or one over the limit in characters."""
+    """Raise if a message cannot be answered: it is empty, or longer than `limit` characters."""
     text = text_of(message)
     if not text.strip() and not has_other_content(message):
-        raise EmptyMessageError("The message is empty; write something to answer")
+        raise EmptyMessageError("The message is empty: write a text")
     if len(text) > limit:
         raise MessageTooLongError(
             f"The message has {len(text)} characters, the limit is {limit}: shorten it, "
-            "or raise max_message_chars"
+            "or raise the setting max_message_chars"
         )
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
-    """Find answers before an index that entered after the newest verdict, oldest first."""
-    found: list[Injected] = []
+    """Return the answers before an index that entered after the newest verdict, oldest first."""
+    entries: list[Injected] = []
     for index in range(end - 1, -1, -1):
         message = messages[index]
         if not is_answer(message):
             continue
         if "outcome" in annotation_of(message):
             break
-        found.append(Injected(index=index, start=_exchange_start(messages, index)))
-    return found[::-1]
+        entries.append(Injected(index=index, start=_exchange_start(messages, index)))
+    return entries[::-1]
 
 
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:

@@ -1,7 +1,7 @@
-"""Events of a step, written to the event log before the step's update is committed.
+"""Record events: a step's events are written to the event log before its update is committed.
 
-A page that a crash left behind is not reachable from the head in the state, so that the
-event log and the transcript always agree.
+After a crash between the two, the state's head does not reach the new page, so the event log and the
+transcript always agree.
 """
 
 import zlib
@@ -26,12 +26,12 @@ EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
 
 
 def log_rollback(scope: Scope, change: Change) -> None:
-    """Note a change of the transcript, and the drafts that its branch keeps."""
+    """Add a change of the transcript to the step log, with the drafts that its branch keeps."""
     branch = change.branch
     if not branch["messages"] and not branch["drafts"] and not change.restored:
         return
     drafts = [message.id or "" for message in branch["drafts"]]
-    move = rollback(
+    event = rollback(
         branch["id"],
         branch["kind"],
         branch["base"],
@@ -43,20 +43,18 @@ def log_rollback(scope: Scope, change: Change) -> None:
         only=change.only,
     )
     scope.step_log.changes.append(change)
-    scope.step_log.new_events += [*chain.from_iterable(map(split_message, branch["drafts"])), move]
-    brought = {write.id for write in change.writes if write.type != "remove"}
-    scope.step_log.returned |= brought - set(change.keep)
+    scope.step_log.new_events += [*chain.from_iterable(map(split_message, branch["drafts"])), event]
+    written = {write.id for write in change.writes if write.type != "remove"}
+    scope.step_log.returned |= written - set(change.keep)
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Note checkpoints as they will be kept, after the step's own messages."""
+    """Add checkpoints to the step log as they will be stored, after the step's own messages."""
     kept = list(state.get("checkpoints", []))
-    for annotation in due:
-        kept = add_checkpoint(kept, annotation, limit=scope.settings.checkpoint_limit)
-    names = {annotation["id"] for annotation in due}
-    scope.step_log.later_events += [
-        checkpoint(annotation) for annotation in kept if annotation["id"] in names
-    ]
+    for new in due:
+        kept = add_checkpoint(kept, new, limit=scope.settings.checkpoint_limit)
+    ids = {new["id"] for new in due}
+    scope.step_log.later_events += [checkpoint(each) for each in kept if each["id"] in ids]
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
@@ -66,10 +64,8 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     """
     step_log = scope.step_log
     if step_log.pending_compensations:
-        pending_compensations = [
-            *update.get("pending_compensations", state.get("pending_compensations", [])),
-            *step_log.pending_compensations,
-        ]
+        known_calls = update.get("pending_compensations", state.get("pending_compensations", []))
+        pending_compensations = [*known_calls, *step_log.pending_compensations]
         update = {**update, "pending_compensations": pending_compensations}
     if scope.address is None:
         return update
@@ -95,7 +91,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         yield put_page(*scope.address, page)
         place = head_of(page)
     transcript = state.get("messages", [])
-    if len(new) == len(writes):  # nothing was replaced or removed: the digest is continued
+    if len(new) == len(writes):  # Nothing was replaced or removed, so the digest can be continued.
         transcript, digest = [*transcript, *new], digest_of(new, digest)
     else:
         transcript = merge_messages(transcript, [writes])
@@ -120,17 +116,15 @@ def _events(
 
 
 def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
-    """Ids of the first message, and of ever fewer the farther from the last.
-
-    Of any stretch that a host leaves, one id is among them unless more was removed after it than it
-    is long.
-    """
+    """Return ids of the first message and of those 1, 2, 4, 8 … places before the end."""
+    # Whatever end of the transcript a host removes, one of these ids is left in the rest, unless the
+    # rest is shorter than what was removed.
     places = [len(transcript) - 2**power for power in range(len(transcript).bit_length())]
     return [transcript[each].id or "" for each in dict.fromkeys((*places, 0)) if transcript]
 
 
 def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int]:
-    """What a host did since the last step, unless the event log has it, and the messages' digest."""
+    """Return the events of what a host changed since the last step, and the transcript's digest."""
     head, transcript = state.get("event_log", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = transcript[head["length"] :]
@@ -142,14 +136,14 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int
 
 
 def edited_by_host(state: State) -> bool:
-    """Return whether the transcript no longer begins as the event log says."""
+    """Return whether a host changed the part of the transcript that the event log has."""
     head = state.get("event_log", EMPTY)
     known = state.get("messages", [])[: head["length"]]
     return len(known) != head["length"] or digest_of(known) != head["digest"]
 
 
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
-    """Compute the checksum of messages with ids; `start` is that of the messages before them."""
+    """Return the checksum of messages with ids, continued from `start`, that of earlier messages."""
     several = packed([[each.type, *vars(each).values()] for each in transcript])
     # MessagePack begins a list with its length, in 1, 3 or 5 bytes ("array format family"): without
     # them the checksum of a list continues that of its beginning.
@@ -158,6 +152,6 @@ def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """Return the events of what entered since the last page, with which the next one begins."""
+    """Return the events since the last page that are not yet written; the next page begins with them."""
     entered, _ = _entered(state, scope.step_log.returned)
     return _events(entered, state, scope, Update())

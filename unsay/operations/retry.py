@@ -27,9 +27,12 @@ from unsay.types import Segment, Turn
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the branch with a question that was just removed; `None` to retry the last turn.
+    """Return the branch that has the question of an interrupted turn; `None` to retry the last turn.
 
-    `pending` are the command's own messages; `limit` is in characters.
+    `pending` are the command's own messages; `limit` is the longest question, in characters.
+
+    Raises:
+        NothingToUndoError: There is no question to ask again.
     """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
@@ -38,16 +41,16 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     asked = _last_asked(live_branch(state), pending)
     question = next((m for m in reversed(asked) if is_question(m)), None)
     if question is None:
-        raise NothingToUndoError("There is no question here that could be asked again")
+        raise NothingToUndoError("There is no question to ask again")
     check_message(question, limit)
     return None
 
 
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the last turn and add its question again, with the command removed.
+    """Remove the command and the last turn, and add the turn's question again.
 
-    The removed turn is one branch, which an undo of the new answer restores. `request["to"]` is what
-    `retried` returned.
+    The removed turn becomes a branch, which an undo of the new answer restores. `request["to"]` is
+    the branch that `retried` returned.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
@@ -61,8 +64,8 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     else:
         asked = _last_asked(change.live, ())
         base = safe_base(change.live, change.live.id_at(change.live.index_of(asked[0].id) - 1))
-        cause = Label(kind="retry", reason=request["reason"], created_at=order.created_at)
-        change = replace_tail(change.live, base, label=cause)
+        label = Label(kind="retry", reason=request["reason"], created_at=order.created_at)
+        change = replace_tail(change.live, base, label=label)
         refs = yield from save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
     update, live = settle(state, change, refs), change.live
@@ -92,17 +95,14 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
 
 
 def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:
-    # The id follows from the message's and the command's, so that a node run twice makes one.
+    # A hash and not a random id, so that a node that runs again after a crash adds no second question.
     seed = f"{message.id}\x00{turn['question_id'] or ''}".encode("utf-8", "surrogatepass")
     name = f"again-{hashlib.sha256(seed).hexdigest()[:20]}"
     return message.model_copy(update={"id": name})
 
 
 def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
-    """The question that was answered last, by the model or by a refusal, with its documents.
-
-    Commands do not count as questions.
-    """
+    """Return the question that was answered last, with its documents; commands do not count."""
     asked: list[AnyMessage] = []
     skipped: set[str] = set()
     for message in reversed(live.messages):
