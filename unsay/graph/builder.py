@@ -30,7 +30,7 @@ from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
-from unsay.operations.run_lifecycle import Node, canceled, kept
+from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
@@ -240,7 +240,7 @@ class Lifted(Runnable[State, Update]):
     # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
 
     def __init__(self, name: str, node: Node, services: Services) -> None:
-        self.name, self.services, self.node = name, services, kept(name, node)
+        self.name, self.services, self.node = name, services, track_run(name, node)
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
         """Return the node's update."""

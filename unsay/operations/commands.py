@@ -123,11 +123,11 @@ def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
 
 def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
     """Return the timeline's labels of pinned and forgotten messages, by message id."""
-    pins = dict.fromkeys(pinned_ids(state), texts.pinned_mark)
+    pins = dict.fromkeys(pinned_ids(state), texts.pinned_label)
     forgotten = forgotten_ids(
         state.get("messages", []), state.get("segments", []), state.get("forgotten", [])
     )
-    return {**pins, **dict.fromkeys(forgotten, texts.forgotten_mark)}
+    return {**pins, **dict.fromkeys(forgotten, texts.forgotten_label)}
 
 
 def questions_text(messages: Sequence[AnyMessage]) -> str:

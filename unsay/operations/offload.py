@@ -1,7 +1,7 @@
-"""Offload: past `live_messages` the oldest messages of a transcript move to the store, in segments.
+"""Offload: move the oldest messages of a long transcript to the store, in segments.
 
-They stay part of the transcript. A step that goes back to one of them loads its segment first, so
-that every rollback works on messages of the state. Readers load segments, and contexts include them.
+Offloaded messages stay part of the transcript. A step that needs them loads their segments first, so
+every rollback works on messages of the state.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,23 +44,22 @@ from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
 
 PAGES = 8
-"""Most segments that one turn writes: a long transcript that enters at once takes several turns."""
+"""Most segments that one turn writes; a long transcript that enters at once takes several turns."""
 
 TOPIC_PAGES = 2
-"""How many of a topic's newest segments are loaded when the topic returns."""
+"""Number of a topic's newest segments that are loaded when the topic returns."""
 
 PAGE_MESSAGES = 200
-"""Most messages of a segment, unless a single turn has more."""
+"""Most messages of a segment, unless one turn has more."""
 
 LONGEST = 2
-"""Past this many windows the current topic is offloaded as well, and only its summary is shown."""
+"""Past this many windows (`live_messages`), messages of the current topic are offloaded as well."""
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages of a transcript that is longer than its window.
+    """Offload the oldest messages of a transcript that is longer than `live_messages`.
 
-    Half a window stays, so that this happens once in many turns. Without a store nothing is
-    offloaded.
+    Without a store, or with topics off, nothing is offloaded.
     """
     if scope.address is None or scope.settings.topics == "off":
         return Update()
@@ -84,7 +83,9 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     for start, end in pairwise((0, *bounds)):
         after = yield from _offload_segment(after, end - start, scope)
     head = state.get("event_log", EMPTY)
-    with suppress(EventLogGapError):  # readers of the event log report a gap; the turn goes on
+    with suppress(
+        EventLogGapError
+    ):  # A gap is reported to readers of the log; it must not end a turn.
         yield from event_chain(*scope.address).pack(head["page_id"])
     return Update(
         messages=[RemoveMessage(id=m.id or "") for m in messages[: bounds[-1]]],
@@ -101,31 +102,34 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
 def _segment_ends(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], *, limit: int, waiting: int
 ) -> list[int]:
-    """Indices at which the segments to be offloaded end; none if the transcript fits its window.
+    """Return the indices at which the segments to offload end; none if the transcript fits.
 
-    `limit` is the window, in messages; from the index `waiting` on all messages stay, for a verdict
-    or an answer. Messages of no topic yet stay as well: no summary would cover them.
+    `limit` is the most messages of the state; messages from the index `waiting` on stay, since they
+    wait for a verdict or an answer. Messages of no topic stay too: no summary would cover them.
     """
     if len(messages) <= limit or not segments:
         return []
+    # Half of the limit stays, so that the cost of offloading is paid once in many turns.
     most = min(len(messages) - limit // 2, waiting)
     if len(messages) <= LONGEST * limit:
-        said = by_topic(messages, live_segments(messages, segments)).get(segments[-1]["topic_id"])
-        if said:
-            most = min(most, [message.id for message in messages].index(said[0].id))
+        current = by_topic(messages, live_segments(messages, segments)).get(
+            segments[-1]["topic_id"]
+        )
+        if current:
+            most = min(most, [message.id for message in messages].index(current[0].id))
     if most < limit // 4:
         return []
     places = [each for each in tail_places(messages) if 0 < each <= most]
     bounds: list[int] = []
-    for here, following in pairwise((*places, len(messages) + PAGE_MESSAGES)):
+    for place, following in pairwise((*places, len(messages) + PAGE_MESSAGES)):
         start = bounds[-1] if bounds else 0
-        if following - start > PAGE_MESSAGES or here == places[-1]:
-            bounds.append(here)
+        if following - start > PAGE_MESSAGES or place == places[-1]:
+            bounds.append(place)
     return bounds
 
 
 def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
-    """Write the messages before an index as a segment; the state without them."""
+    """Write the messages before an index as a segment, and return the state without them."""
     assert scope.address is not None  # noqa: S101 - checked by the caller
     head, messages, topics = offloaded_of(state), state["messages"], state.get("topics", [])
     part, segments = messages[:end], live_segments(messages, state.get("segments", []))
@@ -164,16 +168,20 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
 
 
 def _offload_topic(
-    topic: Topic, said: list[AnyMessage], ids: Collection[str | None], state: State, scope: Scope
+    topic: Topic,
+    messages: list[AnyMessage],
+    ids: Collection[str | None],
+    state: State,
+    scope: Scope,
 ) -> Steps[Topic]:
-    """A topic with a summary of those of its messages `said` that are offloaded, named by `ids`."""
-    if topic["summary"] is not None and all(message.id in ids for message in said):
+    """Return a topic with a summary of the offloaded ones (`ids`) of its `messages`."""
+    if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
     compaction = (
         state.get("compaction", Compaction()).get("topics", {}).get(topic["id"], Compaction())
     )
-    compacted = {said[index].id for index in hidden(said, compaction)}
-    shown = [message for message in said if message.id in ids and message.id not in compacted]
+    compacted = {messages[index].id for index in hidden(messages, compaction)}
+    shown = [m for m in messages if m.id in ids and m.id not in compacted]
     before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
     earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)])
     text = yield from summary_of(
@@ -183,7 +191,7 @@ def _offload_topic(
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
-    """The state without the messages before an index."""
+    """Return the state without the messages before an index."""
     messages = state["messages"]
     gone = {message.id for message in messages[:end]}
     inner = [each for each in segments if each["start"] in gone]
@@ -214,8 +222,7 @@ def load_segments(
 ) -> Steps[Update]:
     """Load offloaded segments until the state holds the wanted messages and answered turns.
 
-    In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is missing,
-    or nothing of it is offloaded.
+    In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is loaded.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.
@@ -224,15 +231,15 @@ def load_segments(
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
-    """Load the segments of messages that a front end sent again, so that they replace themselves.
+    """Load the segments of messages that a front end sent again, so that they are not added twice.
 
-    A front end may send all of its messages with each question. A question alone counts as new
-    unless its run is known.
+    A single question counts as new unless its run is known.
     """
+    # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
-    said = [message for message in entered if not is_document(message)]
-    fresh = {run_named_after(scope.thread_id, message.id) for message in said}
-    if len(said) <= 1 and (scope.named or scope.run_id in fresh):
+    spoken_now = [message for message in entered if not is_document(message)]
+    fresh = {run_named_after(scope.thread_id, message.id) for message in spoken_now}
+    if len(spoken_now) <= 1 and (scope.named or scope.run_id in fresh):
         return Update()
     return (yield from _put_back(state, scope, {message.id for message in entered}))
 
@@ -253,8 +260,8 @@ def _put_back(
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)
     # The event log has these messages already, unless the state holds a changed one.
     known = {message.id: message for message in state["messages"]}
-    back = [message for page in pages for message in page.messages]
-    scope.step_log.returned |= {m.id or "" for m in back if known.get(m.id, m) == m}
+    loaded = [message for page in pages for message in page.messages]
+    scope.step_log.returned |= {m.id or "" for m in loaded if known.get(m.id, m) == m}
     return _with_pages(state, pages)
 
 
@@ -289,13 +296,13 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
 
 
 def unmarked(entry: _Entry) -> _Entry:
-    """Return a checkpoint or a topic without what says that messages of it are offloaded."""
+    """Return a checkpoint or a topic without its references to offloaded messages."""
     plain = {key: value for key, value in entry.items() if key not in ("offloaded", "pages")}
     return cast("_Entry", plain)
 
 
 def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
-    """A topic as it was before its messages were offloaded, with its newer summary if it has one."""
+    """Return a topic as it was before its messages were offloaded; a newer summary is kept."""
     restored = topic
     for page in pages:
         old = next((each for each in page.topics if each["id"] == topic["id"]), None)
@@ -345,7 +352,7 @@ class Earlier:
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
     """Load the offloaded messages that the next context includes: of its topics, and pinned ones.
 
-    A segment that is missing or was changed is left out: the topic's summary covers it.
+    A damaged segment is left out: the topic's summary covers it.
     """
     segments = live_segments(state["messages"], state.get("segments", []))
     opened = opened_topics(segments, state.get("expanded", []))
@@ -378,7 +385,7 @@ def _messages_before(page: OffloadedSegment) -> int:
 def _shown_of(
     page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
 ) -> list[AnyMessage]:
-    """The messages of a segment that contexts show: of some topics, and pinned ones."""
+    """Return the messages of a segment that contexts include: of some topics, and pinned ones."""
     grouped = by_topic(page.messages, page.segments)
     # In a segment without topics all messages belong to the topic that refers to it.
     no_topic = grouped.get("", [])

@@ -27,19 +27,19 @@ from unsay.tokens import counter
 _T = TypeVar("_T")
 
 VECTORS = 2_000
-"""How many of the newest messages that a context leaves out are compared by meaning."""
+"""Most messages, the newest first, that are compared by their embeddings."""
 
 SPARE = 32
-"""An estimate is 1/32 too high, so that its messages rarely have to be counted twice."""
+"""Estimates are raised by 1/32, so that the chosen messages rarely exceed the budget when counted."""
 
 _OPENING = "opening"
 
 FRESH_VECTORS = 512
-"""How many new messages a turn embeds at most; later turns embed the rest."""
+"""Most new messages that one turn embeds; later turns embed the rest."""
 
 BAR = 0.5
-"""Where nobody asked for a message it must have words that are worth this share of one that it has
-alone. Source: own measurement: kept 0.65 of the evidence as without, with two thirds of the tokens."""
+"""Weight that the shared words of an automatic match need, as a share of a word that only it has.
+Source: own measurement: the same 0.65 of the evidence as without it, with two thirds of the tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ class _Search:
     memory: Memory
 
     def cost(self, messages: Sequence[AnyMessage]) -> int:
-        """Count what quoting messages together costs."""
+        """Return the tokens of a quotation of these messages together."""
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
-        """Estimate what quoting messages costs from the cost of quoting each."""
+        """Estimate the tokens of a quotation from the tokens of each message alone."""
         known = self.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")
@@ -67,12 +67,12 @@ class _Search:
         for message in messages:
             if message.id not in known:
                 known[message.id or ""] = self.cost([message]) - known[_OPENING]
-        each = sum(known[message.id or ""] for message in messages)
-        return known[_OPENING] + each + each // SPARE
+        tokens = sum(known[message.id or ""] for message in messages)
+        return known[_OPENING] + tokens + tokens // SPARE
 
 
 def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
-    """Read what the contexts of an attempt may recall; `None` recalls nothing. A turn never fails for it."""
+    """Return where an attempt searches earlier messages; `None` if recall is off or reading failed."""
     settings = scope.settings
     if not (settings.recall_tokens and settings.recall_share):
         return None
@@ -87,7 +87,7 @@ def recalled(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search what one context leaves out, see `search_transcript`; a turn never fails for it."""
+    """Search what one context leaves out, see `search_transcript`; an error finds nothing."""
     if source is None or budget_tokens <= 0:
         return Recalled()
     search = search_transcript(
@@ -99,7 +99,7 @@ def recalled(
 def _if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
     try:
         return (yield from steps)
-    except Exception as error:  # noqa: BLE001 - a context without what was recalled is still a context
+    except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
         scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
         return None
 
@@ -112,13 +112,13 @@ def search_transcript(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search the messages that a context does not show; by hand, weak matches are found as well.
+    """Search the messages that a context leaves out (not in `shown`), best matches within a budget.
 
-    `budget_tokens` is what quoting the matches may cost. They come in the transcript's order,
-    offloaded ones without their images and files.
+    A search by a person or the model also finds weak matches. The matches come in the transcript's
+    order, offloaded ones without images and files. `budget_tokens` limits their quotation.
     """
-    out = source.hidden.union(shown)
-    if source.head is None and all(message.id in out for message in source.live):
+    excluded = source.hidden.union(shown)
+    if source.head is None and all(message.id in excluded for message in source.live):
         return Recalled()
     messages, memory = source.indexed()
     search = _Search(
@@ -134,25 +134,22 @@ def search_transcript(
     taken: list[str] = []
     for name in source.asked_for:
         wanted = [known[each] for each in (*taken, name) if each in known]
-        if name in known and name not in out and search.cost(wanted) <= budget_tokens:
+        if name in known and name not in excluded and search.cost(wanted) <= budget_tokens:
             taken.append(name)
     asked = [message for name, message in known.items() if name in taken]
-    found = (yield from _matching(search, asked)) if question.strip() else Recalled()
+    matches = (yield from _matching(search, asked)) if question.strip() else Recalled()
     if not asked:
-        return found
+        return matches
     reasons = [Recollection(message=m, why="asked", words=(), score=0.0) for m in asked]
     places = {name: place for place, name in enumerate(known)}
     both = sorted(
-        [*reasons, *found.reasons], key=lambda each: places.get(each.message.id or "", -1)
+        [*reasons, *matches.reasons], key=lambda each: places.get(each.message.id or "", -1)
     )
     return Recalled(reasons=tuple(both), tokens=search.cost([each.message for each in both]))
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
-    """The messages that match a question by words and, with embeddings, by meaning.
-
-    Messages in `asked` are recalled already.
-    """
+    """Return the messages that match a question by words or embeddings, without those in `asked`."""
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=settings.recall_floor)
@@ -181,63 +178,67 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
         return choose(vectors=None)
 
 
-def _vectors(search: _Search, out: Collection[str]) -> Steps[Vectors | None]:
-    """Embed a question and the newest messages not in `out`; `None` searches by words alone."""
+def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None]:
+    """Embed a question and the newest messages that are not excluded; `None` without embeddings."""
     scope, remembered = search.source.scope, search.memory.vectors
     embeddings = scope.services.embeddings
     if embeddings is None:
         return None
-    newest = [message for message in search.messages if message.id not in out][-VECTORS:]
+    newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
     new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
     timeout = scope.settings.model_timeout_seconds
     embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
-    found = yield from _if_possible(embedding, scope)
-    if found is None:
+    vectors = yield from _if_possible(embedding, scope)
+    if vectors is None:
         return None
+    # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
     packed = {
-        name: each if isinstance(each, array) else array("d", each)
-        for name, each in found.messages.items()
+        name: vector if isinstance(vector, array) else array("d", vector)
+        for name, vector in vectors.messages.items()
     }
     keep_vectors(scope, packed)
-    return replace(found, messages=packed)
+    return replace(vectors, messages=packed)
 
 
 MOST_FOUND = 20
-"""How many messages an order finds at most, the best."""
+"""Most messages that one search by order finds, the best first."""
 
 QUOTED_CHARS = 200
-"""How many characters of each message a person is shown."""
+"""Characters of each match that a person sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """One message that was recalled by order."""
+    """One match of a search by order; an offloaded message has no images and files."""
 
     message: AnyMessage
-    """Of the transcript; an offloaded one without its images and files."""
 
     turn: int
     reason: Recollection
 
 
-def search_command(state: State, scope: Scope, words: str) -> Steps[list[Find]]:
-    """Search the whole transcript; matches come in its order, and the event log records them."""
-    if not words.strip():
-        raise InputError("There are no words to look for: write some that it may have")
+def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
+    """Search the whole transcript by a person's order; the event log records the matches.
+
+    Raises:
+        InputError: The query is empty.
+    """
+    if not query.strip():
+        raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()
     source = yield from source_of(state, scope, by_hand=True)
-    found = yield from search_transcript(
+    matches = yield from search_transcript(
         source,
         (),
-        question=words,
+        question=query,
         budget_tokens=scope.settings.recall_tokens or 4_000,
         count=counter.TokenCounter(calibration=calibration).count,
     )
     numbers = source.turn_numbers()
     finds = [
         Find(message=each.message, turn=numbers.get(each.message.id or "", 0), reason=each)
-        for each in found.reasons
+        for each in matches.reasons
     ]
     best = set(ids_of(finds)[:MOST_FOUND])
     chosen = [each for each in finds if each.message.id in best]
@@ -255,10 +256,10 @@ def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
     return tuple(each.message.id or "" for each in best_first)
 
 
-def finds_text(finds: Sequence[Find], words: str, texts: Texts) -> str:
+def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
     """Return the matches as text for a person."""
     if not finds:
-        return texts.recalled_none.format(words=preview(words))
+        return texts.recalled_none.format(words=preview(query))
     lines = [
         texts.recalled_line.format(
             turn=each.turn,

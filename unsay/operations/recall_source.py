@@ -1,4 +1,4 @@
-"""Recall source: the transcript as far as this process has read it, newest part first."""
+"""Recall source: the part of the transcript that this process has read, and its search index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,31 +22,31 @@ from unsay.storage.segments import older_part, read_back, read_page
 from unsay.types import Forgotten, Offloaded, Segment
 
 FRESH = 1_600
-"""About how many messages one turn reads and indexes at most; later turns go on. Source: own
+"""Most messages, roughly, that one turn reads and indexes; later turns read more. Source: own
 measurement, 0.1 s."""
 
 PAGES = 64
-"""Most pages that one turn reads, however small they are."""
+"""Most segments that one turn reads, also if they are small."""
 
 REACH = 2_000
-"""How many of the newest messages a turn searches, rounded up to whole segments; a search by order has
-no limit. Source: own measurement, about 12 ms at 2,000 and 20 at 10,000."""
+"""Messages, the newest, that a turn searches, rounded up to whole segments; a search by order has no
+limit. Source: own measurement, about 12 ms at 2,000 and 20 ms at 10,000."""
 
 SMALL = 200
-"""A field of a content block that is longer is an image's or a file's data."""
+"""Longest field of a content block, in characters; a longer one is the data of an image or a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSource:
-    """The transcript as far as one search may read it, without the pending question.
+    """The part of the transcript that one search may read, without the pending question.
 
     Attributes:
         live: The messages of the state.
         head: The newest offloaded segment; `None` if the state holds the whole transcript.
         leaves: The offloaded segments by their ids, newest first, without images and files.
-        hidden: Ids of the messages that a person wants left out.
-        asked_for: Ids of the messages that a person asked for.
-        deep: Those of them that only older segments have, oldest first.
+        hidden: Ids of forgotten messages.
+        asked_for: Ids of the messages that a person searched for.
+        deep: The messages of `asked_for` that are in segments not read, oldest first.
         by_hand: Whether a person or the model searches; then all segments are read.
     """
 
@@ -62,13 +62,13 @@ class RecallSource:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """What was read, oldest first."""
+        """The messages that were read, oldest first."""
         pages = reversed(list(self.leaves.values()))
         return [*(message for leaf in pages for message in leaf.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index what was read, in one turn only the newest of it; the messages and the thread's memory."""
-        said, known = self.messages, _memory(self.scope)
+        """Index the messages that were read, and return the indexed ones and the thread's cache."""
+        messages, known = self.messages, _memory(self.scope)
         new = [leaf.messages for name, leaf in self.leaves.items() if name not in known.leaves]
         prints = {
             message.id or "": hash(text_of(message)[: TEXT_LIMIT // 2])
@@ -77,40 +77,42 @@ class RecallSource:
         edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
         leaves = self.leaves.items()
         counts = accumulate((len(leaf.messages) for _, leaf in leaves), initial=0)
-        large = len(known.prints) > REACH + len(said)
-        # Once the print of a message is gone, an edit of it would not be noticed.
+        large = len(known.prints) > REACH + len(messages)
+        # Without its print, a later edit of a message would not be noticed: so the index forgets too.
         if edited or large:
             known.index.forget(edited)
         memory = Memory(
             leaves={
                 n: leaf for (n, leaf), newer in zip(leaves, counts, strict=False) if newer < REACH
             },
-            index=known.index.covering(said, unread=None if self.by_hand else FRESH),
+            index=known.index.covering(messages, unread=None if self.by_hand else FRESH),
             prints=prints if large else {**known.prints, **prints},
             vectors={name: each for name, each in known.vectors.items() if name not in edited},
             costs={} if edited or large else known.costs,
         )
         _keep(self.scope, memory)
-        return said[len(said) - len(memory.index) :], memory
+        return messages[len(messages) - len(memory.index) :], memory
 
     def turn_numbers(self) -> dict[str, int]:
-        """By message id, the number of its turn in the transcript, from 1."""
+        """Return the number of each message's turn in the transcript, from 1, by message id."""
         end = list(self.leaves.values())[-1].before if self.leaves else self.head
-        found, number = {}, 1 + (end["turns"] if end else 0)
+        numbers, number = {}, 1 + (end["turns"] if end else 0)
         for message in self.messages:
-            found[message.id or ""] = number
+            numbers[message.id or ""] = number
             number += is_answer(message)
-        return found
+        return numbers
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read what a search may look through; by hand that is the whole transcript."""
+    """Read the messages that a search may find; `by_hand` reads the whole transcript."""
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
     source = RecallSource(
         scope=scope,
         texts=scope.texts(state["messages"]),
-        live=[m for m in _told(state["messages"]) if m.id not in pending and m.type != "system"],
+        live=[
+            m for m in _searchable(state["messages"]) if m.id not in pending and m.type != "system"
+        ],
         head=head,
         leaves=leaves,
         hidden=frozenset(hidden_ids(state) | _hidden_offloaded(leaves, forgotten)),
@@ -129,7 +131,7 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
 
 
 def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]) -> set[str]:
-    """Ids of the offloaded messages that a person wants left out."""
+    """Return the ids of the forgotten offloaded messages."""
     found: set[str] = set()
     topic: str | None = None
     for leaf in reversed(list(leaves.values())) if forgotten else ():
@@ -142,7 +144,7 @@ def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
-    """The messages of the newest page that holds a call's result; empty where none does."""
+    """Return the messages of the newest segment that holds a call's result; empty if none does."""
     known, head = _memory(scope).leaves, offloaded_of(state)
     while head is not None and scope.address is not None:
         name = head["page_id"]
@@ -155,7 +157,7 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 
 
 def hidden_ids(state: State) -> set[str]:
-    """Ids of the messages that a person wants left out, but for offloaded ones of a topic."""
+    """Return the ids of forgotten messages, except offloaded ones of a forgotten topic."""
     forgotten, segments = state.get("forgotten", []), state.get("segments", [])
     out = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
     return {*out, *named_ids(forgotten)}
@@ -178,15 +180,15 @@ def _keep(scope: Scope, memory: Memory) -> None:
 
 
 def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
-    """Remember what the user's embeddings made of messages, in place of what was remembered."""
+    """Replace the thread's cached embeddings."""
     _keep(scope, replace(_memory(scope), vectors=vectors))
 
 
 def _leaves(
     head: Offloaded | None, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
 ) -> Steps[dict[str, Leaf]]:
-    """The pages of a record, the newest first, as many as may be read."""
-    found: dict[str, Leaf] = {}
+    """Return the segments that may be read, the newest first."""
+    leaves: dict[str, Leaf] = {}
     messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:
         name = head["page_id"]
@@ -196,14 +198,14 @@ def _leaves(
                 break
             leaf = yield from _leaf(name, scope)
             fresh, read = fresh + len(leaf.messages), read + 1
-        found[name] = leaf
+        leaves[name] = leaf
         messages += len(leaf.messages)
         head = leaf.before
-    return found
+    return leaves
 
 
 def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
-    """A segment as it is remembered; without messages where it is missing or was changed."""
+    """Return a segment for the cache; one that is damaged has no messages."""
     assert scope.address is not None  # noqa: S101 - only with a store are there segments
     try:
         page = yield from read_page(*scope.address, page_id)
@@ -214,20 +216,20 @@ def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
         except DatabaseCorruptError:
             before = None
         return Leaf(before=before, messages=())
-    said = [each for each in _told(page.messages) if each.type != "system"]
+    said = [each for each in _searchable(page.messages) if each.type != "system"]
     dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
     segments = topic_starts(page.messages, page.segments, (), dropped).segments
     return Leaf(before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments))
 
 
-def _told(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What was spoken, without the results of the recall tool and the calls that asked for them."""
-    said = spoken(messages)
-    again = {m.tool_call_id for m in said if isinstance(m, ToolMessage) and is_quoting(m)}
-    if not again:
-        return said
+def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the conversation without results and calls of the recall tool, which repeat messages."""
+    conversation = spoken(messages)
+    quoting = {m.tool_call_id for m in conversation if isinstance(m, ToolMessage) and is_quoting(m)}
     return [
-        m for m in said if again.isdisjoint(_call_ids(m)) or (m.type == "ai" and text_of(m).strip())
+        m
+        for m in conversation
+        if quoting.isdisjoint(_call_ids(m)) or (m.type == "ai" and text_of(m).strip())
     ]
 
 
@@ -238,10 +240,10 @@ def _call_ids(message: AnyMessage) -> list[str]:
 
 
 def _light(message: AnyMessage) -> AnyMessage:
-    """A message without what recall never shows: images, files, thinking, usage, most of a long text."""
+    """Return a message without images, files, thinking and usage, and with a long text shortened."""
     content = message.content
     update: dict[str, Any] = {"additional_kwargs": {}, "response_metadata": {}}
-    update["content"] = _cut(content) if isinstance(content, str) else _blocks(message)
+    update["content"] = _indexed_part(content) if isinstance(content, str) else _blocks(message)
     if isinstance(message, AIMessage):
         calls = [asdict(call) | {"type": "tool_call"} for call in calls_of(message)]
         update |= {"tool_calls": calls, "usage_metadata": None}
@@ -251,18 +253,18 @@ def _light(message: AnyMessage) -> AnyMessage:
 
 
 def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
-    """The blocks of a message without the data of its images and files."""
+    """Return the blocks of a message without the data of its images and files."""
     blocks: list[dict[str, Any]] = []
     for block in blocks_of(message):
         if block.get("type") == "text":
-            blocks.append({"type": "text", "text": _cut(str(block.get("text", "")))})
+            blocks.append({"type": "text", "text": _indexed_part(str(block.get("text", "")))})
         elif not is_thinking(block) and block.get("type") not in CALL_TYPES:
             small = (e for e in block.items() if e[1] is None or len(str(e[1])) <= SMALL)
             blocks.append(dict(small))
     return blocks
 
 
-def _cut(text: str) -> str:
-    """A text as far as it is indexed."""
+def _indexed_part(text: str) -> str:
+    """Return the part of a text that is indexed: its beginning and its end."""
     half = TEXT_LIMIT // 2
     return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[…]\n{text[-half:]}"

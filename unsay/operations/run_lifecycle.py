@@ -1,4 +1,4 @@
-"""Run lifecycle: what every node does around its work, and how a run's status changes."""
+"""Run lifecycle: a run's status, changed around the work of every node."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,14 +26,14 @@ Node = Callable[[State, Scope], Steps[Update]]
 
 ERROR_CHARS = 500
 
-TAKEN_BACK = "its turn was taken back before it ended"
-DIED = "its process ended, and a command is not obeyed later"
+TAKEN_BACK = "its turn was undone before it ended"
+DIED = "its process ended, and a command is not repeated"
 
 
-def kept(name: str, node: Node) -> Node:
-    """Wrap a node: its run is tracked, and its events are written to the event log.
+def track_run(name: str, node: Node) -> Node:
+    """Wrap a node so that its run is tracked and its events are written to the event log.
 
-    The returned node raises `SessionEndedError`, before any work, if the thread was ended.
+    The wrapped node raises `SessionEndedError`, before any work, if the thread was ended.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
@@ -56,7 +56,7 @@ def kept(name: str, node: Node) -> Node:
             raise
         except (
             Exception
-        ) as error:  # any error that ends the turn is noted with its run, and raised again
+        ) as error:  # Any error that ends the turn is stored with its run, then raised.
             yield from end_run(scope, "failed", f"{type(error).__name__}: {error}")
             raise
         if name == "evaluate_quality":
@@ -78,7 +78,7 @@ def _is_over(state: State) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
-    """The scope with the question's run; after a crash the same run is resumed."""
+    """Return the scope with the run of the question; after a crash the same run is resumed."""
     if scope.address is None:
         return scope
     store, thread_id = scope.address
@@ -96,7 +96,7 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
 
 
 def _end_dead(state: State, scope: Scope) -> Steps[None]:
-    """Note that runs whose process died, or that waited, will not go on: another message came."""
+    """Cancel the runs of earlier questions that a crash or a pause left open: another message came."""
     messages, turn = state.get("messages", []), state.get("turn")
     waiting = messages[find_pending(messages, turn).start :]
     names = [run_named_after(scope.thread_id, each.id) for each in waiting if is_question(each)]
@@ -105,7 +105,7 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
     for name in dict.fromkeys(names):
         if name != scope.run_id:
             yield from give_up_run(
-                replace(scope, run_id=name), "another message was said before it ended"
+                replace(scope, run_id=name), "another message came before it ended"
             )
 
 
@@ -120,7 +120,7 @@ def give_up_run(scope: Scope, why: str) -> Steps[None]:
 
 
 def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
-    """Open the run; if another turn's run has its id, the turn is added to the id."""
+    """Open the run; if another turn has the same run id, add the turn to the id."""
     turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
     if scope.address is None or run_id is None:
         return scope, update
@@ -136,13 +136,13 @@ def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
-    """Change the phase of a run; one that had stopped runs again."""
+    """Change the phase of a run, and set its status to running."""
     scope.tell("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
 
 
 def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[None]:
-    """End a run."""
+    """Set the final status of a run."""
     why = None if error is None else error[:ERROR_CHARS]
     yield from _change(
         scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=why)
@@ -155,7 +155,7 @@ def resume_run(scope: Scope) -> Steps[None]:
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Note that the host stopped a step of the run."""
+    """Set the status of a run whose step the host stopped."""
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)

@@ -25,23 +25,23 @@ from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """A conversation's tokens at one moment."""
+    """Tokens of a thread: the newest context's parts, the tokens spent, the budgets' use."""
 
     window: CallContext | None
-    """The newest call whose context is known; `None` without one."""
+    """The context of the newest call that stored its parts; `None` without one."""
 
     spent: Spent
     gauges: tuple[Gauge, ...]
-    """Each budget that is set, the session's before the task's before the agent's."""
+    """The budgets that are set: the session's, then the task's, then the agent's."""
 
     def __str__(self) -> str:
         return usage_text(self, ENGLISH)
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
-    """Compute the totals from the state and the branches that it names: a bounded number of reads.
+    """Return the totals of the state and its branches, with a bounded number of reads.
 
-    Offloaded segments are not read. The messages with which a fork began count as its own.
+    Offloaded segments are not read; `spent.is_whole` then is false. A fork's first messages count.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = []
@@ -50,34 +50,32 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
             branches += yield from load_branches([ref["id"]], scope, refs)
         except ConflictError:
             continue
-    gone = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
-    is_whole = (
-        offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
-    )
-    totals = yield from usage_of(state, scope, transcript, gone)
+    removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
+    is_whole = offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
+    totals = yield from usage_of(state, scope, transcript, removed)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
 
 def usage_of(
-    state: State, scope: Scope, live: Sequence[AnyMessage], gone: Sequence[AnyMessage]
+    state: State, scope: Scope, live: Sequence[AnyMessage], removed: Sequence[AnyMessage]
 ) -> Steps[Usage]:
-    """Compute the totals of `live` messages, of removed ones (`gone`), and of other calls.
+    """Return the totals of `live` messages, of removed ones, and of calls beside the answers.
 
-    A removed message that is live again counts once.
+    A message that is both live and removed counts once.
     """
     prices, model = scope.settings.prices, scope.settings.model
-    standing, turn = {key_of(m) for m in live}, state.get("turn")
+    live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
-    gone = [*gone, *(m for each in rejections for m in each["messages"])]
-    booked: dict[str, Tally] = state.get("spent", {})
+    removed = [*removed, *(m for each in rejections for m in each["messages"])]
+    tallies: dict[str, Tally] = state.get("spent", {})
     if scope.address is not None:
-        booked = merged(booked, (yield from spent_outside(*scope.address)))
+        tallies = merged(tallies, (yield from spent_outside(*scope.address)))
     spent = Spent(
         live=tokens_of(live, prices, model),
-        abandoned=tokens_of([m for m in gone if key_of(m) not in standing], prices, model),
-        judging=tokens_in(booked, "judge"),
-        summaries=tokens_in(booked, "summary"),
-        titles=tokens_in(booked, "title"),
+        abandoned=tokens_of([m for m in removed if key_of(m) not in live_keys], prices, model),
+        judging=tokens_in(tallies, "judge"),
+        summaries=tokens_in(tallies, "summary"),
+        titles=tokens_in(tallies, "title"),
     )
     transcript = state.get("messages", [])
     known = (
@@ -98,7 +96,7 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
 
 
 ROUND_FROM = 9.95
-"""Percent from which on a share is shown without a digit behind the point: two are enough."""
+"""Percent from which a share is shown without a decimal."""
 
 
 def usage_text(totals: Usage, texts: Texts) -> str:
@@ -191,7 +189,7 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows with the second of three columns, which are numbers, flush right."""
+    """Format rows as a table; with three columns, the second one has numbers and is aligned right."""
     widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
