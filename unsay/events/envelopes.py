@@ -21,9 +21,9 @@ from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import is_thinking
 from unsay.types import EventType
 
+# Keys of `additional_kwargs` that hold a model's thinking. Source: langchain's adapters of
+# DeepSeek, Groq and OpenAI.
 _ASIDE = ("reasoning_content", "reasoning")
-"""Keys of `additional_kwargs` that hold a model's thinking. Source: langchain's adapters of DeepSeek,
-Groq and OpenAI."""
 
 
 class Hole(TypedDict):

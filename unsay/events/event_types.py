@@ -34,8 +34,8 @@ from langchain_core.messages import BaseMessage, message_to_dict
 
 from unsay.types import BranchKind, Checkpoint, Event, EventType, Forgotten, Topic
 
+# The types of event that hold a message.
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
-"""The types of event that hold a message."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 

@@ -22,10 +22,10 @@ from unsay.messages.annotations import KEY
 from unsay.messages.truncation import shortened_result
 from unsay.types import Checkpoint, Event, EventType
 
+# The types of event that leave the transcript as it is.
 _ASIDE = frozenset(
     {"planner_note", "compaction", "expand", "recall", "forget", "remember", "pin", "unpin"}
 )
-"""The types of event that leave the transcript as it is."""
 
 _Tree = dict[str, Any]  # a message as `message_to_dict` gives it
 

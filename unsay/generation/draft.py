@@ -36,11 +36,10 @@ from unsay.settings import Settings
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
 
+# Share of the window that a compaction leaves; recall may use its share of this. Source: seed 004.
 ROOM = 0.375
-"""Share of the window that a compaction leaves; recall may use its share of this. Source: seed 004."""
-
+# Most of the window that a context may fill with recalled messages included.
 FULLEST = 0.9
-"""Most of the window that a context may fill with recalled messages included."""
 
 
 def ask(
@@ -160,8 +159,8 @@ def at_end(
     return (yield from plan_if_due(strategy, start)).compaction
 
 
+# A shorter id of a server may already be used in an offloaded segment.
 UNIQUE_CHARS = 16
-"""A shorter id of a server may already be used in an offloaded segment."""
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:

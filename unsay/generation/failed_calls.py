@@ -16,6 +16,7 @@ from unsay.types import Turn, Verdict
 
 REASON_CHARS = 2_000
 
+# Arguments of a call that may hold a secret or a live object, or that its body does not have.
 UNKEPT = frozenset(
     {
         *("api_key", "default_headers", "extra_headers", "headers"),
@@ -23,7 +24,6 @@ UNKEPT = frozenset(
         *("stream", "stream_options"),
     }
 )
-"""Arguments of a call that may hold a secret or a live object, or that its body does not have."""
 
 
 class RequestRecorder(BaseCallbackHandler):

@@ -35,13 +35,12 @@ from unsay.types import Exchange, Turn, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
 
+# Status codes of a server that cannot answer in a structure; plain words may do.
 _REFUSALS = (400, 404, 422)
-"""Status codes of a server that cannot answer in a structure; plain words may do."""
 
 EARLIER_PAIRS = 3
-
+# Messages in which those are looked for first.
 READ_AT_ONCE = 32
-"""Messages in which those are looked for first."""
 
 
 def exchange_of(

@@ -25,15 +25,12 @@ from unsay.state import offloaded_of
 from unsay.tools import OURS, reversible
 
 RECALL_TOOL = "recall"
-
+# Characters read at once if the model gives no length.
 READ_CHARS = 4_000
-"""Characters read at once if the model gives no length."""
-
+# Most characters read at once: the transcript then holds them a second time.
 MOST_CHARS = 16_000
-"""Most characters read at once: the transcript then holds them a second time."""
-
+# Most tokens that one `recall` may find: the transcript then holds them a second time.
 RECALL_TOKENS = 1_000
-"""Most tokens that one `recall` may find: the transcript then holds them a second time."""
 
 
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
@@ -144,6 +141,7 @@ def _tool(name: str, description: str, step: Callable[..., Steps[str]]) -> BaseT
     return reversible(undo=None)(made)
 
 
+# Made once: making one is slow, and what LangChain does for it is not safe among threads.
 _TOOLS = (
     _tool(
         READ_TOOL,
@@ -159,4 +157,3 @@ _TOOLS = (
         _recall,
     ),
 )
-"""Made once: making one is slow, and what LangChain does for it is not safe among threads."""

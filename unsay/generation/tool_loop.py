@@ -25,8 +25,8 @@ from unsay.generation.draft import ask, fresh
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
 
+# Where a run's configuration carries the attempt; servers copy no such key.
 ATTEMPT_KEY = "__unsay_attempt"
-"""Where a run's configuration carries the attempt; servers copy no such key."""
 
 
 class Draft(CallCarryover, total=False):

@@ -15,8 +15,8 @@ from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
 
+# Most segments of a thread; beyond that the oldest are merged.
 SEGMENTS = 48
-"""Most segments of a thread; beyond that the oldest are merged."""
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:

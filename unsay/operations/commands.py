@@ -14,8 +14,8 @@ from unsay.prompts.fields import Texts
 from unsay.state import Command, State
 from unsay.types import Checkpoint, Forgotten
 
+# How many of the newest turns the chat's timeline lists.
 TIMELINE_TURNS = 50
-"""How many of the newest turns the chat's timeline lists."""
 
 
 def parse_command(text: str) -> Command | None:

@@ -19,14 +19,12 @@ from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
 from unsay.types import Forgotten, Topic
 
+# Longest summary of one topic, in characters.
 SUMMARY_CHARS = 1_500
-"""Longest summary of one topic, in characters."""
-
+# Longest summary that is made without a model: it is part of the state in every turn.
 LOCAL_CHARS = 400
-"""Longest summary that is made without a model: it is part of the state in every turn."""
-
+# How many characters of a topic a summarizer reads, the newest.
 MATERIAL_CHARS = 24_000
-"""How many characters of a topic a summarizer reads, the newest."""
 
 
 def compact(

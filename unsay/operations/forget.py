@@ -21,14 +21,12 @@ from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Forgotten, ForgottenKind, Operation, Topic
 
+# Most entries that a thread may have at a time.
 FORGOTTEN = 64
-"""Most entries that a thread may have at a time."""
-
+# Most message ids in all entries together: the state carries them in every turn.
 FORGOTTEN_MESSAGES = 1_000
-"""Most message ids in all entries together: the state carries them in every turn."""
-
+# Number of a forgotten topic's newest message ids that its entry stores, to find where it ended.
 TOPIC_ENDS = 32
-"""Number of a forgotten topic's newest message ids that its entry stores, to find where it ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,17 +43,14 @@ from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
 
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
 
+# Most segments that one turn writes; a long transcript that enters at once takes several turns.
 PAGES = 8
-"""Most segments that one turn writes; a long transcript that enters at once takes several turns."""
-
+# Number of a topic's newest segments that are loaded when the topic returns.
 TOPIC_PAGES = 2
-"""Number of a topic's newest segments that are loaded when the topic returns."""
-
+# Most messages of a segment, unless one turn has more.
 PAGE_MESSAGES = 200
-"""Most messages of a segment, unless one turn has more."""
-
+# Past this many windows (`live_messages`), messages of the current topic are offloaded as well.
 LONGEST = 2
-"""Past this many windows (`live_messages`), messages of the current topic are offloaded as well."""
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:

@@ -13,8 +13,8 @@ from unsay.errors import ConflictError
 from unsay.state import State
 from unsay.types import Pin
 
+# Most pins of a thread: pinned messages must leave room for the conversation.
 PINS = 64
-"""Most pins of a thread: pinned messages must leave room for the conversation."""
 
 
 def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:

@@ -21,8 +21,8 @@ from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event
 
+# The head while the event log has no page.
 EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
-"""The head while the event log has no page."""
 
 
 def log_rollback(scope: Scope, change: Change) -> None:

@@ -28,8 +28,8 @@ from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Operation, StoredBranch, Topic
 
-BRANCH_PREFIX = "branch-"
-"""Beginning of every branch's id."""
+# Beginning of every branch's id.
+BRANCH_PREFIX = "cut-"
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:

@@ -33,11 +33,10 @@ from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, make_page
 from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, StoredBranch, Undone
 
+# Most steps in the state that can be undone, and most that can be redone; see `archive_steps`.
 OPERATIONS = 1_000
-"""Most steps in the state that can be undone, and most that can be redone; see `archive_steps`."""
-
+# Most earlier topics that contexts include in full, the newest.
 EXPANDED = 4
-"""Most earlier topics that contexts include in full, the newest."""
 
 
 def live_branch(state: State) -> LiveBranch:
@@ -281,14 +280,12 @@ def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = Non
     return turns + (offloaded["turns"] if offloaded else 0)
 
 
+# How many steps stay in the state when older ones are moved to the store.
 NEWEST = 16
-"""How many steps stay in the state when older ones are moved to the store."""
-
+# How many steps the state holds before that.
 MOST = 48
-"""How many steps the state holds before that."""
-
+# How many steps can be undone without a store.
 WITHOUT_STORE = 32
-"""How many steps can be undone without a store."""
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:

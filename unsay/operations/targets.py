@@ -15,8 +15,8 @@ from unsay.history.checkpoints import by_age, find_checkpoint
 from unsay.messages.annotations import is_answer, is_question, spoken
 from unsay.messages.boundaries import safe_split
 
+# Most digits of a typed number of turns; a longer one can only be a checkpoint's name.
 NUMBER_CHARS = 9
-"""Most digits of a typed number of turns; a longer one can only be a checkpoint's name."""
 
 
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:

@@ -95,8 +95,8 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     return check(kept, limits, Amount(), place=place).gauges
 
 
+# Percent from which a share is shown without a decimal.
 ROUND_FROM = 9.95
-"""Percent from which a share is shown without a decimal."""
 
 
 def usage_text(totals: Usage, texts: Texts) -> str:

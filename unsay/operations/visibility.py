@@ -18,8 +18,8 @@ from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
 from unsay.types import Operation, Topic
 
+# A turn's number, or a range of numbers.
 TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
-"""A turn's number, or a range of numbers."""
 
 
 def turns_needed(state: State, argument: str) -> int:
