@@ -73,7 +73,7 @@ def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> No
         talk.say("What was in row 7000 there?")
         newest = text_of(results(talk)[-1])
     assert (
-        f"[characters {start} to {start + 18} of {len(ROWS)}; go on with start={start + 18}]\n"
+        f"[characters {start} to {start + 18} of {len(ROWS)}; continue with start={start + 18}]\n"
         "row 7000: 49000000"
     ) == newest
 
@@ -91,15 +91,15 @@ async def test_the_tool_in_async_code(tmp_path: Path) -> None:
     ) as talk:
         await talk.say("What is the last row?")
         newest = [m for m in await talk.messages() if isinstance(m, ToolMessage)][-1]
-    assert text_of(newest).endswith("this is its end]\nrow 9999: 99980001")
+    assert text_of(newest).endswith("end of the result]\nrow 9999: 99980001")
 
 
 @pytest.mark.parametrize(
     ("args", "told"),
     [
         pytest.param({"tool_call_id": "nowhere"}, "No tool result", id="unknown"),
-        pytest.param({"start": 10_000_000}, "lies outside 0 to", id="start"),
-        pytest.param({"length": 10_000_000}, "lies outside 1 to 16000", id="length"),
+        pytest.param({"start": 10_000_000}, "is out of range: give 0 to", id="start"),
+        pytest.param({"length": 10_000_000}, "is out of range: give 1 to 16000", id="length"),
     ],
 )
 def test_what_cannot_be_read_is_told_to_the_model(

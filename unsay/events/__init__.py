@@ -1,4 +1,4 @@
-"""What happened in a thread, as events, and the transcript that they lead to."""
+"""Events of a thread: building them, and replaying them into the transcript."""
 
 from unsay.events.event_builder import EventBuilder
 from unsay.events.transcript_replay import Replayed, replay

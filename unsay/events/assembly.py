@@ -1,6 +1,6 @@
-"""Parts of messages put together, in their fixed order, as they arrive.
+"""Assembly: messages made of parts that `EventBuilder` or a foreign agent wrote as events.
 
-The plain shapes, by type of event:
+The shapes of these events:
 
 | type | data |
 |---|---|
@@ -9,7 +9,7 @@ The plain shapes, by type of event:
 | `tool_call` | `{id, name, args}` |
 | `tool_result` | `{id, content, is_error, preview, bounds}`, or `{id, omitted, preview, …}` |
 
-Each may have a `message_id`: parts with the same one are one message.
+Each may have a `message_id`; parts with the same id belong to one message.
 """
 
 import json
@@ -27,16 +27,17 @@ from unsay.types import EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One event, plain or from an event log."""
+    """One event; `data` of an event without an envelope has all of its fields.
+
+    `name` is how errors call the event.
+    """
 
     kind: EventType
     data: Mapping[str, Any]
-    """The event's data; for a plain event all its fields."""
-
     name: str
 
     def text(self) -> str:
-        """Return the words of a part; those of a tool result are its content."""
+        """Return the text of a part, or the content of a tool result."""
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
@@ -47,10 +48,7 @@ class Step:
         """
         value = self.data.get(key)
         if not isinstance(value, str) or not value:
-            raise TranscriptError(
-                f"{self.name} has {key}={value!r} and needs a text: a result is found by its "
-                "call's id, a tool by its name"
-            )
+            raise TranscriptError(f"{self.name} has {key}={value!r}: give a text that is not empty")
         return value
 
 
@@ -65,9 +63,9 @@ class _Draft:
 
 
 class Assembly:
-    """Makes messages of parts: nothing is dropped, and results directly follow their calls.
+    """Makes messages of parts, one part at a time; results directly follow their calls.
 
-    Messages between a call and its result wait until all results are known.
+    Parts between a call and its result wait until all results are known.
     """
 
     def __init__(self) -> None:
@@ -78,12 +76,12 @@ class Assembly:
         self._late: dict[str, str] = {}
 
     def note(self, data: Mapping[str, Any]) -> None:
-        """Take note of the calls in a whole message, or of the call that it answers."""
+        """Store the open calls of a whole message, or close the call that it answers."""
         self._late |= {str(call["id"]): call["name"] for call in data.get("tool_calls") or ()}
         self._late.pop(str(data.get("tool_call_id")), None)
 
     def feed(self, step: Step) -> list[AnyMessage]:
-        """Take one part; return the messages that it completes.
+        """Add one part, and return the messages that it completes.
 
         Raises:
             EventLogGapError: It is the result of a missing call.
@@ -105,7 +103,7 @@ class Assembly:
         return []
 
     def rest(self) -> list[AnyMessage]:
-        """Return the unfinished messages, as far as they are known."""
+        """Return the unfinished messages with the parts that they have."""
         made: list[AnyMessage] = []
         while self._asked or self._draft:
             made += self._flush(self._draft) if self._draft else self._settle()
@@ -129,12 +127,12 @@ class Assembly:
             self._waiting.append(step)
             return made
         raise EventLogGapError(
-            f"{step.name} is the result of call {name!r}, and no such call is open: its "
-            "tool_call event is missing, or it was answered before"
+            f"{step.name} is the result of call {name!r}, which is not open: its tool_call event is "
+            "missing, or it has a result already"
         )
 
     def _settle(self) -> list[AnyMessage]:
-        """The known results in the order of their calls, and all that waited for them."""
+        """Return the known results in the order of their calls, then the parts that waited."""
         made = [self._given[name] for name in self._asked if name in self._given]
         self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
         self._asked, self._given = {}, {}
@@ -154,7 +152,9 @@ def _part(step: Step) -> Part:
     if step.kind == "tool_call":
         args = step.data.get("args") or {}
         if not isinstance(args, Mapping):
-            raise TranscriptError(f"{step.name} has args={args!r}: give them by name, as a dict")
+            raise TranscriptError(
+                f"{step.name} has args={args!r}: give a dict of arguments by name"
+            )
         return ToolCall(id=step.need("id"), name=step.need("name"), args=dict(args))
     return Text(text=step.text())
 

@@ -1,4 +1,4 @@
-"""A message taken apart into events, and put together again."""
+"""Envelopes: split a message into events, and join them to the same message again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -27,23 +27,22 @@ _ASIDE = ("reasoning_content", "reasoning")
 
 
 class Hole(TypedDict):
-    """A place in a message that one of its pieces was taken out of."""
+    """A place in a message's dict whose value is in an event of its own.
+
+    `piece` is the kind of the value: `args` is the second copy of a call's arguments. `of` is its
+    number among the values of this kind, from 0 (for `args` that of the call), and `path` the keys
+    and indexes that lead to the place.
+    """
 
     piece: Literal["thinking", "call", "args", "annotation"]
-    """What belongs there; `args` is the second copy of a call's arguments."""
-
     of: int
-    """Which of the pieces of its kind, from 0; for `args`, which call."""
-
     path: list[str | int]
-    """Keys and indexes that lead there from the message's dict."""
 
 
 def split_message(message: BaseMessage) -> list[NewEvent]:
-    """Return a message as events: thinking, the message, its tool calls, its verdict.
+    """Split a message into events: thinking, the message, its tool calls, its verdict.
 
-    Nothing is lost and nothing occurs in two events. A chunk counts as the message that a
-    transcript makes of it.
+    Every value is in exactly one of them.
     """
     if isinstance(message, BaseMessageChunk):
         message = message_chunk_to_message(message)
@@ -54,19 +53,19 @@ def split_message(message: BaseMessage) -> list[NewEvent]:
         kind, holes = "assistant_message", list(_holes(message, tree["data"]))
     elif isinstance(message, ToolMessage | FunctionMessage):
         kind = "tool_result"
-    found: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "annotation": []}
+    pieces: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "annotation": []}
     for hole in holes:
-        found[hole["piece"]].append(reduce(getitem, hole["path"], tree))
+        pieces[hole["piece"]].append(reduce(getitem, hole["path"], tree))
     for hole in holes:
         tree = put(tree, hole["path"], None)
     name = {"message_id": message.id}
     return [
-        *(NewEvent("thinking", {**name, "block": block}) for block in found["thinking"]),
+        *(NewEvent("thinking", {**name, "block": block}) for block in pieces["thinking"]),
         NewEvent(kind, {"message": tree, "holes": holes}),
-        *(NewEvent("tool_call", {**name, "call": call}) for call in found["call"]),
+        *(NewEvent("tool_call", {**name, "call": call}) for call in pieces["call"]),
         *(
             NewEvent("verdict", {**name, "annotation": annotation})
-            for annotation in found["annotation"]
+            for annotation in pieces["annotation"]
         ),
     ]
 
@@ -74,16 +73,16 @@ def split_message(message: BaseMessage) -> list[NewEvent]:
 def join_message(
     envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
-    """Return the dict of the message that has these pieces; nothing is shared with them."""
-    found = {**pieces, "args": [call["args"] for call in pieces["call"]]}
+    """Return a copy of a message's dict with these pieces in its holes."""
+    values = {**pieces, "args": [call["args"] for call in pieces["call"]]}
     tree: dict[str, Any] = deepcopy(dict(envelope))
     for hole in holes:
-        tree = put(tree, hole["path"], deepcopy(found[hole["piece"]][hole["of"]]))
+        tree = put(tree, hole["path"], deepcopy(values[hole["piece"]][hole["of"]]))
     return tree
 
 
 def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
-    """Return a copy of the tree with another value in a place; the order of keys stays."""
+    """Return a copy of a tree with another value at a path; keys keep their order."""
     if not path:
         return value
     copy = tree.copy()

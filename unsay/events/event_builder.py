@@ -1,4 +1,4 @@
-"""Events of a planner or tool that builds a transcript itself, and the messages they lead to."""
+"""Event builder: write the events of an agent that is not a chat model, and read its messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ from unsay.types import Event, EventType
 
 
 class EventBuilder:
-    """Events that are only ever added, and the messages that they lead to.
+    """Builds a transcript from events, which are appended and never changed.
 
-    Parts of an assistant's message may come in any order and are put into the fixed one: thinking,
-    text, tool calls; its results follow in the order of the calls.
+    The parts of an assistant's message may be added in any order; the message has thinking, text and
+    tool calls in this order, and its results follow in the order of the calls.
 
     >>> builder = EventBuilder()
     >>> _ = builder.user("How warm is it?"), builder.tool_use("c1", "weather", {}), builder.text("I look.")
@@ -32,8 +32,8 @@ class EventBuilder:
         new_id: Gives an id for each message; random ones by default.
         run_id: The current run.
         turn_id: The current turn.
-        labels: Words to find the events by.
-        events: What happened before, oldest first.
+        labels: Labels to find the events by.
+        events: Earlier events, oldest first.
 
     Source:
         Goa-AI, transcript ledger (order, correlation by tool use id).
@@ -67,34 +67,34 @@ class EventBuilder:
 
     @property
     def events(self) -> list[Event]:
-        """What happened, oldest first."""
+        """All events, oldest first."""
         return list(self._events.values())
 
     def messages(self) -> list[AnyMessage]:
-        """Return the messages that the events lead to, the unfinished one included."""
+        """Return the messages of all events, an unfinished one included."""
         return replay(self._events.values()).messages
 
     def user(self, text: str) -> Event:
-        """Add what the user says."""
+        """Add a message of the user."""
         self.flush()
         return self._add("user_message", {"message_id": self._new_id(), "text": text})
 
     def thinking(
         self, text: str, signature: str | None = None, redacted: str | None = None
     ) -> Event:
-        """Add what the assistant thinks.
+        """Add thinking of the assistant.
 
         Args:
-            text: Its words; empty where the provider hides them.
-            signature: The provider's proof that they are its own.
-            redacted: What the provider gave in place of the words.
+            text: Empty if the provider hides it.
+            signature: The provider's signature of the text.
+            redacted: The provider's encrypted form of a hidden text.
         """
         hidden = {"signature": signature, "redacted": redacted}
-        told = {key: value for key, value in hidden.items() if value is not None}
-        return self._part("thinking", {"text": text, **told})
+        given = {key: value for key, value in hidden.items() if value is not None}
+        return self._part("thinking", {"text": text, **given})
 
     def text(self, text: str) -> Event:
-        """Add what the assistant says."""
+        """Add text of the assistant."""
         return self._part("assistant_message", {"text": text})
 
     def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
@@ -105,23 +105,23 @@ class EventBuilder:
         """
         if not call_id or not name or call_id in self._answered:
             raise TranscriptError(
-                f"A tool call with id={call_id!r} and name={name!r} cannot be told apart: give it "
-                "a name, and an id that no call of this ledger has"
+                f"A tool call has id={call_id!r} and name={name!r}: give it a name, and an id that no "
+                "other call of this event log has"
             )
         return self._part("tool_call", {"id": call_id, "name": name, "args": dict(args)})
 
     def flush(self) -> None:
-        """End the assistant's message; what it says next is another one."""
+        """End the assistant's message; its next part begins another one."""
         self._message_id = None
 
     def results(self, results: Sequence[Mapping[str, Any]]) -> list[Event]:
-        """Add what tools returned, in any order.
+        """Add tool results, in any order.
 
         Args:
             results: Each `{id, content, is_error, preview, bounds}`; all but `id` may be missing.
 
         Raises:
-            TranscriptError: There is none, or one answers no open call; nothing was added.
+            TranscriptError: The list is empty, or a result has no open call; nothing was added.
         """
         self.flush()
         ids = [result.get("id") for result in results]
@@ -129,22 +129,22 @@ class EventBuilder:
         if not ids or wrong or len(set(ids)) < len(ids):
             calls = [name for name, done in self._answered.items() if not done]
             raise TranscriptError(
-                f"Results for {ids!r} do not fit the open calls {calls!r}: "
-                "give one result or more, each for an open call of its own"
+                f"The results {ids!r} do not match the open calls {calls!r}: give at least one result, "
+                "and one per call"
             )
         return [
             self._add("tool_result", {"message_id": self._new_id(), **result}) for result in results
         ]
 
     def note(self, text: str) -> Event:
-        """Add a planner's remark, which no model is sent."""
+        """Add a remark that no model is sent."""
         return self._add("planner_note", {"text": text})
 
     def append(self, event: Event) -> bool:
-        """Add an event of the caller's own; return `False` when the same event is there already.
+        """Add an existing event, and return whether it is new.
 
         Raises:
-            EventConflictError: Another event has its id.
+            EventConflictError: A different event has its id.
         """
         there = self._events.get(event["id"])
         if there is None:
@@ -161,8 +161,7 @@ class EventBuilder:
             return True
         if body_of(there) != body_of(event):
             raise EventConflictError(
-                f"The ledger has another event with the id {event['id']!r}: "
-                "give this one an id of its own"
+                f"The event log has a different event with the id {event['id']!r}: give this one a new id"
             )
         return False
 

@@ -1,4 +1,4 @@
-"""What happened in a thread, one event each, and the messages in them.
+"""Event types: the shapes of a thread's events, and one function that makes each.
 
 The shapes of `data`, by type of event:
 
@@ -7,17 +7,17 @@ The shapes of `data`, by type of event:
 | `thinking` | `{message_id, block}` |
 | `user_message`, `assistant_message`, `tool_result` | `{message, holes}`: the dict of the message, with `None` in every `envelopes.Hole` |
 | `tool_call` | `{message_id, call}` |
-| `verdict` | `{message_id, mark}` |
+| `verdict` | `{message_id, annotation}` |
 | `checkpoint` | `{checkpoint}` |
 | `rollback` | `{branch_id, kind, base, keep, removed, drafts, reason}`; the lists hold message ids |
-| `restore` | the same, and `branch_ids`; with `only`, just these of their messages return |
+| `restore` | the same, and `branch_ids`; with `only`, only these messages of the branches return |
 | `compaction` | `{topic_id, label, summary, through}` |
 | `expand` | `{topic_id, label}` |
-| `forget`, `remember` | `{forgotten}`: what contexts leave out from now on, or show again |
+| `forget`, `remember` | `{forgotten}`: the entry that contexts exclude, or include again |
 | `pin`, `unpin` | `{message_id}` |
 | `recall` | `{message_ids, for}` |
 | `planner_note` | `{text}` |
-| `edit` | `{messages}`: whole messages as dicts; with `after`, what is up to that message stays |
+| `edit` | `{messages}`: whole messages as dicts; with `after`, they follow that message |
 | `fork` | the same, and `{source, at, checkpoints}`: from which thread, and its last message |
 
 A message is its thinking, its envelope, its tool calls and its verdict, in this order and with
@@ -42,21 +42,23 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Where and when events happen."""
+    """Where and when events happened; `at` is in ISO 8601, UTC.
+
+    `after` is the number of events in the log before, so that the same event on another page has
+    another id.
+    """
 
     thread_id: str
     at: str
-    """ISO 8601, UTC."""
 
     run_id: str | None = None
     turn_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     after: int = 0
-    """How many events the log holds already: the same thing on another page is another event."""
 
 
 class NewEvent(NamedTuple):
-    """What happened, before it has its place in the event log."""
+    """An event without id and stamp."""
 
     kind: EventType
     data: Mapping[str, Any]
@@ -65,17 +67,14 @@ class NewEvent(NamedTuple):
 def stamped(
     new_events: Iterable[NewEvent], stamp: Stamp, taken: Collection[str] = ()
 ) -> list[Event]:
-    """Return the events of what happened; no two have one id, and none has a taken one."""
+    """Return events with unique ids, none of them in `taken`."""
     return distinct((make_event(*each, stamp=stamp) for each in new_events), taken)
 
 
 def make_event(
     kind: EventType, data: Mapping[str, Any], *, stamp: Stamp, event_id: str | None = None
 ) -> Event:
-    """Return an event; its id follows from what happened where, unless one is given.
-
-    Time, run, turn and labels do not count for the id.
-    """
+    """Return an event; without `event_id`, its id is a hash of kind, thread, position and data."""
     place = canonical([kind, stamp.thread_id, stamp.after, 0, data])
     return Event(
         id=f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}"
@@ -92,7 +91,7 @@ def make_event(
 
 
 def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event]:
-    """Return the events of one stamp, a repeated or taken id replaced by one of its occurrence."""
+    """Return the events with unique ids; a repeated or taken id is replaced by a derived one."""
     seen, made = set(taken), []
     for event in events:
         occurrence, name = 0, event["id"]
@@ -106,17 +105,14 @@ def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event
 
 
 def body_of(event: Event) -> str:
-    """Return all of an event but its id and time, as text: a retry differs in these alone."""
+    """Return an event without id and time as text; it is the same when a step is repeated."""
     place = [event[key] for key in ("type", "thread_id", "run_id", "turn_id")]
     return canonical(place) + canonical([dict(sorted(event["labels"].items())), event["data"]])
 
 
 def canonical(value: Any) -> str:
-    """Return text that is the same for the same plain value, before a store and after.
-
-    Tuples count as lists, and half surrogates as the question marks that a checkpoint makes of
-    them.
-    """
+    """Return text that is the same for a plain value before and after it was stored."""
+    # A store returns tuples as lists, and lone surrogates as question marks.
     if isinstance(value, str):
         return repr(value.encode("utf-8", "replace"))[1:]
     if isinstance(value, Mapping):
@@ -129,12 +125,12 @@ def canonical(value: Any) -> str:
 
 
 def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:
-    """Replace unsay's notes on a message of the transcript."""
+    """Replace the annotation of a message, which has its verdict."""
     return NewEvent("verdict", {"message_id": message_id, "annotation": dict(annotation)})
 
 
 def checkpoint(made: Checkpoint) -> NewEvent:
-    """Mark a good point in the transcript."""
+    """Add a checkpoint."""
     return NewEvent("checkpoint", {"checkpoint": dict(made)})
 
 
@@ -150,12 +146,18 @@ def rollback(
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> NewEvent:
-    """Remove the messages after `base`, or replace them by earlier ones.
+    """Remove the messages after `base`, or replace them by messages of earlier branches.
 
-    All but `restored` are ids of messages, oldest first. Without a base nothing before stays; `keep`
-    stays behind what is restored, and a restore does not put `drafts` back. With `restored`, the ids
-    of the cuts whose messages return, in that order, the event is a `restore`; it puts back `only`
-    some of them, or for `None` all.
+    Args:
+        branch_id: The branch that gets the removed messages.
+        kind: Why they are removed.
+        base: Id of the last message that stays; `None` for none.
+        removed: Ids of the removed messages, oldest first.
+        reason: For a person.
+        keep: Ids after the base that stay, behind restored messages.
+        drafts: Ids of rejected drafts of the branch, which a restore does not add.
+        restored: Ids of the branches whose messages return, in order; the event is a `restore`.
+        only: Ids of the messages of these branches that return; `None` for all.
     """
     data = {
         "branch_id": branch_id,
@@ -173,41 +175,38 @@ def rollback(
 
 
 def compaction(topic: Topic) -> NewEvent:
-    """Leave a topic out of contexts from now on, with its summary in its place."""
-    told = {"summary": topic["summary"], "through": topic["summarized_through"]}
-    return NewEvent("compaction", {"topic_id": topic["id"], "label": topic["label"], **told})
+    """Replace a topic by its summary in contexts."""
+    summary = {"summary": topic["summary"], "through": topic["summarized_through"]}
+    return NewEvent("compaction", {"topic_id": topic["id"], "label": topic["label"], **summary})
 
 
 def expand(topic: Topic) -> NewEvent:
-    """Show a compacted topic in contexts again."""
+    """Include the messages of a compacted topic in contexts again."""
     return NewEvent("expand", {"topic_id": topic["id"], "label": topic["label"]})
 
 
 def forget(entry: Forgotten, *, again: bool = False) -> NewEvent:
-    """Leave something out of contexts for a person, or show it `again`."""
+    """Exclude forgotten messages from contexts, or include them `again`."""
     return NewEvent("remember" if again else "forget", {"forgotten": dict(entry)})
 
 
 def pin(message_id: str, *, pinned: bool = True) -> NewEvent:
-    """Include a message in every context, or no longer."""
+    """Pin or unpin a message."""
     return NewEvent("pin" if pinned else "unpin", {"message_id": message_id})
 
 
 def recall(message_ids: Sequence[str], question_id: str | None) -> NewEvent:
-    """Show earlier messages in one context, for a question."""
+    """Add earlier messages to the context of one question."""
     return NewEvent("recall", {"message_ids": list(message_ids), "for": question_id})
 
 
 def planner_note(text: str) -> NewEvent:
-    """Note a remark that no model is sent."""
+    """Add a remark that no model is sent."""
     return NewEvent("planner_note", {"text": text})
 
 
 def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> NewEvent:
-    """Note a host's own change: the transcript is exactly these messages now.
-
-    With `after`, they follow the message with this id, and what is before it stays.
-    """
+    """Replace the transcript, or its part behind the message `after`, as a host did."""
     data: dict[str, Any] = {"messages": [message_to_dict(m) for m in messages]}
     return NewEvent("edit", data if after is None else {"after": after, **data})
 

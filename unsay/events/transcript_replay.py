@@ -1,4 +1,4 @@
-"""The transcript again, from its events."""
+"""Transcript replay: compute the transcript from its events."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -34,43 +34,40 @@ _Given = Event | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What an event log leads to."""
+    """Result of a replay.
 
-    messages: list[AnyMessage]
-    """The transcript, oldest first."""
-
-    checkpoints: tuple[Checkpoint, ...]
-    """Those whose message is in the transcript, in the order in which they entered it.
-
-    The event log keeps them all; the state drops the oldest unnamed ones past its limit.
+    Attributes:
+        messages: The transcript, oldest first.
+        checkpoints: The checkpoints of its messages, oldest first. The state may have fewer: it drops
+            the oldest unnamed ones past its limit.
+        branches: The messages that each rollback or restore removed, by the id of the branch.
     """
 
+    messages: list[AnyMessage]
+    checkpoints: tuple[Checkpoint, ...]
     branches: Mapping[str, tuple[AnyMessage, ...]]
-    """What each rollback or restore removed from the transcript, by the id of the cut."""
 
 
 def replay(
     events: Iterable[_Given], *, run_id: str | None = None, max_tool_result_bytes: int | None = None
 ) -> Replayed:
-    """Return the transcript that the events lead to, byte for byte.
+    """Compute the transcript from its events, equal byte for byte.
 
-    An event that occurs twice counts once. Parts of messages, as `EventBuilder` writes them, are put
-    together in their fixed order; whole messages stay as they are.
+    An event that occurs twice counts once. The events may hold whole messages or, as `EventBuilder`
+    writes them, parts.
 
     Args:
-        events: Oldest first; plain ones have a `type` and the fields of `data` next to it.
-        run_id: Replays the events of the whole thread up to the end of this run; `None` replays
-            all of them.
-        max_tool_result_bytes: A larger tool result becomes a record of what was left out; `None`
-            shows all of them whole.
+        events: Oldest first; an event without a thread id has a `type` and the fields of `data`.
+        run_id: Replay up to the end of this run; `None` replays all events.
+        max_tool_result_bytes: Truncate larger tool results; `None` truncates none.
 
     Raises:
-        EventLogGapError: An event builds on one that is missing, or the run left no event that
-            changed the transcript: its log is lost, and is not an empty conversation.
-        EventConflictError: Two events have one id.
-        TranscriptError: An event is of no known shape.
+        EventLogGapError: An event needs one that is missing, or the run has no event that changed
+            the transcript.
+        EventConflictError: Two different events have the same id.
+        TranscriptError: An event has no known shape.
     """
-    transcript = _Record()
+    transcript = _Transcript()
     seen: dict[str, Event] = {}
     for index, event in enumerate(events if run_id is None else _until_end(list(events), run_id)):
         if not _repeats(event, seen):
@@ -79,15 +76,15 @@ def replay(
                 transcript.take(step)
             except KeyError as error:
                 raise TranscriptError(
-                    f"{step.name} has no {error.args[0]!r}: its type asks for it, see the table of "
-                    "shapes in unsay.events.event_types"
+                    f"{step.name} has no {error.args[0]!r}, which its type requires: see the table in "
+                    "unsay.events.event_types"
                 ) from error
     transcript.end()
     messages = _messages(transcript.places.values())
     for index, message in enumerate(messages):
         if max_tool_result_bytes is not None and isinstance(message, ToolMessage):
-            told = transcript.previews.get(message.tool_call_id, {})
-            preview, bounds = told.get("preview"), told.get("bounds")
+            given = transcript.previews.get(message.tool_call_id, {})
+            preview, bounds = given.get("preview"), given.get("bounds")
             messages[index] = shortened_result(
                 message, max_tool_result_bytes, preview=preview, bounds=bounds
             )
@@ -106,8 +103,8 @@ def _until_end(events: Sequence[_Given], run_id: str) -> Sequence[_Given]:
     ends = [index for index, is_own in enumerate(own, start=1) if is_own]
     if not ends:
         raise EventLogGapError(
-            f"The ledger has no transcript event of run {run_id!r}: look the run's id up, or put "
-            "a backup of the ledger in its place"
+            f"The event log has no transcript event of run {run_id!r}: check the run's id, or restore "
+            "the event log from a backup"
         )
     return events[: ends[-1]]
 
@@ -117,7 +114,7 @@ def _is_event(event: _Given) -> bool:
 
 
 def _repeats(event: _Given, seen: dict[str, Event]) -> bool:
-    """Whether an event occurs a second time; it is noted otherwise."""
+    """Return whether an event was `seen` before, and add it otherwise."""
     if not _is_event(event):
         return False
     whole = cast("Event", event)
@@ -127,8 +124,7 @@ def _repeats(event: _Given, seen: dict[str, Event]) -> bool:
         return False
     if first is not whole and body_of(first) != body_of(whole):
         raise EventConflictError(
-            f"Two events have the id {whole['id']!r} and say different things: "
-            "give each event an id of its own"
+            f"Two different events have the id {whole['id']!r}: give each event its own id"
         )
     return True
 
@@ -145,7 +141,7 @@ def _step(event: _Given, index: int) -> Step:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Cut:
+class _Branch:
     trees: dict[str, _Tree]
     drafts: frozenset[str]
     checkpoints: list[Checkpoint]
@@ -153,8 +149,6 @@ class _Cut:
 
 @dataclass(slots=True, kw_only=True)
 class _Whole:
-    """A message whose pieces are not all known yet."""
-
     step: Step
     pieces: dict[str, list[Any]]
 
@@ -167,13 +161,13 @@ class _Whole:
         return len(holes) > len(self.pieces[piece])
 
 
-class _Record:
-    """A transcript as events change it, one by one: messages as dicts, by id."""
+class _Transcript:
+    """A transcript that events change one by one: its messages as dicts, by id."""
 
     def __init__(self) -> None:
         self.places: dict[str, _Tree] = {}
         self.checkpoints: dict[str, Checkpoint] = {}
-        self.branches: dict[str, _Cut] = {}
+        self.branches: dict[str, _Branch] = {}
         self.previews: dict[str, Mapping[str, Any]] = {}
         self.parts = Assembly()
         self.thinking: list[Step] = []
@@ -200,7 +194,7 @@ class _Record:
             "fork": self._fork,
         }
         if step.kind not in acts:
-            raise _gap(step, "it is a piece of a message that did not begin")
+            raise _gap(step, "the message that it is a piece of is missing")
         acts[step.kind](step)
 
     def end(self) -> None:
@@ -208,7 +202,7 @@ class _Record:
         self._settle(self.parts.rest())
 
     def _takes_piece(self, step: Step) -> bool:
-        """Whether the event is a piece of a message, which then has it."""
+        """Return whether the event is a piece of a message, and add it to that message."""
         if step.kind == "thinking" and "block" in step.data and self.open is None:
             self._settle(self.parts.rest())
             self.thinking.append(step)
@@ -232,8 +226,8 @@ class _Record:
         wanted = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
         if wanted != [data["message_id"] for data in found]:
             raise EventLogGapError(
-                f"{step.name} does not stand behind the {len(wanted)} thinking events that were "
-                "taken out of it: an event is missing; put a backup of the ledger in its place"
+                f"{step.name} needs {len(wanted)} thinking events directly before it, and one is "
+                "missing: restore the event log from a backup"
             )
         self.open = whole
         self._close_if_complete()
@@ -251,8 +245,8 @@ class _Record:
         if not begun or (self.open is None and starts):
             return
         raise EventLogGapError(
-            f"{begun[-1].name} is not whole before {step.name if step else 'the end'}: an event of "
-            "its message is missing; put a backup of the ledger in its place"
+            f"{begun[-1].name} is incomplete before {step.name if step else 'the end'}: an event of "
+            "its message is missing; restore the event log from a backup"
         )
 
     def _settle(self, made: Iterable[BaseMessage]) -> None:
@@ -272,14 +266,14 @@ class _Record:
         name = step.data["message_id"]
         tree = self.places.get(name)
         if tree is None:
-            raise _gap(step, f"message {name!r} is not on the record")
+            raise _gap(step, f"message {name!r} is not in the transcript")
         metadata = {**tree["data"]["response_metadata"], KEY: deepcopy(step.data["annotation"])}
         self.places[name] = put(tree, ["data", "response_metadata"], metadata)
 
     def _checkpoint(self, step: Step) -> None:
         made = cast("Checkpoint", dict(step.data["checkpoint"]))
         if made["message_id"] is not None and made["message_id"] not in self.places:
-            raise _gap(step, f"message {made['message_id']!r} is not on the record")
+            raise _gap(step, f"message {made['message_id']!r} is not in the transcript")
         self.checkpoints[made["id"]] = made
 
     def _edit(self, step: Step) -> None:
@@ -294,20 +288,22 @@ class _Record:
         self.checkpoints = {each["id"]: each for each in deepcopy(step.data["checkpoints"])}
 
     def _replace(self, step: Step) -> None:
-        """Remove the messages after the base and put earlier ones back, as `replace_tail` does."""
+        """Remove the messages after the base and restore earlier ones, as `replace_tail` does."""
         names = step.data["branch_ids"] if step.kind == "restore" else []
         if unknown := [name for name in names if name not in self.branches]:
-            raise _gap(step, f"cut {unknown[0]!r} is unknown")
+            raise _gap(step, f"branch {unknown[0]!r} is unknown")
         branches = [self.branches[name] for name in names]
         tail = self._tail(step, step.data.get("base"))
         keep = set(step.data.get("keep", ()))
         removed = {key: tree for key, tree in tail.items() if key not in keep}
-        told = step.data.get("removed")
-        if told is not None and list(told) != list(removed):
-            raise _gap(step, f"it took {list(told)!r} off the record, where {list(removed)!r} is")
+        expected = step.data.get("removed")
+        if expected is not None and list(expected) != list(removed):
+            raise _gap(
+                step, f"it removed {list(expected)!r}, and the transcript has {list(removed)!r}"
+            )
         for key in removed:
             del self.places[key]
-        self.branches[step.data["branch_id"]] = _Cut(
+        self.branches[step.data["branch_id"]] = _Branch(
             trees=removed,
             drafts=frozenset(step.data.get("drafts", ())),
             checkpoints=self._drop_checkpoints(),
@@ -326,10 +322,10 @@ class _Record:
             [annotation for branch in branches for annotation in branch.checkpoints], set(back)
         )
 
-    def _return(self, marks: Sequence[Checkpoint], messages: Collection[str]) -> None:
-        """Put checkpoints back, as `with_returned` does; a name in use stays where it is."""
+    def _return(self, checkpoints: Sequence[Checkpoint], messages: Collection[str]) -> None:
+        """Restore checkpoints, without a name that another one has by now."""
         names = {each["name"] for each in self.checkpoints.values()}
-        returning = {each["id"]: each for each in marks if each["message_id"] in messages}
+        returning = {each["id"]: each for each in checkpoints if each["message_id"] in messages}
         for key, each in returning.items():
             nameless = cast("Checkpoint", {**each, "name": None})
             self.checkpoints[key] = nameless if each["name"] in names else each
@@ -339,26 +335,25 @@ class _Record:
             self.checkpoints = dict(made)
 
     def _tail(self, step: Step, base: str | None) -> dict[str, _Tree]:
-        """The messages after the base; all of them for `None`."""
         if base is not None and base not in self.places:
-            raise _gap(step, f"message {base!r} is not on the record")
-        # From the newest on, since a tail is short and a transcript may be long.
+            raise _gap(step, f"message {base!r} is not in the transcript")
+        # From the newest backwards: a tail is short, and a transcript may be long.
         tail = list(takewhile(lambda key: key != base, reversed(self.places)))
         return {key: self.places[key] for key in reversed(tail)}
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
-        gone = [
-            each
-            for each in self.checkpoints.values()
-            if each["message_id"] is not None and each["message_id"] not in self.places
+        dropped = [
+            checkpoint
+            for checkpoint in self.checkpoints.values()
+            if checkpoint["message_id"] not in self.places and checkpoint["message_id"] is not None
         ]
-        for each in gone:
-            del self.checkpoints[each["id"]]
-        return gone
+        for checkpoint in dropped:
+            del self.checkpoints[checkpoint["id"]]
+        return dropped
 
 
 def _is_part(step: Step) -> bool:
-    """Whether a builder wrote a part of a message, not a whole one or a piece of it."""
+    """Return whether `EventBuilder` wrote the event: a part, not a whole message or its piece."""
     if step.kind in ENVELOPES:
         return not isinstance(step.data.get("message"), Mapping)
     if step.kind == "thinking":
@@ -368,8 +363,7 @@ def _is_part(step: Step) -> bool:
 
 def _gap(step: Step, why: str) -> EventLogGapError:
     return EventLogGapError(
-        f"{step.name} builds on what is not there: {why}. An earlier event is missing; put a "
-        "backup of the ledger in its place"
+        f"{step.name} does not fit the events before it: {why}. Restore the event log from a backup"
     )
 
 

@@ -1,1 +1,1 @@
-"""How one answer is drafted and judged."""
+"""Drafting and judging one answer."""

@@ -1,4 +1,4 @@
-"""Judging one exchange: the pre-judge first, the model judge for what is not obvious."""
+"""Judge: local rules first, then the model judge for what they cannot decide."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -39,14 +39,14 @@ _NO_STRUCTURE = "the judge's server refuses structured output"
 _REFUSALS = (400, 404, 422)
 
 EARLIER_PAIRS = 3
-# Messages in which those are looked for first.
+# Messages searched for the earlier exchanges at first; four times as many in each further round.
 READ_AT_ONCE = 32
 
 
 def exchange_of(
     question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
 ) -> Exchange:
-    """What is judged: an answer, its question, and the exchanges before them."""
+    """Return what a judge is sent: an answer, its question, and the exchanges before them."""
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
@@ -56,7 +56,7 @@ def exchange_of(
 
 
 def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """The last few turns; the first of a part may lack its question, and so does not count."""
+    # The first turn of a part may lack its question, so one more than needed is read.
     read = READ_AT_ONCE
     turns = answered_turns(before[-read:])
     while len(turns) <= EARLIER_PAIRS and read < len(before):
@@ -77,10 +77,10 @@ def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
 def judge_exchange(
     exchange: Exchange, answer: AnyMessage, scope: Scope, *, key: str | None = None
 ) -> Steps[Verdict]:
-    """A verdict on one exchange; a judge that fails in any way leaves it unscored.
+    """Return a verdict on one exchange; a judge that fails leaves it unscored, with the reason.
 
-    `key` names the judge's call within the thread, the same when it is made again after a crash;
-    `None` takes the answer's id, for one that is in the transcript already.
+    `key` identifies the judge's call after a crash, so that it is not paid twice; `None` means the
+    answer's id.
     """
     settings = scope.settings
     if not exchange.answer.strip():
@@ -90,12 +90,12 @@ def judge_exchange(
         return Verdict(outcome="failed", score=0.0, reason=nothing, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
-    found, words = prejudge(exchange), exchange.question or exchange.answer
-    if found.decided or settings.judging == "local":
-        spoken = _texts(words, scope)
-        return verdict_of_rules(found, spoken, quality_threshold=settings.quality_threshold)
+    rules, text = prejudge(exchange), exchange.question or exchange.answer
+    if rules.decided or settings.judging == "local":
+        texts = _texts(text, scope)
+        return verdict_of_rules(rules, texts, quality_threshold=settings.quality_threshold)
     request = partial(judge_request, exchange)
-    return (yield from _ask_judge(request, words, scope, key=key or answer.id or ""))
+    return (yield from _ask_judge(request, text, scope, key=key or answer.id or ""))
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
@@ -161,19 +161,21 @@ def _reply(
     structured = yield scope.resolve("structured_judge")
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
-            found = yield from ask_model(replace(plain, model=structured, key=key))
-        except Exception as error:  # raised again unless the server only refuses the structure
+            reply = yield from ask_model(replace(plain, model=structured, key=key))
+        except (
+            Exception
+        ) as error:  # Raised again, unless the server only refuses structured output.
             status = getattr(error, "status_code", None)
             if not isinstance(error, NotImplementedError) and status not in _REFUSALS:
                 raise
             scope.services.learned.add(_NO_STRUCTURE)
         else:
-            return found["raw"] if found["parsed"] is None else found["parsed"]
+            return reply["raw"] if reply["parsed"] is None else reply["parsed"]
     return (yield from ask_model(plain))
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
-    """Judge the documents that came with the question; each that fails goes alone, also from `turn`."""
+    """Judge the retrieved documents of the question, and remove those that fail, also from `turn`."""
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
     if not waiting or question is None or scope.settings.judging == "off":
@@ -195,19 +197,21 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
         after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
-        result.update((yield from _set_aside(after, scope, turn, failed, " / ".join(reasons))))
+        result.update(
+            (yield from _remove_documents(after, scope, turn, failed, " / ".join(reasons)))
+        )
         result["messages"] = [*stamped, *result["messages"]]
     return result
 
 
-def _set_aside(
+def _remove_documents(
     state: State, scope: Scope, turn: Turn, failed: list[str], reason: str
 ) -> Steps[Update]:
-    """Take single documents off the record; everything around them stays."""
-    turn["pending"] = [name for name in turn["pending"] if name not in failed]
+    """Move failed documents from the transcript to a branch; the other messages stay."""
+    turn["pending"] = [message_id for message_id in turn["pending"] if message_id not in failed]
     turn["context_reason"] = reason
-    cause = Label(kind="document", reason=reason, created_at=scope.now())
-    change = replace_tail(live_branch(state), turn["base"], label=cause, keep=turn["pending"])
+    label = Label(kind="document", reason=reason, created_at=scope.now())
+    change = replace_tail(live_branch(state), turn["base"], label=label, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
     scope.tell("messages_removed", reason=reason, messages=failed)
     return Update(messages=change.writes, branches=refs)

@@ -1,4 +1,4 @@
-"""Tools by which a model fetches what its view leaves out: parts of tool results, earlier messages."""
+"""Memory tools: the model reads parts of tool results and earlier messages that its context lacks."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
@@ -34,12 +34,12 @@ RECALL_TOKENS = 1_000
 
 
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
-    """The tools that a model is offered: the user's, and ours as the settings say.
+    """Return the user's tools, and ours if `memory_tools` is `on`, or `auto` and there are tools.
 
-    With `memory_tools="auto"`, a tool of the user's replaces ours of the same name.
+    With `auto`, a tool of the user replaces ours of the same name.
 
     Raises:
-        ConfigurationError: Both have one name, and the settings say `on`.
+        ConfigurationError: With `on`, a tool of the user has the name of one of ours.
     """
     names = {each.name for each in tools}
     if settings.memory_tools == "off" or (settings.memory_tools == "auto" and not tools):
@@ -47,8 +47,8 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
     clash = sorted(names & {each.name for each in _TOOLS})
     if clash and settings.memory_tools == "on":
         raise ConfigurationError(
-            f"memory_tools='on' brings a tool {clash[0]!r}, and one of yours is called so: rename "
-            "yours, or write memory_tools='auto', which lets yours take its place, or 'off'"
+            f"memory_tools='on' adds a tool {clash[0]!r}, and you have one of the same name: rename "
+            "yours, or set memory_tools to 'auto' (yours replaces ours) or 'off'"
         )
     return [*tools, *(each for each in _TOOLS if each.name not in names)]
 
@@ -57,34 +57,34 @@ def _read(
     tool_call_id: str, runtime: ToolRuntime, start: int = 0, length: int = READ_CHARS
 ) -> Steps[str]:
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
-    found = yield from _result(attempt, runtime.state["messages"], tool_call_id)
-    text = result_text(found, attempt.texts)
+    result = yield from _result(attempt, runtime.state["messages"], tool_call_id)
+    text = result_text(result, attempt.texts)
     if not 0 <= start <= len(text):
-        raise ToolException(f"start {start!r} lies outside 0 to {len(text)}, where the result ends")
+        raise ToolException(f"start={start!r} is out of range: give 0 to {len(text)}, the length")
     if not 1 <= length <= MOST_CHARS:
-        raise ToolException(f"length {length!r} lies outside 1 to {MOST_CHARS}")
+        raise ToolException(f"length={length!r} is out of range: give 1 to {MOST_CHARS}")
     end = min(start + length, len(text))
-    rest = f"go on with start={end}" if end < len(text) else "this is its end"
+    rest = f"continue with start={end}" if end < len(text) else "end of the result"
     return f"[characters {start} to {end} of {len(text)}; {rest}]\n{text[start:end]}"
 
 
 def _result(
     attempt: AttemptContext, done: Sequence[AnyMessage], tool_call_id: str
 ) -> Steps[ToolMessage]:
-    """The newest result of a call: of the draft under way, of the record, of its sealed part."""
+    """Return the newest result of a call: in the draft, the transcript, or an offloaded segment."""
     state, scope = attempt.state, attempt.scope
-    gone: Collection[str] = hidden_ids(state)
-    found = _of_call((*state["messages"], *done), tool_call_id)
-    if found is None:
+    hidden: Collection[str] = hidden_ids(state)
+    result = _of_call((*state["messages"], *done), tool_call_id)
+    if result is None:
         try:
-            found = _of_call((yield from page_of_result(state, scope, tool_call_id)), tool_call_id)
+            result = _of_call((yield from page_of_result(state, scope, tool_call_id)), tool_call_id)
             if forgotten_topics(state.get("forgotten", [])):
-                gone = (yield from source_of(state, scope, by_hand=True)).hidden
+                hidden = (yield from source_of(state, scope, by_hand=True)).hidden
         except UnsayError as error:
             raise ToolException(str(error)) from error
-    if found is None or found.id in gone:
+    if result is None or result.id in hidden:
         raise ToolException(f"No tool result of this conversation has the id {tool_call_id!r}")
-    return found
+    return result
 
 
 def _of_call(messages: Sequence[AnyMessage], tool_call_id: str) -> ToolMessage | None:
@@ -93,10 +93,9 @@ def _of_call(messages: Sequence[AnyMessage], tool_call_id: str) -> ToolMessage |
 
 
 def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
-    """Earlier messages that match a query and that the model was not shown."""
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     try:
-        found = yield from search_transcript(
+        matches = yield from search_transcript(
             (yield from source_of(attempt.state, attempt.scope, by_hand=True)),
             _shown(attempt, runtime.state),
             question=query,
@@ -105,28 +104,27 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
         )
     except UnsayError as error:
         raise ToolException(str(error)) from error
-    if not found.messages:
+    if not matches.messages:
         return attempt.texts.recalled_none.format(words=query)
-    names = [message.id or "" for message in found.messages]
+    names = [message.id or "" for message in matches.messages]
     asked_by = attempt.state["turn"]["question_id"]
     attempt.scope.step_log.later_events.append(event_types.recall(names, asked_by))
-    return quotes(found.messages, attempt.texts)
+    return quotes(matches.messages, attempt.texts)
 
 
 def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
-    """Ids of the messages that the call was sent which asks now."""
-    told = list(draft.get("manifests", {}).values())
+    manifests = list(draft.get("manifests", {}).values())
     offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
     before = offloaded["messages"] if offloaded else 0
-    places = (place - before - 1 for place in read_places(told[-1]["sent"])) if told else ()
+    places = (
+        (place - before - 1 for place in read_places(manifests[-1]["sent"])) if manifests else ()
+    )
     ids = {transcript[place].id or "" for place in places if 0 <= place < len(transcript)}
     return ids.union(draft.get("quoted_ids", []))
 
 
 def _tool(name: str, description: str, step: Callable[..., Steps[str]]) -> BaseTool:
-    """Make a tool of a step; it changes nothing, so a rollback need not undo its calls."""
-
-    # `wraps` hands on the parameters, from which LangChain makes the tool's schema.
+    # `wraps` passes on the parameters, from which LangChain makes the tool's schema.
     @wraps(step)
     def call(*args: Any, **given: Any) -> str:
         return drive(step(*args, **given))
@@ -138,6 +136,7 @@ def _tool(name: str, description: str, step: Callable[..., Steps[str]]) -> BaseT
     made = StructuredTool.from_function(
         call, acall, name=name, description=description, metadata=dict(OURS)
     )
+    # It changes nothing, so a rollback need not undo its calls.
     return reversible(undo=None)(made)
 
 

@@ -1,8 +1,7 @@
-"""The graph in which a model and its tools take turns until there is an answer.
+"""Tool loop: the graph in which a model and its tools take turns until there is an answer.
 
-Its state is the draft alone. The view reaches it through the run's
-configuration, so that no step stores it; each step is a checkpoint,
-so that a finished tool is not called again after a crash.
+Its state is the draft alone. Each step is a LangGraph checkpoint, so that a finished tool does not run
+again after a crash; the context is passed through the run's configuration, so that no step stores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,20 +29,20 @@ ATTEMPT_KEY = "__unsay_attempt"
 
 
 class Draft(CallCarryover, total=False):
-    """What one attempt has produced so far, and what its calls leave to the next."""
+    """The messages of one attempt so far, and the values for its next call."""
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
     manifests: dict[str, Manifest]
 
 
 def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
-    """What the attempt's last call left."""
+    """Return the values that the attempt's last call left for the next one."""
     names = CallCarryover.__annotations__.keys() & draft.keys()
     return cast("CallCarryover", {name: draft[name] for name in names})
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The loop, compiled; it takes its checkpointer from the graph around it."""
+    """Compile the loop; it uses the checkpointer of the graph around it."""
     builder = StateGraph(Draft)
     step = RunnableLambda[Draft, Draft](
         lambda draft, config: drive(_step(draft, config)),
@@ -69,8 +68,8 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:
         raise ToolStepsError(
-            f"The model called tools {limit} times without an answer; raise max_tool_steps, "
-            "or ask for less at once"
+            f"The model called tools in {limit} steps without an answer: raise the setting "
+            "max_tool_steps, or ask for less at once"
         )
     if done:
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
@@ -83,6 +82,6 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
-    (said,) = fresh([reply], attempt.state, done)
-    told = {**draft.get("manifests", {}), said.id or "": carried.pop("manifest")}
-    return cast("Draft", {**carried, "messages": [said], "manifests": told})
+    (message,) = fresh([reply], attempt.state, done)
+    manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
+    return cast("Draft", {**carried, "messages": [message], "manifests": manifests})

@@ -106,7 +106,6 @@ def _with_known_summary(topic: Topic, known: Collection[str | None]) -> Topic:
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
-    """Judge the answers that entered without a verdict; a failed one requests a rollback."""
     messages = state["messages"]
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
     if not entered or scope.settings.judging == "off":

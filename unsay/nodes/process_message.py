@@ -79,7 +79,6 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
-    """Collect what the contexts of this attempt include."""
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from not_undone(rejected, scope)

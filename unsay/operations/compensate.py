@@ -66,7 +66,6 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """Return one call; `None` if its tool is declared to have no consequences."""
     tool = next((each for each in services.tools if each.name == call["name"]), None)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -153,7 +152,6 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Return the calls that a step's changes together removed from the transcript and restored."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     changes, scope.step_log.changes = scope.step_log.changes, []
@@ -251,7 +249,6 @@ def _is_idempotent(reversal: Reversal | None) -> bool:
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Ask a person about each call that must be confirmed."""
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:

@@ -175,7 +175,6 @@ def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bo
 def _reasons_after(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Iterator[CheckpointReason]:
-    """Yield the reasons for a checkpoint after the answer, the most important first."""
     asked = state["turn"]["pending"]
     questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
     if any(is_lasting(text_of(question)) for question in questions if question.name is None):

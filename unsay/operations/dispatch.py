@@ -32,15 +32,15 @@ from unsay.types import Checkpoint, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """Results of a command or a host's flag; all empty for a message to answer."""
+    """Results of a command or a host's flag; all empty for a message to answer.
+
+    The node `rollback` carries out the rollback, undo, redo or retry; `update` is applied at once.
+    """
 
     rollback: RollbackRequest | None = None
-    """A rollback, undo, redo or retry, which the node `rollback` carries out."""
-
     notice: str | None = None
     checkpoints: list[Checkpoint] = field(default_factory=list)
     update: Update = field(default_factory=Update)
-    """Changes made at once: pins, forgotten entries, messages to recall in the next context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +164,7 @@ def _tokens(order: _Order) -> Steps[Orders]:
     return Orders(notice=usage_text(totals, order.texts))
 
 
-_ROLLBACKS = {
-    "undo": "undo",
-    "redo": "redo",
-    "retry": "retry",
-    "rollback": "person",
-}
+_ROLLBACKS = {"undo": "undo", "redo": "redo", "retry": "retry", "rollback": "person"}
 
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),

@@ -188,7 +188,6 @@ def _offload_topic(
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
-    """Return the state without the messages before an index."""
     messages = state["messages"]
     gone = {message.id for message in messages[:end]}
     inner = [each for each in segments if each["start"] in gone]
@@ -263,7 +262,6 @@ def _put_back(
 
 
 def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
-    """Put segments, given newest first, before the rest of the transcript."""
     if not pages:
         return Update()
     older = [message for page in reversed(pages) for message in page.messages]
@@ -337,13 +335,10 @@ def drop_offloaded(state: State) -> Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """Offloaded messages that the next context includes."""
+    """Offloaded messages that the next context includes, and their positions in the transcript, from 1."""
 
     messages: list[AnyMessage]
-    """Oldest first."""
-
     positions: Mapping[str, int]
-    """By message id, the position in the transcript, from 1."""
 
 
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
@@ -382,7 +377,6 @@ def _messages_before(page: OffloadedSegment) -> int:
 def _shown_of(
     page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
 ) -> list[AnyMessage]:
-    """Return the messages of a segment that contexts include: of some topics, and pinned ones."""
     grouped = by_topic(page.messages, page.segments)
     # In a segment without topics all messages belong to the topic that refers to it.
     no_topic = grouped.get("", [])

@@ -26,25 +26,23 @@ from unsay.types import Operation, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingInput:
-    """The unanswered end of a transcript."""
+    """The unanswered end of a transcript: messages from the index `start` on.
+
+    `question` is the user's newest message; `interrupted` has the indices of an earlier question whose
+    turn never ended.
+    """
 
     question: AnyMessage | None
-    """The user's newest message; `None` where all are answered."""
-
     start: int
-    """Index of the first pending message; the transcript's length without a question."""
-
     interrupted: range
-    """Indices of an earlier question whose turn never ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """An answer that entered the transcript without a verdict."""
+    """An answer without a verdict, and where its exchange starts, as indices."""
 
     index: int
     start: int
-    """Index of its question, or of the answer itself without one."""
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:

@@ -42,8 +42,6 @@ BAR = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """One search: where to look, for what, and how much may be found."""
-
     source: RecallSource
     shown: Collection[str]
     question: str

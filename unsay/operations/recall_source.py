@@ -128,7 +128,6 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
 
 
 def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]) -> set[str]:
-    """Return the ids of the forgotten offloaded messages."""
     found: set[str] = set()
     topic: str | None = None
     for leaf in reversed(list(leaves.values())) if forgotten else ():
@@ -184,7 +183,6 @@ def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
 def _leaves(
     head: Offloaded | None, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
 ) -> Steps[dict[str, Leaf]]:
-    """Return the segments that may be read, the newest first."""
     leaves: dict[str, Leaf] = {}
     messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:
@@ -250,7 +248,6 @@ def _light(message: AnyMessage) -> AnyMessage:
 
 
 def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
-    """Return the blocks of a message without the data of its images and files."""
     blocks: list[dict[str, Any]] = []
     for block in blocks_of(message):
         if block.get("type") == "text":
@@ -262,6 +259,5 @@ def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
 
 
 def _indexed_part(text: str) -> str:
-    """Return the part of a text that is indexed: its beginning and its end."""
     half = TEXT_LIMIT // 2
     return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[…]\n{text[-half:]}"

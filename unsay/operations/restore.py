@@ -119,7 +119,6 @@ def _put_back(
 def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
-    """Insert some messages of a branch, with their tool calls and results, where they were."""
     live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = live.positions()
@@ -153,7 +152,6 @@ def _with_branch(state: State, scope: Scope, change: Change, step: Operation) ->
 def _check_base(
     places: Collection[str | None], base: str | None, branches: Sequence[StoredBranch]
 ) -> None:
-    """Raise `ConflictError`, naming the branch that holds the base, if it is not there."""
     if base is None or base in places:
         return
     holder = holder_of(branches, base)
@@ -166,7 +164,6 @@ def _check_base(
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """The wanted messages with their tool calls and results, in the order of `wanted`."""
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")

@@ -78,7 +78,6 @@ def _is_over(state: State) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
-    """Return the scope with the run of the question; after a crash the same run is resumed."""
     if scope.address is None:
         return scope
     store, thread_id = scope.address
@@ -190,7 +189,6 @@ def _json(value: Any) -> Any:
 
 
 def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
-    """Change the stored run, if there is one that has not completed."""
     if scope.address is None or not scope.run_id:
         return
     run = yield from find_run(*scope.address, scope.run_id)

@@ -82,7 +82,6 @@ def target_of(
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
-    """Index of the first message of the last N answered turns, their documents included."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise InputError(f"turns={turns!r} is out of range: give a whole number of 1 or more")
     ends = [index for index, message in enumerate(messages) if is_answer(message)]

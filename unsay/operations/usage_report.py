@@ -28,11 +28,8 @@ class Usage:
     """Tokens of a thread: the newest context's parts, the tokens spent, the budgets' use."""
 
     window: CallContext | None
-    """The context of the newest call that stored its parts; `None` without one."""
-
     spent: Spent
     gauges: tuple[Gauge, ...]
-    """The budgets that are set: the session's, then the task's, then the agent's."""
 
     def __str__(self) -> str:
         return usage_text(self, ENGLISH)
