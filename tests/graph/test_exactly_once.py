@@ -187,7 +187,7 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
     talk.say("Something else", turn_id="b")
 
     found = {run.turn_id: (run.status, run.error) for run in talk.runs().runs}
-    assert ("canceled", "another message was said before it ended") == found["a"]
+    assert ("canceled", "another message came before it ended") == found["a"]
     assert ("completed", None) == found["b"]
 
 

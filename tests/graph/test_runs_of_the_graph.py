@@ -267,7 +267,7 @@ def test_runs_of_two_dead_processes_are_closed() -> None:
     say(graph, "q3")
 
     found = runs(graph.store)
-    why = "another message was said before it ended"
+    why = "another message came before it ended"
     assert ["canceled", "canceled", "completed"] == [run.status for run in found]
     assert [why, why, None] == [run.error for run in found]
 
