@@ -48,7 +48,9 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
         except ConflictError:
             continue
     removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
-    is_whole = offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
+    is_whole = (
+        offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
+    )
     totals = yield from usage_of(state, scope, transcript, removed)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
