@@ -29,7 +29,7 @@ from unsay.state import State, Update
 from unsay.types import Operation, StoredBranch, Topic
 
 # Beginning of every branch's id.
-BRANCH_PREFIX = "cut-"
+BRANCH_PREFIX = "branch-"
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
