@@ -383,7 +383,7 @@ def test_a_topic_returns_with_its_words(first: int) -> None:
     state = asked(talked(1, 2, 3, turns=2))
     if not first:
         state["segments"] = [{**state["segments"][0], "start": "q0.1"}, *state["segments"][1:]]
-    now = sealed_by(state, run)
+    now = offloaded_by(state, run)
     assert [] == drive(load_opened(now, run)).messages
     here = Segment(topic_id="topic-1", start="pending")
     back: State = {**now, "segments": [*now["segments"], here]}
