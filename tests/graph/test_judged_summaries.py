@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from tests.graph.kit import scores
 from unsay import AsyncConversation, Conversation
 from unsay.context.three_stage import ThreeStage
-from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary
+from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary, summaries_of
 from unsay.errors import InputError, UnknownThreadError
+from unsay.prompts.fields import Texts
+from unsay.state import State
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
+from unsay.types import Segment, Topic
 
 SUBJECTS = ("ferry", "trains", "planes", "buses", "trams", "bikes", "taxis", "boats", "horses")
 
@@ -93,6 +96,35 @@ def test_nothing_of_the_thread_changes(tmp_path: Path) -> None:
         talk.judge_summaries()
         assert before == (talk.messages(), talk.checkpoints(), talk.branches())
         assert talk.say("And where do the planes land?").kind == "answer"
+
+
+@pytest.mark.parametrize(
+    ("summary", "through", "found"),
+    [
+        pytest.param("Of bread.", "m3", ["m0", "m1", "m2", "m3"], id="all"),
+        pytest.param("Of bread.", "m1", ["m0", "m1"], id="the first turn"),
+        pytest.param("Of bread.", "gone", None, id="through a message that is gone"),
+        pytest.param(None, "m3", None, id="no summary"),
+        pytest.param(None, None, None, id="never left"),
+    ],
+)
+def test_a_topics_summary_is_judged_with_the_messages_it_covers(
+    summary: str | None, through: str | None, found: list[str] | None
+) -> None:
+    """A topic is judged if it has a summary and the last message that this covers."""
+    messages: list[AnyMessage] = [
+        (AIMessage if place % 2 else HumanMessage)(f"words {place}", id=f"m{place}")
+        for place in range(4)
+    ]
+    state = State(
+        messages=messages,
+        segments=[Segment(topic_id="t1", start="m0")],
+        topics=[Topic(id="t1", label="bread", summary=summary, summarized_through=through)],
+    )
+    judged = summaries_of(state, Texts("en"))
+
+    assert found == next(([m.id for m in each.messages] for each in judged), None)
+    assert ["topic"] * len(judged) == [each.why for each in judged]
 
 
 def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:

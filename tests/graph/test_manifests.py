@@ -62,6 +62,24 @@ def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
     assert all(each.context.parts["tools"] > 0 for each in calls)
 
 
+class Named(ScriptedChat):
+    """A model with a name, by which its vocabulary is known."""
+
+    model_name: str = "gpt-4o"
+
+
+def test_tokens_are_counted_with_the_vocabulary_of_the_model(opened: Opening) -> None:
+    """A Japanese question has more tokens for a model with an older vocabulary."""
+    counted = []
+    for name in ("gpt-4o", "gpt-4"):
+        talk = opened(Named(model_name=name, default=GOOD), thread=name, settings=PLAIN)
+        talk.say("京都の桜はいつ見頃ですか。二日で足りますか。" * 20)
+        call = talk.context().calls[0]
+        counted.append(call.context.parts["recents"])
+
+    assert counted[0] < counted[1]
+
+
 def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
     """Each attempt has its view, also one whose draft went with an older part of the transcript."""
     talk = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)

@@ -8,6 +8,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
+from unsay.context.plan import Plan, PlanContext
+from unsay.context.strategy import Strategy
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
@@ -132,6 +134,39 @@ def test_a_view_says_how_to_get_the_rest(tmp_path: Path) -> None:
             f'"read": {{"tool": "read_tool_result", "tool_call_id": "{result.tool_call_id}"'
             in shown
         )
+
+
+class Clearing(Strategy):
+    """A strategy that clears every tool result."""
+
+    per_turn = True
+
+    def plan(self, ctx: PlanContext) -> Plan:
+        """Clear the results up to the newest."""
+        found = [message for message in ctx.messages if isinstance(message, ToolMessage)]
+        return ctx.shorten(clear=found[-1]) if found else ctx.keep()
+
+
+@pytest.mark.parametrize(("memory", "named"), [("auto", True), ("off", False)])
+def test_a_cleared_result_names_the_tool_that_reads_it(
+    tmp_path: Path, memory: str, *, named: bool
+) -> None:
+    """A context tells the model how to read what it left out only if the model has the tool."""
+    settings = {"memory_tools": memory, "live_messages": 100}
+    chat = ScriptedChat(replies={"squares": calling("table", name="squares")}, default="I see it.")
+    with Conversation.open(
+        tmp_path / "t.db",
+        model=chat,
+        judge=ScriptedJudge(),
+        tools=[table],
+        settings=settings,
+        strategy=Clearing(),
+    ) as talk:
+        talk.say("Look at the squares.")
+        talk.say("Go on.")
+    shown = next(text_of(m) for m in chat.calls[-1] if isinstance(m, ToolMessage))
+    assert len(shown) < 300
+    assert named == ("read_tool_result(tool_call_id=" in shown)
 
 
 def test_earlier_messages_are_found_once(tmp_path: Path) -> None:

@@ -86,3 +86,12 @@ def test_other_errors_stay() -> None:
     """An interruption is no damage."""
     with pytest.raises(KeyboardInterrupt), sound("A value"):
         raise KeyboardInterrupt
+
+
+def test_the_field_of_a_checksum_is_part_of_the_format() -> None:
+    """A value that another version of this library wrote is checked as well."""
+    kept = {"a": 1, "unsay_sum": 1}
+    with pytest.raises(DatabaseCorruptError):
+        unsummed(PLACE, "k", kept)
+
+    assert {"a", "unsay_sum"} == summed(PLACE, "k", {"a": 1}).keys()

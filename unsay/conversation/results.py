@@ -215,7 +215,7 @@ class Event:
     """One thing that happens while a turn runs."""
 
     kind: EventKind
-    text: str = ""
+    text: str
     """For `token` a piece of the draft, for `notice` and `reply` the whole."""
 
     message_id: str | None = None

@@ -55,7 +55,7 @@ class RecallSource:
     hidden: frozenset[str]
     asked_for: Sequence[str] = ()
     deep: Sequence[AnyMessage] = ()
-    by_hand: bool = False
+    by_hand: bool
 
     @property
     def messages(self) -> list[AnyMessage]:
