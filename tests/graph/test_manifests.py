@@ -288,7 +288,7 @@ def test_tokens_by_order_read_no_more_than_what_is_at_hand(opened: Opening) -> N
     for number in range(8):
         talk.say(f"NEW: {number}?")
     notice = talk.say("/tokens").text
-    assert "Spent, as far as is at hand" in notice
+    assert "Used, at least: " in notice
     assert 88 == talk.tokens().spent.live.total
 
 
@@ -298,7 +298,7 @@ def test_tokens_in_any_chat() -> None:
     graph = make(model, store=None)
     words = say(graph, "q1", "/tokens")["messages"][-1].text
     assert words.startswith("Context: ")
-    assert "Spent: " in words
+    assert "Used: " in words
     assert 1 == len(model.inputs)
     assert "No call tells yet" in say(make(model), "/tokens")["messages"][-1].text
 
