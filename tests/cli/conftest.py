@@ -33,8 +33,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run() -> Run:
-    """Runs a command line in this process."""
-    return lambda *args, **options: CliRunner().invoke(cli, args, **options)
+    """Runs a command line in this process; no error that it prints may name a Python call."""
+
+    def invoke(*args: str, **options: Any) -> Result:
+        result = CliRunner().invoke(cli, args, **options)
+        errors = [line for line in result.stderr.splitlines() if line.startswith("unsay: ")]
+        assert [] == [line for line in errors if re.search(r"\b[a-z_]+\((?:\)|…)", line)]
+        return result
+
+    return invoke
 
 
 def found(run: Run, *command: str) -> dict[str, Any]:

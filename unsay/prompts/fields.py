@@ -58,7 +58,7 @@ class Texts(ModelTexts):
         }
     )
     at_start: Text = Text("the start of the conversation", "会話の先頭")
-    at_checkpoint: Text = Text("checkpoint {name}", "チェックポイント {name} ")
+    at_checkpoint: Text = Text("checkpoint {name}", "チェックポイント「{name}」")
     at_message: Text = Text("“{words}”", "「{words}」")
     effects_undone: Text = Text("Undone: {calls}.", "取り消した処理: {calls}。")
     effects_left: Text = Text(
