@@ -1,13 +1,19 @@
+import ast
 import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import unsay
+from unsay.conversation.results import EventKind
+from unsay.state import State
+from unsay.types import BranchKind, EventType, ForgottenKind, OperationKind
 
 LIGHT = "import sys, unsay; print(sorted(m for m in ('langgraph', 'pydantic', 'langchain_core') if m in sys.modules))"
 
@@ -115,3 +121,107 @@ def test_files_are_short(folder: str, most: int) -> None:
     }
 
     assert {} == {name: length for name, length in lengths.items() if length > most}
+
+
+RETIRED = frozenset(
+    [
+        "anew",
+        "bill",
+        "book",
+        "cut",
+        "cuts",
+        "fold",
+        "folded",
+        "folds",
+        "journal",
+        "landing",
+        "landings",
+        "ledger",
+        "ledgers",
+        "line",
+        "lines",
+        "logbook",
+        "mark",
+        "marks",
+        "move",
+        "moves",
+        "record",
+        "records",
+        "remembering",
+        "sealed",
+        "sight",
+        "situation",
+        "situations",
+        "talk",
+        "talks",
+        "told",
+        "unfolded",
+        "unsealed",
+        "view",
+        "views",
+    ]
+)
+ORDINARY = {
+    "cli/terminal.py": {"end_line", "line", "padded.line"},
+    "conversation/tree.py": {"one_line", "forgotten_line"},
+    "context/summaries.py": {"lines_of"},
+    "judging/vocabulary.py": {"LINE_WIDTH", "LINES_ENDED"},
+    "operations/pin.py": {"move_pins"},
+    "prompts/fields.py": {"checkpoint_line", "timeline_line", "forgotten_line", "recalled_line"},
+    "testing/scripts.py": {"Line", "lines_of", "line_for"},
+}
+"""Names with a retired word in its ordinary sense, such as a line of text."""
+
+
+def named(node: ast.AST) -> Iterator[str]:
+    """The public names that a statement defines: functions, parameters, classes, fields, constants."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if node.name.startswith("_"):
+            return
+        yield node.name
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                yield from named(inner)
+        else:
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            yield from (f"{node.name}.{each.arg}" for each in given)
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from (each.id for each in targets if isinstance(each, ast.Name))
+
+
+def retired(name: str) -> bool:
+    """Whether a name has a retired word in it."""
+    words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name.rpartition(".")[2])
+    return not name.startswith("_") and not RETIRED.isdisjoint(word.lower() for word in words)
+
+
+def test_no_public_name_has_a_retired_word() -> None:
+    """One word for one thing: the terms of the glossary, in names of code, state and fields."""
+    used = {
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in PACKAGE.rglob("*.py")
+        for statement in ast.parse(path.read_text("utf-8")).body
+        for name in named(statement)
+        if retired(name) and name not in ORDINARY.get(str(path.relative_to(PACKAGE)), ())
+    }
+
+    assert used == set()
+
+
+def test_no_event_kind_state_key_or_json_key_has_a_retired_word() -> None:
+    """What a host reads from the stream, the state, the event log and `--json`."""
+    kinds = [*get_args(EventKind), *get_args(EventType), *get_args(BranchKind)]
+    kinds += [*get_args(OperationKind), *get_args(ForgottenKind)]
+    keys = {*State.__annotations__, *kinds}
+    strings = {
+        each.arg
+        for path in (PACKAGE / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") + getattr(node.func, "attr", "") == "show"
+        for each in node.keywords
+        if each.arg
+    }
+
+    assert {name for name in keys | strings if retired(name)} == set()
