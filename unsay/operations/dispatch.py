@@ -55,7 +55,7 @@ class _Order:
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
-    """Carry out a command or a host's flag; an error of ours becomes a notice with the reason."""
+    """Carry out a command or a host's flag; an `UnsayError` becomes a notice with the reason."""
     texts = scope.texts(state["messages"])
     try:
         if command is not None:

@@ -117,7 +117,7 @@ def _events(
 
 def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
     """Return ids of the first message and of those 1, 2, 4, 8 … places before the end."""
-    # Whatever end of the transcript a host removes, one of these ids is left in the rest, unless the
+    # If a host removes the end of the transcript, one of these ids is left in the rest, unless the
     # rest is shorter than what was removed.
     places = [len(transcript) - 2**power for power in range(len(transcript).bit_length())]
     return [transcript[each].id or "" for each in dict.fromkeys((*places, 0)) if transcript]
