@@ -38,7 +38,7 @@ LAST_ASCII = 127
 """The last code of ASCII."""
 
 EMOJI = 0x3F
-"""What stands for all code points over `WIDE`: `?`, as `bytes` writes what it cannot."""
+"""Replaces all code points over `WIDE`: `?`, as `bytes` encodes what it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def group_of(code: int, alone: int) -> str:
 
 
 SCRIPTS = (("signs", 0x2070, 0x2E00), ("Han", 0x4E00, 0xA000), ("Hangul", 0xAC00, 0xD7A4))
-"""Of which some characters are tokens of their own, and others are two or three."""
+"""Blocks in which some characters are one token and others two or three."""
 
 BLOCKS = (
     ("controls", 0x80, 0xA0),

@@ -38,7 +38,7 @@ KEPT_SHARE = 0.6
 """How much of an answer a truncation leaves, from its beginning."""
 
 DROPPED_WORD = 10
-"""One word, or in Japanese one character, of so many is missing from a near repetition."""
+"""A near repetition omits one of this number of words, in Japanese of characters."""
 
 LONG_ENOUGH = 80
 """Characters from which on an English answer is truncated; half as many in Japanese."""
@@ -216,7 +216,7 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "truncation": _truncated,
     "irrelevant": _strayed,
 }
-"""How an answer is made bad, by name; `None` where it cannot be made so."""
+"""Functions that make an answer bad, by name; they return `None` if they cannot."""
 
 
 def share(hits: Sequence[bool]) -> Figure:

@@ -1,4 +1,4 @@
-"""Sorting what stands before a place, and what stands at it, into kinds that tell of a cut there."""
+"""Sort the codes before and at a position into kinds that predict a token boundary."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ KINDS = 16
 """Kinds of each side."""
 
 ROUNDS = 16
-"""How often each side is sorted anew."""
+"""How often each side is sorted again."""
 
 TRIES = 4
 """From how many beginnings."""
@@ -26,7 +26,7 @@ class Places:
     """Places of texts, one text after the other."""
 
     codes: Any
-    """What stands there, from 0."""
+    """The codes at each position, from 0."""
 
     branches: Any
     """How many tokens begin there."""
@@ -101,15 +101,15 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
 
 
 def _before(codes: Any, reach: int) -> Any:
-    """What stands some places before each; 0 where nothing does."""
+    """Return the codes some positions earlier; 0 before the beginning."""
     return np.concatenate([np.zeros(reach, codes.dtype), codes])[: len(codes)]
 
 
 def sort(number: Any, branch: Any, groups: Any, one: float) -> Any:
-    """Sort codes into kinds, once as what stands before and once as what stands at a place.
+    """Sort codes into kinds, once as the code before and once as the code at a position.
 
     Args:
-        number: How often each code stands before each.
+        number: How often each code comes before each.
         branch: How often there is a cut between.
         groups: As `learn` takes them.
         one: What one place counts.

@@ -18,7 +18,7 @@ Count = Callable[[Sequence[AnyMessage]], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """So many of the newest tokens.
+    """Keep this number of the newest tokens.
 
     Source:
         langchain-core 1.7, `trim_messages(strategy="last", start_on="human")`.
@@ -42,7 +42,7 @@ class LastTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTurns:
-    """So many of the newest turns.
+    """Keep this number of the newest turns.
 
     Source:
         goa-ai 97ae50f, `KeepRecentTurns(20)` as in its documentation.
@@ -73,7 +73,7 @@ class SummaryOfOlder:
     _told: list[AnyMessage] = field(default_factory=list)
 
     def view(self, said: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-        """What stands for the older part, and the rest."""
+        """Return the replacement of the older part, and the rest."""
         shown = [*self._told, *said[self._from :]]
         if self.count(shown) < self.trigger * self.window:
             return shown
@@ -100,7 +100,7 @@ class ClearedResults:
     keep: int = 3
 
     def view(self, said: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-        """What was said, with a word in the place of the older results."""
+        """Return the messages, with a placeholder for each older tool result."""
         if self.count(said) <= self.tokens:
             return said
         results = [index for index, each in enumerate(said) if isinstance(each, ToolMessage)]
@@ -114,7 +114,7 @@ class ClearedResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimersAndRecents:
-    """The first 3 messages, a summary of the middle, the newest 20: made anew for each request.
+    """The first 3 messages, a summary of the middle, the newest 20: made again for each request.
 
     Source:
         Zhang 2026, chapter 7.4; Kocoro-lab/Shannon 0190a84 keeps no plan between two requests.
@@ -126,7 +126,7 @@ class PrimersAndRecents:
     recents: int = 20
 
     def view(self, said: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-        """The three parts, once what was said has more than so many tokens."""
+        """Return the three parts once the messages exceed this number of tokens."""
         if self.count(said) <= self.tokens:
             return said
         first, last = self.primers, len(said) - self.recents

@@ -54,7 +54,7 @@ LEAST_TOKENS = 1_024
 """Fewer are not cached. Source: OpenAI's cookbook, Prompt Caching 201."""
 
 BLOCK_TOKENS = 128
-"""So many at a time are served. Source: OpenAI's cookbook, Prompt Caching 201."""
+"""Cached tokens come in blocks of this size. Source: OpenAI's cookbook, Prompt Caching 201."""
 
 CACHED_PRICE = 0.1
 """Of a token from the cache, beside 1 of any other. Source: Anthropic's price list."""
@@ -73,7 +73,7 @@ class View(Protocol):
     """A rule of somebody else."""
 
     def view(self, said: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-        """What is sent of what was said."""
+        """Return the messages that are sent."""
         ...
 
 
@@ -88,7 +88,7 @@ class Cache:
     """All that they cost."""
 
     served: int = 0
-    """So many of them from the cache."""
+    """How many of them came from the cache."""
 
     turns: int = 0
     """How many turns they make up."""

@@ -13,10 +13,10 @@ from traffic import WORDS, Speech
 from unsay.tokens.counter import REPLY_TOKENS, TokenCounter
 
 TOOL_EACH = 16
-"""Each so many turns of a made-up conversation a tool is called."""
+"""A tool is called once in this number of turns of a generated conversation."""
 
 RESULT_WORDS = (300, 700, 2_000)
-"""How long its results are, one as often as another."""
+"""Lengths of its results, all equally frequent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def read(path: Path, turns: int) -> list[Turn]:
     """The first turns of a file's conversations, one after the other as if they were one.
 
     Raises:
-        ValueError: It is of no known form, or nobody answers in it.
+        ValueError: The format is unknown, or the file has no answers.
     """
     said = [message for each in conversations(path) for message in each]
     found = list(islice(_turns(said), turns))

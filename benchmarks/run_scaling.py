@@ -1,4 +1,4 @@
-"""What `scaling.py` starts in processes of their own, and the figures that come of it.
+"""The processes that `scaling.py` starts, and the figures that they return.
 
 `python run_scaling.py speak DATABASE WHO THREADS TURNS` opens a database and says `ready`; at a line
 on standard input it holds its conversations, a turn in each in turn, and prints one JSON object; at
@@ -78,7 +78,7 @@ def _opened(database: Database, cast: Cast, who: str, threads: int) -> list[Conv
 
 
 def _lease(database: Database) -> None:
-    """Take the lease of a thread where nobody speaks, and give it up."""
+    """Acquire and release the lease of an unused thread."""
     lease = drive(database.leases.hold("quiet", wait_seconds=0, lease_seconds=20.0))
     if lease is not None:
         lease.release()

@@ -1,4 +1,4 @@
-"""What `storage.py` starts in processes of its own, and the figures that come of it.
+"""The processes that `storage.py` starts, and the figures that they return.
 
 `python run_storage.py say|open|move DATABASE TURNS` prints one JSON object: a whole conversation, its
 opening by another process, or its last turns taken back and forth. See `storage.py`.
@@ -34,7 +34,7 @@ COUNTED = 10
 """Turns at the end whose commits are counted."""
 
 _WAL_PAGES = 1_000
-"""So many, and SQLite begins the log anew. Source: sqlite.org/pragma.html#pragma_wal_autocheckpoint."""
+"""Pages after which SQLite restarts the log. Source: sqlite.org/pragma.html#pragma_wal_autocheckpoint."""
 
 
 def open_conversation(database: str, cast: Cast) -> Conversation:

@@ -57,7 +57,7 @@ class Place:
     """Its bytes."""
 
     connections: Callable[[], int | None] = field(default=lambda: None)
-    """How many of ours a server has; `None` without a server."""
+    """Our connections to the server; `None` without a server."""
 
     transactions: Callable[[], int | None] = field(default=lambda: None)
     """How many a server has committed."""

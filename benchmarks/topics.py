@@ -49,7 +49,7 @@ class Utterance:
     """`user` or `assistant`."""
 
     text: str
-    """What was said."""
+    """The text of the turn."""
 
     shift: bool
     """Whether the subject changes here, or returns."""
@@ -89,7 +89,7 @@ class Memory:
     """Its id."""
 
     said: list[Utterance] = field(default_factory=list)
-    """What was said in it, oldest first."""
+    """Its turns, oldest first."""
 
     def seen(self) -> TopicMemory:
         """Give what the detector may see of it."""

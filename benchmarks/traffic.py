@@ -114,7 +114,7 @@ class Speech:
         return asked + self._text(subject, QUESTION_CHARS - len(asked))
 
     def _text(self, subject: Deck, chars: int) -> str:
-        """Whole sentences, the last one short if it must be, of about so many characters."""
+        """Return sentences of about this number of characters; the last may be short."""
         text = ""
         while len(text) < chars:
             text += f"{self._sentence(subject)}. "

@@ -60,10 +60,10 @@ class Views:
     """Of a request."""
 
     with_topics: bool = False
-    """Whether topics are told apart, and those that were left are told in summaries."""
+    """Whether topics are detected, and finished ones summarized."""
 
     with_recall: bool = False
-    """Whether what bears on a question is shown again before it."""
+    """Whether messages that match a question are quoted before it."""
 
     said: list[AnyMessage] = field(default_factory=list)
     """The record."""
@@ -115,7 +115,7 @@ class Views:
         )
 
     def _recalled(self, plan: Plan, asked: int) -> AnyMessage | None:
-        """What bears on the question of what the view leaves out, in the room that it has."""
+        """Return omitted messages that match the question, as far as they fit."""
         before = self.said[: len(self.said) - asked]
         room = min(RECALL_SHARE * ROOM * self.window, FULLEST * self.window - plan.after.tokens)
         self.index = self.index.covering(before)
