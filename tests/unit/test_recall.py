@@ -238,10 +238,10 @@ def test_an_index_of_the_whole_record_serves() -> None:
     ("changed", "said"),
     [
         pytest.param({"budget_tokens": -1}, "budget_tokens -1", id="budget"),
-        pytest.param({"index": RecallIndex()}, "index is of 0 messages", id="empty-index"),
+        pytest.param({"index": RecallIndex()}, "index has 0 messages", id="empty-index"),
         pytest.param(
             {"index": RecallIndex().covering([HumanMessage("A boat.", id="x")])},
-            "index is of 1 messages and the record of 1 others",
+            "index has 1 messages and the transcript 1 others",
             id="another-index",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Recalled messages as a view shows them: quotes in the user's name, just before the question."""
+"""Recalled messages in a context: quoted in a user message just before the question."""
 
 import json
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from unsay.messages.content import calls_of, text_of
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 
-# Id of the message in a context that holds what was recalled.
+# Id of the message in a context that quotes the recalled messages.
 RECALLED_ID = "unsay-recalled"
-# Note on a message that is held for recall alone: how many characters of its middle it lacks.
+# Annotation of a message that is cached for recall: the characters that its middle lacks.
 LACKING = "lacking"
-# How much of a recalled tool result is shown at either end.
+# Characters of a recalled tool result that are shown at each end.
 RESULT_CHARS = 1_000
 _TAG = "recalled"
 
 
 def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
-    """Return a message that quotes others, fenced as data, to stand before the question."""
+    """Return a message that quotes others, fenced as data, for the place before the question."""
     content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
     return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
 
@@ -33,12 +33,12 @@ def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
 
 
 def is_quoting(message: AnyMessage) -> bool:
-    """Whether a message is nothing but such quotes: its words stand elsewhere on the record."""
+    """Return whether a message only quotes others, which are in the transcript themselves."""
     return isinstance(message.content, str) and message.content.startswith(f'<{_TAG} key="')
 
 
 def speaker(message: AnyMessage) -> str:
-    """Who said a message, in one word and perhaps a name."""
+    """Return the role of a message's author, with the name if it has one."""
     if isinstance(message, ToolMessage):
         return f"tool {message.name or message.tool_call_id}"
     if is_document(message):

@@ -1,4 +1,4 @@
-"""Index of messages by their terms, in which no message is read twice."""
+"""Index of messages by their terms; each message is read once."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -17,12 +17,12 @@ from unsay.retrieval.terms import terms_of
 COUNT_BITS = 8
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
-# A table is made again once more messages than this and those of the index come before it.
+# A table is rebuilt when more unused messages than the index has, plus this many, come before it.
 SPARE = 1_024
 
 
 class Entry(NamedTuple):
-    """One message that was read.
+    """An indexed message.
 
     Attributes:
         key: See `key_of`; empty in a table if the message has to be read again.
@@ -39,22 +39,21 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Table:
-    """Messages in the order in which they were read.
+    """Messages in the order in which they were read."""
 
-    A table only grows: an index is a range of it, and stays correct in another thread meanwhile.
-    """
+    # A table only grows: an index is a range of it, and stays valid while another thread adds.
 
     entries: list[Entry] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
-    """By key, the place of the message's entry."""
+    """By key of the message: the number of its entry."""
 
     postings: dict[str, list[int]] = field(default_factory=dict)
-    """By term: the numbers of the messages that have it, ascending, each with how often."""
+    """By term: the numbers of the messages that have it, ascending, each with its frequency."""
 
     lock: Lock = field(default_factory=Lock)
 
     def read(self, message: AnyMessage) -> None:
-        """Add a message that is not known."""
+        """Add a message that is not in the table."""
         counted = Counter(terms_of(message))
         for term, times in counted.items():
             posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
@@ -105,9 +104,9 @@ class RecallIndex:
     def covering(
         self, messages: Sequence[AnyMessage], *, unread: int | None = None
     ) -> "RecallIndex":
-        """Return the index of these messages; what was read before is not read again.
+        """Return the index of some messages; known ones are not read again.
 
-        At most `unread` are read: messages before the newest that many unread ones are left out.
+        At most the `unread` newest unknown messages are read; older messages are left out then.
         """
         keys, table = list(map(key_of, messages)), self.table
         with table.lock:
@@ -126,7 +125,7 @@ class RecallIndex:
         return RecallIndex(entries=entries, start=start, table=table)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Have some messages read again when they come, and those that are not in this index."""
+        """Forget some messages, and all that are not in this index; they are read again when needed."""
         kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
             for key in [key for key in table.numbers if key not in kept]:
@@ -134,12 +133,12 @@ class RecallIndex:
                 table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
-        """Return the places of the messages with these keys, as far as they are indexed."""
+        """Return the places of the messages with these keys; unknown keys are ignored."""
         wanted = frozenset(keys)
         return {place for place, entry in enumerate(self.entries) if entry.key in wanted}
 
     def found(self, term: str) -> list[tuple[int, int]]:
-        """Return the place of each message that has a term, and how often it has it."""
+        """Return the place of each message that has a term, with the term's frequency."""
         postings, start = self.table.postings.get(term, []), self.start
         return [
             ((posting >> COUNT_BITS) - start, posting & COUNT_MASK)
@@ -147,7 +146,7 @@ class RecallIndex:
         ]
 
     def having(self, term: str) -> int:
-        """Return how many messages have a term."""
+        """Return the number of messages that have a term."""
         postings = self.table.postings.get(term, [])
         return len(postings[self._range(postings)])
 
@@ -164,11 +163,11 @@ class RecallIndex:
 
 
 def key_of(message: AnyMessage) -> str:
-    """Return what identifies a message: its id, or without one its type and content."""
+    """Return the key of a message: its id, or without one its type and content."""
     return message.id or f"{message.type} {message.content}"
 
 
 def speaker_of(message: AnyMessage) -> str:
-    """Return who speaks: the name on a message, or its type."""
+    """Return the speaker of a message: the name on it, or its type."""
     named = message.name if message.type in ("human", "ai") and not is_document(message) else None
     return (named or message.type).lower()

@@ -1,7 +1,7 @@
-"""How well each message fits a question.
+"""Ranking messages by how well they fit a question.
 
-Words count first: BM25, spread over neighbours, because an answer is often next to the words of the
-question. Then it counts who spoke and how much a message says.
+The score is BM25, spread over neighbours, because an answer is often next to the words of the
+question. The speaker and the amount of information in a message add to it.
 """
 
 import re
@@ -23,11 +23,11 @@ LENGTH_SHARE = 0.6
 # Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
 # person speaks.
 KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
-# How many messages on either side are the surroundings, whose mean score is added.
+# The mean score of this many messages on each side is added.
 SURROUNDINGS = 8
 # Score for the right speaker, as a share of the worth of a word that only one message has.
 SPEAKER_SHARE = 0.35
-# Score of a message of mean substance, as such a share; greetings get next to nothing.
+# Score of a message of mean substance, as the same share; greetings get almost nothing.
 SUBSTANCE_SHARE = 0.17
 # Types of messages, which index entries have for a speaker without a name.
 KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
@@ -36,11 +36,11 @@ NEAR = len(KERNEL) // 2
 # Words of the question in a larger share of the messages are skipped if it has a rarer one: they
 # cost most. Source: own measurement.
 COMMON_SHARE = 0.25
-# Most postings that one question reads, the rarest words first, so that a turn's cost is bounded.
+# Postings that one question reads, rarest words first: this bounds the cost of a turn.
 MOST_READ = 5_000
 # Most messages that count as having enough words of the question, the best.
 STRONGEST = 256
-# At most one in this many messages is scored by itself; for more, all are scored at once.
+# If more than one in this many messages is a candidate, scoring all of them at once is faster.
 SPARSE = 4
 # A term without spaces and without hiragana, which is mostly grammar.
 _CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
@@ -58,7 +58,7 @@ _SECOND_PERSON = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a question looks for: words, speakers by name, and by `I` and `you` kinds of messages."""
+    """What a question asks for: words, named speakers, and kinds of messages (`I` and `you`)."""
 
     query: Query
     persons: frozenset[str]
@@ -67,9 +67,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Scores of indexed messages, by their places; they are chosen by the `total`.
+    """Scores of indexed messages, by place.
 
-    `own` has the scores of messages by their own words, if any; `words` adds the neighbours.
+    `own` counts the words of the message, `words` adds the neighbours, and `total`, which decides,
+    adds the speaker and the substance.
     """
 
     own: Mapping[int, float]
@@ -78,7 +79,7 @@ class Ranking:
 
 
 def asked(question: str, index: RecallIndex) -> Asked:
-    """Return what to look for in an index, to answer a question."""
+    """Return what a question asks for, with the speakers of an index."""
     people = {
         name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
     }
@@ -93,7 +94,7 @@ def asked(question: str, index: RecallIndex) -> Asked:
 def ranked(
     wanted: Asked, index: RecallIndex, places: Sequence[int], unseen: Collection[int] = ()
 ) -> Ranking:
-    """Rank indexed messages by what is looked for.
+    """Score the messages at some places.
 
     Words of messages at `unseen` places do not count.
 
@@ -127,22 +128,22 @@ def ranked(
 
 
 def kinds_meant(question: str) -> set[str]:
-    """Return whose words a question means by `I` and `you`, as kinds of messages."""
+    """Return the kinds of messages that a question means by `I` and `you`."""
     meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
     return {kind for kind, pattern in meant.items() if pattern.search(question)}
 
 
 def rarity(having: int, among: int) -> float:
-    """Return the weight of a term that so many of the messages have (BM25's idf, at least 0)."""
+    """Return the weight of a term that `having` of `among` messages have (BM25's idf, 0 or more)."""
     return log(1 + (among - having + 0.5) / (having + 0.5))
 
 
 def bm25(
     query: Query, index: RecallIndex, among: Collection[int] | None = None
 ) -> dict[int, float]:
-    """Score each message that has any of the words that are looked for by its own words.
+    """Return the BM25 score of each message that has a term of the query.
 
-    Only places in `among` matter; `None` is all.
+    Only places in `among` are scored; `None` means all.
     """
     having = {term: count for term in query.weights if (count := index.having(term))}
     own = [term for term in having if query.weights[term] >= 1]
@@ -172,10 +173,9 @@ def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
 def evident(
     query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
 ) -> set[int]:
-    """Return the places of messages with content words of the question that are worth enough.
+    """Return the places of messages whose content words of the question weigh at least `least`.
 
-    Messages near one are among them. Words that only go with those of the question do not
-    count, nor do grammar and particles.
+    Messages next to them are included. Related words, grammar and particles do not count.
     """
     having = {
         term: count
@@ -209,14 +209,14 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """Score one message's words with those around it, as `spread` does."""
+    """Return the score at one place, spread over its neighbours as `spread` does."""
     around = [own.get(each, 0.0) for each in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)]
     near = around[SURROUNDINGS - NEAR : SURROUNDINGS + NEAR + 1]
     return fsum(map(mul, KERNEL, near)) + fsum(around) / len(around)
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """Give each message a share of the scores of those around it."""
+    """Return scores with a share of the neighbours' scores added to each."""
     edge = [0.0] * NEAR
     padded = [*edge, *scores, *edge]
     neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)

@@ -1,4 +1,4 @@
-"""Recall: choose earlier messages that fit a question."""
+"""Recall: choosing the earlier messages that fit a question."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from unsay.retrieval.vectors import Vectors, fused, similarities
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
 # With a bar or a gain, a message must be this many deviations nearer than the mean.
 FAR_NEARER = 2.0
-# How many steps in a row may be too large before no more are tried.
+# The search ends after this many steps in a row that are too large.
 PATIENCE = 32
 
 
@@ -32,10 +32,10 @@ class Recollection:
     message: AnyMessage
     why: Why
     words: tuple[str, ...]
-    """The words of the question that led to it, as they were asked."""
+    """The words of the question that the message matches."""
 
     score: float
-    """The higher the better, comparable within one recall only."""
+    """Higher is better; comparable only within one recall."""
 
     @property
     def message_id(self) -> str:
@@ -60,7 +60,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """What a message must have to be recalled.
+    """Thresholds that a message must reach to be recalled.
 
     Attributes:
         floor: A share of the best message's words, or of its nearness in meaning, from 0 to 1.
@@ -81,7 +81,7 @@ class Bars:
             raise InputError(f"gain {self.gain!r} is under 0: write 0 to compare with nothing")
 
 
-# As much as the budget holds.
+# No thresholds: as many messages as the budget allows.
 FILLING = Bars()
 
 
@@ -113,7 +113,7 @@ def recall(
     bars: Bars = FILLING,
     about: TokenCounter | None = None,
 ) -> Recalled:
-    """Choose the messages that fit a question best, as many as the budget holds.
+    """Choose the messages that fit a question best, as many as the budget allows.
 
     The context shows the messages in `shown` anyway; those in `hidden` do not count at all.
     Without `vectors` the words alone decide. `about` estimates the cost of single steps if counting
@@ -124,7 +124,7 @@ def recall(
         speaker, and there are no vectors.
 
     Raises:
-        InputError: The budget is impossible, or the index is another record's.
+        InputError: The budget is under 0, or the index is of another transcript.
     """
     if budget_tokens < 0:
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
@@ -134,8 +134,8 @@ def recall(
         key_of(each) for each in (*transcript[:1], *transcript[-1:])
     ]:
         raise InputError(
-            f"the index is of {len(index)!r} messages and the record of {len(transcript)!r} others: "
-            "give the index that covers the record, or none"
+            f"the index has {len(index)!r} messages and the transcript {len(transcript)!r} others: "
+            "give the index of this transcript, or None"
         )
     wanted = asked(question, index)
     scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
@@ -171,7 +171,7 @@ def _scored(
     shown: Collection[str],
     hidden: Collection[str],
 ) -> _Scored | None:
-    """Score what may be recalled; `None` where nothing has to do with the question."""
+    """Score the candidates; `None` if no message is related to the question."""
     seen, unseen = index.places(shown), index.places(hidden)
     apart, everything = seen | unseen, set(range(len(index)))
     least = bars.bar * rarity(1, len(index))
@@ -211,7 +211,7 @@ def _scored(
 def _fitting(
     transcript: Sequence[AnyMessage], scored: _Scored, budget: int, about: TokenCounter
 ) -> list[list[int]]:
-    """Return the best steps that the budget holds; one that is too large makes way for the next."""
+    """Return the best steps that fit the budget; a step that is too large is skipped."""
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
     for group in _best_first(transcript, scored):
@@ -219,7 +219,7 @@ def _fitting(
         cost = about(step) - opening
         if cost <= left:
             if not taken:
-                # What any sequence costs beside its messages is paid once for all of them.
+                # The fixed cost of a sequence counts once, not for each step.
                 opening = max(0, 2 * about(step) - about([*step, *step]))
             taken.append(group)
             left, missed = left - cost, 0
@@ -231,7 +231,7 @@ def _fitting(
 def _counted(
     transcript: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
-    """Return as many of the steps, the best first, as fit once they are counted together."""
+    """Return the best steps that fit the budget when they are counted together."""
 
     def together(steps: int) -> int:
         places = sorted(place for group in groups[:steps] for place in group)
@@ -245,14 +245,14 @@ def _counted(
 
 
 def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
-    """Yield what may be recalled, in whole steps: the best first, and of equals the newest."""
+    """Yield the candidates in whole steps, best first; of equal scores, the newest first."""
     known: dict[int, range] = {}
     seen: set[int] = set()
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):
         if place in seen or transcript[place].type == "system":
             continue
         if place not in known:
-            # Nothing ties turns together, so the steps of the message's turn are enough.
+            # A step never spans two turns, so only the steps of this turn are computed.
             turn = turn_around(transcript, place)
             for step in steps(transcript[turn.start : turn.stop]):
                 found = range(turn.start + step.start, turn.start + step.stop)

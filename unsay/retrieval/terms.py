@@ -1,4 +1,4 @@
-"""Terms by which messages are recalled: words between spaces, pairs of characters elsewhere.
+"""Terms by which messages are found: words between spaces, pairs of characters elsewhere.
 
 Latin words are reduced to their stem; identifiers count as a whole and by their parts. In Japanese,
 Chinese and Korean every two neighbouring characters are a term, and so is a single Han character
@@ -162,7 +162,7 @@ class Query:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text, repeated as often as they occur.
+    """Return the terms of a text, in order and with repetitions.
 
     >>> terms("She was running parse_config twice")
     ['run', 'parseconfig', 'pars', 'config', 'twic']
@@ -173,13 +173,13 @@ def terms(text: str) -> list[str]:
 
 
 def terms_of(message: AnyMessage) -> list[str]:
-    """Return the terms of a message, of its tool calls' names and arguments too."""
+    """Return the terms of a message, including the names and arguments of its tool calls."""
     calls = (f" {call.name} {json.dumps(call.args, default=str)}" for call in calls_of(message))
     return terms(text_of(message) + "".join(calls))
 
 
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
-    """Return what to look for to answer a question; `names` are terms not to look for."""
+    """Return the terms to look for; terms in `names` (of speakers) are left out."""
     words: dict[str, str] = {}
     for token in _tokens(question):
         for term in _terms_of(token):
@@ -238,7 +238,7 @@ def _terms_of(token: str) -> Sequence[str]:
 
 @lru_cache(maxsize=65_536)
 def _words_of(token: str) -> tuple[str, ...]:
-    """The words of a token between spaces, and the whole where it is an identifier."""
+    """Return the words of a token, and the whole token if it is an identifier."""
     pieces = [piece for piece in _HUMP.split(token) if piece]
     whole = [stem("".join(pieces).lower())] if len(pieces) > 1 else []
     words = (piece.lower() for piece in pieces)
@@ -247,7 +247,7 @@ def _words_of(token: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Return a lower-case word without its English endings; other words as they are.
+    """Return a lower-case word without its English endings; other words are unchanged.
 
     >>> [stem(word) for word in ("running", "ran", "cities", "painter")]
     ['run', 'run', 'citi', 'paint']

@@ -14,9 +14,9 @@ from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
 from unsay.retrieval.index import RecallIndex, key_of
 
-# How many messages are embedded by one call.
+# Messages that one call embeds.
 BATCH = 128
-# How many characters of a message are embedded, from its beginning; models read no more.
+# Only the first characters of a message are embedded: embedding models read no more.
 EMBEDDED_CHARS = 8_000
 # The higher, the less the first ranks count. Source: Cormack, Clarke and Buettcher 2009.
 RANK_OFFSET = 60
@@ -41,10 +41,10 @@ def embed(
     known: Mapping[str, Vector],
     timeout_seconds: float | None = None,
 ) -> Steps[Vectors]:
-    """Ask for the vectors of a question and of those messages that are not `known` yet.
+    """Return the vectors of a question and of messages; only unknown messages are embedded.
 
     Raises:
-        ModelReplyError: The embeddings gave more or fewer vectors than texts.
+        ModelReplyError: The number of vectors differs from the number of texts.
     """
     found = dict(known)
     texts = {
@@ -76,9 +76,9 @@ def embed(
 
 
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
-    """Return how near each indexed message is to the question in meaning, with its neighbours.
+    """Return the similarity of each indexed message, with its neighbours, to the question.
 
-    In deviations from the mean; 0 for a message whose vector is not known.
+    The unit is the standard deviation from the mean; a message without a vector has 0.
     """
     length = _length(vectors.question)
     cosines = [
@@ -96,7 +96,7 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
 
 
 def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
-    """Combine several scores of each message by its ranks alone, so that scales do not matter.
+    """Combine several scores of each message by its ranks, so that scales do not matter.
 
     Source:
         Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
