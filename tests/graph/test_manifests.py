@@ -300,7 +300,7 @@ def test_tokens_in_any_chat() -> None:
     assert words.startswith("Context: ")
     assert "Used: " in words
     assert 1 == len(model.inputs)
-    assert "No call tells yet" in say(make(model), "/tokens")["messages"][-1].text
+    assert "No model call has been measured" in say(make(model), "/tokens")["messages"][-1].text
 
 
 def test_an_agent_says_what_it_was_given(opened: Opening) -> None:
