@@ -151,7 +151,7 @@ def test_model_that_returns_nothing(run: Run, serve: Serve) -> None:
     server = serve({NESTED: ""})
     result = run("say", NESTED, "--thread", "t")
     assert (1, "") == (result.exit_code, result.stdout.strip())
-    assert "unsay: The model returned nothing" in result.stderr
+    assert "unsay: The model returned an empty answer" in result.stderr
     server.script = serve(ANSWERS).script
     assert f"{ON_NESTED}\n" == run("say", NESTED, "--thread", "t").stdout
 

@@ -105,7 +105,7 @@ def test_a_model_that_returns_nothing(run: Run, serve: Serve) -> None:
     works, left = server.script, [""] * 3
     server.script = lambda asked: left.pop() if left and asked.model != "judge" else works(asked)
     result = run("chat", input=f"{LISTS}\n/resume\n")
-    assert "unsay: The model returned nothing" in result.stderr
+    assert "unsay: The model returned an empty answer" in result.stderr
     assert f"{ON_LISTS}\n" == result.stdout
 
 
