@@ -6,9 +6,8 @@ never count. In doubt a sentence does not count: a checkpoint too many replaces 
 """
 
 import re
-import unicodedata
 
-TEXT_LIMIT = 4_000  # characters that are read; instructions after a pasted file are missed
+from unsay.judging.vocabulary import TEXT_LIMIT, normal
 
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|“[^”]*”|(?<!\w)'[^'\n]*'(?!\w)|「[^」]*」|『[^』]*』",
@@ -99,8 +98,8 @@ def is_lasting(text: str) -> bool:
     >>> is_lasting("Why do people always say 'from now on'?")
     False
     """
-    plain = unicodedata.normalize("NFKC", text[:TEXT_LIMIT]).lower().replace("’", "'")
-    unquoted = _QUOTED.sub(" x ", plain)
+    # Only the beginning is read, so instructions after a pasted file are missed.
+    unquoted = _QUOTED.sub(" x ", normal(text[:TEXT_LIMIT]))
     return any(_holds(match.group().strip(" -*・•\t()")) for match in _SENTENCE.finditer(unquoted))
 
 

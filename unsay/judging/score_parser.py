@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept
 
@@ -69,14 +68,10 @@ class ScoreReply:
     reason: str  # one line of at most `MAXIMUM_REASON_LENGTH` characters
 
 
-# `plain` begins its sentence, `fenced` is JSON in a fence, `weak` is between other words.
-Strength = Literal["plain", "fenced", "weak"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
+    strength: int  # 2 begins its sentence, 1 is JSON in a fence, 0 is between other words
     position: int
-    strength: Strength
     score: float | None  # `None` when the label carries no valid score
 
 
@@ -225,8 +220,10 @@ def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
     return None
 
 
-def _has_score(mapping: Mapping[object, object]) -> bool:
-    return any(_key_rank(key) is not None for level in _levels(mapping) for key in level)
+def _found_in(mapping: Mapping[object, object], *, strength: int, position: int) -> list[_Found]:
+    if not any(_key_rank(key) is not None for level in _levels(mapping) for key in level):
+        return []
+    return [_Found(strength=strength, position=position, score=_score_of_mapping(mapping))]
 
 
 def _extract_objects(text: str) -> tuple[str, list[_Found]]:
@@ -241,10 +238,7 @@ def _extract_objects(text: str) -> tuple[str, list[_Found]]:
             found += inside
         else:
             prose.append(" " * len(part))
-            whole = _whole_object(part.strip())
-            if whole is not None and _has_score(whole):
-                score = _score_of_mapping(whole)
-                found.append(_Found(position=position, strength="fenced", score=score))
+            found += _found_in(_whole_object(part.strip()) or {}, strength=1, position=position)
         position += len(part)
     return "".join(prose), found
 
@@ -263,9 +257,7 @@ def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
             start = text.find("{", start + 1)
             continue
         prose += [text[position:start], " " * (end - start)]
-        if _has_score(parsed):
-            score = _score_of_mapping(parsed)
-            found.append(_Found(position=offset + end, strength="plain", score=score))
+        found += _found_in(parsed, strength=2, position=offset + end)
         position, start = end, text.find("{", end)
     return "".join([*prose, text[position:]]), found
 
@@ -288,20 +280,15 @@ def _labelled(prose: str) -> list[_Found]:
         plain = _PLAIN_LEAD.fullmatch(lead.strip(" \t{[(<,'\"→-・•:").lower()) is not None
         if plain or match["hard"]:
             score = None if match["none"] else _score_of_match(match)
-            strength: Strength = "plain" if plain else "weak"
-            found.append(_Found(position=match.end(), strength=strength, score=score))
+            found.append(_Found(strength=2 if plain else 0, position=match.end(), score=score))
     return found
 
 
 def _choose(found: list[_Found], prose: str) -> float | None:
     # The last of the strongest scores; a weak one only if no other number follows it.
-    for strength in ("plain", "fenced"):
-        strong = [one for one in found if one.strength == strength]
-        if strong:
-            return max(strong, key=lambda one: one.position).score
-    last = max(found, key=lambda one: one.position)
-    rivals = _scorelike(prose[last.position :]) - {last.score}
-    return None if rivals else last.score
+    best = max(found, key=lambda one: (one.strength, one.position))
+    rivals = not best.strength and _scorelike(prose[best.position :]) - {best.score}
+    return None if rivals else best.score
 
 
 def _scorelike(text: str) -> set[float | None]:

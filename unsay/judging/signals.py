@@ -7,7 +7,6 @@ Source: MT-Bench-101 and MT-Bench-ja sessions, with their answers unchanged and 
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -142,25 +141,12 @@ class Signal:
     reason: str  # one English sentence
 
 
-Rule = Callable[[Exchange], Signal | None]
-
-RULES: list[Rule] = []
-"""All rules, the most serious first."""
-
-
-def _rule(rule: Rule) -> Rule:
-    RULES.append(rule)
-    return rule
-
-
-@_rule
 def _empty(exchange: Exchange) -> Signal | None:
     if not _NOTHING.fullmatch(exchange.answer):
         return None
     return Signal(name="empty", certain=True, score=0.0, reason="The answer is empty.")
 
 
-@_rule
 def _refusal(exchange: Exchange) -> Signal | None:
     # A refusal with grounds or an alternative may be right: only a bare one is certain.
     answer = normal(exchange.answer)
@@ -178,7 +164,6 @@ def _refusal(exchange: Exchange) -> Signal | None:
     )
 
 
-@_rule
 def _ignorance(exchange: Exchange) -> Signal | None:
     # A polite "I don't know" may be honest, above all about the user: only a curt one is certain.
     answer = normal(exchange.answer)
@@ -193,7 +178,6 @@ def _ignorance(exchange: Exchange) -> Signal | None:
     )
 
 
-@_rule
 def _loop(exchange: Exchange) -> Signal | None:
     text = FENCED.sub("\n", normal(exchange.answer))
     if not (_runs(text) or _says_again(text) or _circles(text)):
@@ -232,7 +216,6 @@ def _circles(text: str) -> bool:
     return len(grams) >= FEWEST_GRAMS and again >= GRAMS_AGAIN * len(grams)
 
 
-@_rule
 def _echo(exchange: Exchange) -> Signal | None:
     question, answer = normal(exchange.question), normal(exchange.answer)
     asked, said = squeezed(question), squeezed(answer)
@@ -247,7 +230,6 @@ def _echo(exchange: Exchange) -> Signal | None:
     return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
 
 
-@_rule
 def _repetition(exchange: Exchange) -> Signal | None:
     answer = _letters(exchange.answer)
     if width(answer) < REPETITION_WIDTH:
@@ -269,7 +251,6 @@ def _repetition(exchange: Exchange) -> Signal | None:
     )
 
 
-@_rule
 def _truncation(exchange: Exchange) -> Signal | None:
     enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
     if exchange.truncated:
@@ -283,7 +264,6 @@ def _truncation(exchange: Exchange) -> Signal | None:
     return Signal(name="truncation", certain=True, score=0.4, reason=reason)
 
 
-@_rule
 def _off_topic(exchange: Exchange) -> Signal | None:
     # An answer may use other words: it must also be long or in another language to be certain.
     shared = overlap(exchange)
@@ -300,6 +280,10 @@ def _off_topic(exchange: Exchange) -> Signal | None:
         score=0.3 if long else 0.45,
         reason="The answer shares no word with the question or the conversation before it.",
     )
+
+
+# All rules, the most serious first.
+RULES = (_empty, _refusal, _ignorance, _loop, _echo, _repetition, _truncation, _off_topic)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -88,27 +88,6 @@ def role_of(message: BaseMessage) -> Role | None:
     return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
 
 
-def written_by(message: BaseMessage) -> str | None:
-    """Return the provider that wrote a message, as its integration recorded; `None` if unknown."""
-    noted = message.response_metadata.get("model_provider")
-    return noted if isinstance(noted, str) else None
-
-
 def is_v1(message: BaseMessage) -> bool:
     """Return whether a message's content is in LangChain's standard blocks."""
     return message.response_metadata.get("output_version") == "v1"
-
-
-def thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
-    """Return whether a block reaches the provider as thinking."""
-    kind, author = block.get("type"), written_by(message)
-    if dialect.own and author not in (None, *dialect.own):
-        return False
-    if kind == "reasoning" and is_v1(message) and author in dialect.translated:
-        return True
-    return kind in dialect.thinking_types
-
-
-def is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
-    """Return whether LangChain leaves an assistant's block of this type out of the request."""
-    return kind in dialect.dropped and not (dialect.strict and written_by(message) in dialect.own)

@@ -101,7 +101,6 @@ class Thinking:
     text: str  # empty if the provider hides it
     signature: str | None = None  # the provider's proof that it wrote the text
     redacted: str | bytes | None = None  # the encrypted text of a hidden block
-    form: Literal["thinking", "reasoning_content", "reasoning"] = "thinking"  # the block's type
 
     @property
     def signed(self) -> bool:
@@ -208,7 +207,7 @@ def is_thinking(block: Mapping[str, Any]) -> bool:
 
 
 def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMessage:
-    """Return an assistant's message made of parts in any order; the inverse of `parts_of`."""
+    """Return an assistant's message made of parts in any order."""
     listed = list(parts)
     calls = [part for part in listed if isinstance(part, ToolCall)]
     thinking = [_thinking_block(part) for part in listed if isinstance(part, Thinking)]
@@ -230,16 +229,9 @@ def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMes
 
 
 def _thinking_block(part: Thinking) -> dict[str, Any]:
-    signed = {"signature": part.signature} if part.signature else {}
-    if part.form == "reasoning_content":
-        hidden = {"redacted_content": part.redacted}
-        inner = hidden if part.redacted else {"text": part.text, **signed}
-        return {"type": "reasoning_content", "reasoning_content": inner}
-    if part.form == "reasoning":
-        extras = {"extras": signed} if signed else {}
-        return {"type": "reasoning", "reasoning": part.text, **extras}
     if part.redacted:
         return {"type": "redacted_thinking", "data": part.redacted}
+    signed = {"signature": part.signature} if part.signature else {}
     return {"type": "thinking", "thinking": part.text, **signed}
 
 
@@ -270,7 +262,6 @@ def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
             text=inner.get("text") or "",
             signature=inner.get("signature") or None,
             redacted=inner.get("redacted_content") or None,
-            form="reasoning_content",
         )
     summary = (str(each.get("text", "")) for each in block.get("summary") or ())
     text = str(block["reasoning"] or "") if "reasoning" in block else "\n\n".join(summary)
@@ -281,4 +272,4 @@ def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
     proof = proof or extras.get("encrypted_content")
     if not proof and str(block.get("id") or "").startswith("rs_"):
         proof = str(block["id"])
-    return Thinking(text=text, signature=proof, form="reasoning")
+    return Thinking(text=text, signature=proof)

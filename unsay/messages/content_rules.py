@@ -8,17 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from unsay.messages.base import (
-    Dialect,
-    Finding,
-    is_dropped,
-    is_v1,
-    message_rule,
-    role_of,
-    rule,
-    thinks,
-    written_by,
-)
+from unsay.messages.base import Dialect, Finding, is_v1, message_rule, role_of, rule
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, thinking_in
 
 # Types that LangChain translates for every provider in a message of its standard blocks.
@@ -36,7 +26,7 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         kind = _kind(block)
         taken = role is None or kind in dialect.blocks[role]
         if role == "ai" and not taken:
-            taken = (v1 and kind in _V1_TYPES) or is_dropped(message, kind, dialect)
+            taken = (v1 and kind in _V1_TYPES) or _is_dropped(message, kind, dialect)
         if not taken:
             yield (
                 f"A {message.type!r} message holds a block of type {kind!r}, which the "
@@ -157,7 +147,7 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
     for index, message in enumerate(messages[start:], start):
         if not isinstance(message, AIMessage):
             continue
-        begins = thinks(message, next(blocks_of(message), {}), dialect)
+        begins = _thinks(message, next(blocks_of(message), {}), dialect)
         begun = begins if begun is None else begun
         ids = [call.id for call in calls_of(message)]
         if ids and not begun and not begins:
@@ -175,7 +165,7 @@ def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         return
     for block in blocks_of(message):
         thought = thinking_in(block)
-        if thought and thinks(message, block, dialect) and not thought.signed:
+        if thought and _thinks(message, block, dialect) and not thought.signed:
             yield (
                 f"A block of type {block['type']!r} has neither signature nor redacted "
                 "data: send it as the provider gave it, or leave it out."
@@ -185,7 +175,7 @@ def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 @message_rule
 def thinking_own(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """No thinking is from another provider, whose signature this one cannot verify."""
-    author = written_by(message)
+    author = _written_by(message)
     if author is None or author in dialect.own or not isinstance(message, AIMessage):
         return
     if any(block.get("type") in dialect.thinking_types for block in blocks_of(message)):
@@ -207,7 +197,7 @@ def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     if any(name.startswith("server_tool") or name.endswith("_tool_result") for name in names):
         return
     ranks = [
-        0 if thinks(message, block, dialect) else 2 if kind in CALL_TYPES else 1
+        0 if _thinks(message, block, dialect) else 2 if kind in CALL_TYPES else 1
         for block, kind in zip(blocks, kinds, strict=True)
     ]
     if ranks != sorted(ranks):
@@ -239,7 +229,7 @@ def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Ite
 @message_rule
 def signatures_decode(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """A signature that the provider gave is base64."""
-    if written_by(message) not in dialect.own:
+    if _written_by(message) not in dialect.own:
         return
     for block in blocks_of(message):
         extras = block.get("extras")
@@ -317,8 +307,26 @@ def _newest_turn(messages: Sequence[BaseMessage]) -> int:
 def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
     if not isinstance(message, AIMessage):
         return []
-    thoughts = ((block, thinks(message, block, dialect)) for block in blocks_of(message))
+    thoughts = ((block, _thinks(message, block, dialect)) for block in blocks_of(message))
     arriving = [
-        it for block, it in thoughts if it or not is_dropped(message, _kind(block), dialect)
+        it for block, it in thoughts if it or not _is_dropped(message, _kind(block), dialect)
     ]
     return [index for index, thought in enumerate(arriving) if thought]
+
+
+def _written_by(message: BaseMessage) -> str | None:
+    noted = message.response_metadata.get("model_provider")
+    return noted if isinstance(noted, str) else None
+
+
+def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
+    kind, author = block.get("type"), _written_by(message)
+    if dialect.own and author not in (None, *dialect.own):
+        return False
+    if kind == "reasoning" and is_v1(message) and author in dialect.translated:
+        return True
+    return kind in dialect.thinking_types
+
+
+def _is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
+    return kind in dialect.dropped and not (dialect.strict and _written_by(message) in dialect.own)
