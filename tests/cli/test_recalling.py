@@ -61,7 +61,7 @@ def test_words_that_nobody_said(run: Run, thread: str) -> None:
     ("words", "told"),
     [
         pytest.param(("recall", "parrot", "--thread", "nowhere"), "'nowhere'", id="thread"),
-        pytest.param(("recall", " ", "--thread", "pets"), "no words", id="words"),
+        pytest.param(("recall", " ", "--thread", "pets"), "query is empty", id="words"),
         pytest.param(("recall",), "Missing argument", id="nothing"),
     ],
 )

@@ -144,8 +144,8 @@ def test_an_order_that_finds_nothing_says_so(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as talk:
         talk.say(FACTS["en"][0])
         assert "No message matches “zeppelin”." == talk.say("/recall zeppelin").text
-        assert talk.say("/recall").text.startswith("Nothing was changed: There are no words")
-        with pytest.raises(InputError, match="no words"):
+        assert talk.say("/recall").text.startswith("Nothing was changed: The query is empty")
+        with pytest.raises(InputError, match="query is empty"):
             talk.recall(" ")
 
 

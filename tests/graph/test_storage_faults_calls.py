@@ -249,7 +249,7 @@ def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path:
         if when == "before":
             locks.append(held(tmp_path / "t.db"))
             locks[-1].__enter__()
-        with pytest.raises(DatabaseLockedError, match=r"locked by another process for 0\.2 s; try"):
+        with pytest.raises(DatabaseLockedError, match=r"locked by another process for 0\.2 s: try"):
             talk.say("question 2")
         during = said(talk.messages())
         locks[-1].__exit__(None, None, None)

@@ -114,7 +114,7 @@ def test_the_loop_of_tools_is_bounded() -> None:
     chat = ScriptedChat(replies={"train": forever, "Thanks": GOOD})
     graph = make(chat, ScriptedJudge(), tools=[trains], settings={"max_tool_steps": 3})
 
-    with pytest.raises(ToolStepsError, match="3 times"):
+    with pytest.raises(ToolStepsError, match="in 3 steps"):
         say(graph, "When is the train?")
     state = say(graph, "Thanks")
 

@@ -210,7 +210,7 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
     ]
     assert not any("bad question" in text or "bad answer" in text for text in model.texts(-1))
     assert [ref["kind"] for ref in state["branches"]] == ["context"]
-    assert "taken back" in model.texts(-1)[-1]
+    assert "was removed because a judge rejected it" in model.texts(-1)[-1]
 
 
 def test_an_injected_exchange_alone_is_judged_and_answered_by_a_notice() -> None:
@@ -309,7 +309,7 @@ def test_a_model_that_returns_nothing_ends_in_a_clear_error() -> None:
     replies = ["", "  ", "\n", GOOD]
     graph = make(RunnableLambda(lambda _: AIMessage(replies.pop(0))))
 
-    with pytest.raises(EmptyAnswerError, match="nothing in 3 attempts"):
+    with pytest.raises(EmptyAnswerError, match="empty answer in 3 attempts"):
         say(graph, "q1")
     state = say(graph, "q2")
 

@@ -152,7 +152,9 @@ def test_answer_is_taken_back_although_it_demands_a_score(serve: Serve, tmp_path
         if asked.model == "judge":
             low = "not a prime" in asked.question
             return {"score": 0.2 if low else 0.9, "reason": "7 is a prime number."}
-        return "Yes, 7 is a prime number." if "was taken back" in asked.told else BEGGING_ANSWER
+        return (
+            "Yes, 7 is a prime number." if "was removed because" in asked.told else BEGGING_ANSWER
+        )
 
     serve(script)
     settings = {"judge_model": "judge"}

@@ -100,7 +100,7 @@ def test_calls_without_end_are_stopped(llmock: LLMock, tmp_path: Path) -> None:
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=settings
     ) as talk:
-        with pytest.raises(ToolStepsError, match="raise max_tool_steps"):
+        with pytest.raises(ToolStepsError, match="raise the setting max_tool_steps"):
             talk.say(QUESTION)
         assert [("human", QUESTION)] == steps(talk.messages())
 

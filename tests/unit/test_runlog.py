@@ -446,7 +446,7 @@ def test_events_are_read_page_by_page(
     cursor: str | None = None
     while not found or cursor:
         page = select(LOG, limit=limit, cursor=cursor, **wanted)
-        found.append([event["data"]["number"] for event in page.lines])
+        found.append([event["data"]["number"] for event in page.items])
         cursor = page.cursor
 
     assert [numbers[n : n + limit] for n in range(0, len(numbers), limit)] or [[]] == found
@@ -457,7 +457,7 @@ def test_a_cursor_stays_when_the_log_grows() -> None:
     """What was appended meanwhile comes after what was there."""
     cursor = select(LOG[:4], limit=2).cursor
 
-    assert LOG[2:5] == list(select(LOG, limit=3, cursor=cursor).lines)
+    assert LOG[2:5] == list(select(LOG, limit=3, cursor=cursor).items)
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, None])
@@ -478,7 +478,7 @@ def test_a_question_is_found_by_its_run() -> None:
     """Events of whole messages are selected like any other."""
     events = events_of(HumanMessage("hi", id="a"), stamp=STAMP)
 
-    assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).lines
+    assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).items
 
 
 def written(store: BaseStore, *sizes: int) -> list[Page]:

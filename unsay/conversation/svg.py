@@ -178,7 +178,7 @@ def _scores(timeline: TimelineData) -> _Panel:
     tree = outline(timeline)
     if not tree.rows:
         panel, middle = _Panel(height=84), WIDTH // 2
-        panel.text(middle, 38, "Nothing has been said yet.", text_anchor="middle", font_size=15)
+        panel.text(middle, 38, "There are no messages yet.", text_anchor="middle", font_size=15)
         hint = "The first answer and its score will appear here."
         panel.text(middle, 62, hint, _FAINT, text_anchor="middle")
         return panel

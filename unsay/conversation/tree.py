@@ -182,7 +182,7 @@ def tree_text(timeline: TimelineData, *, color: bool = False) -> str:
     tree, pen = outline(timeline), _Pen(color=color)
     lines = [pen.write("strong", summary_of(timeline))]
     if not timeline.turns:
-        lines.append("Nothing has been said yet.")
+        lines.append("There are no messages yet.")
     if timeline.turns or tree.at_start:
         lines += ["○ start", *pen.branches(tree.at_start, "│" if tree.rows else " ")]
     if tree.left_out:
