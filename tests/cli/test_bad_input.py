@@ -232,3 +232,12 @@ def test_impossible_setting(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatc
 def test_no_error_leaves_the_home_of_another(talk: Path) -> None:
     """The database is the user's alone."""
     assert 0o600 == os.stat(talk).st_mode & 0o777
+
+
+@pytest.mark.parametrize("command", [["rollback", "--turns"], ["events", "--limit"]])
+def test_a_number_below_one_is_refused_by_the_option_s_name(run: Run, command: list[str]) -> None:
+    """The error says what was given and what is possible, and where the help is."""
+    result = run(*command, "-3")
+    assert 2 == result.exit_code
+    assert f"{command[-1]} must be 1 or more, got -3." in result.stderr
+    assert f"{command[0]} --help" in result.stderr

@@ -10,14 +10,7 @@ from importlib.util import find_spec
 import click
 
 from unsay.cli.output import note, print_json, show_error, usage_error, versioned
-from unsay.cli.session import (
-    Cast,
-    Show,
-    Speaker,
-    decision_of,
-    event_object,
-    readable,
-)
+from unsay.cli.session import Show, Speaker, decision_of, event_object, readable, speaking
 from unsay.cli.terminal import Screen
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event, reply_event
@@ -38,7 +31,7 @@ PROMPT = "> "
 
 def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
     """Chat until the input ends."""
-    with Cast.named(**models).speaker(db, thread, begins=True) as speaker:
+    with speaking(db, thread, begins=True, **models) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
             refuse_ended(drive(find_session(speaker.database.store, thread_id)))
@@ -175,7 +168,6 @@ def say(
         raise usage_error("Give exactly one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):
         raise usage_error("--turn-id needs TEXT and --thread.")
-    cast = Cast.named(**models)
     words = None
     if text is not None:
         try:
@@ -184,19 +176,19 @@ def say(
             raise InputError(
                 "Standard input is not UTF-8 text: convert it to UTF-8 first"
             ) from error
-    with cast.speaker(db, thread, begins=text is not None) as speaker:
-        if words is not None:
-            if thread is None:
-                note(f"thread {speaker.conversation.thread_id}")
-            _show(speaker, words, lambda show: speaker.say(words, show, turn_id), as_json=as_json)
-        else:
+    with speaking(db, thread, begins=text is not None, **models) as speaker:
+        if words is None:
             due = None if decide is None else decision_of(decide)
             _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
+            return
+        if thread is None:
+            note(f"thread {speaker.conversation.thread_id}")
+        _show(speaker, words, lambda show: speaker.say(words, show, turn_id), as_json=as_json)
 
 
 def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
     """Ask the last question again and print the reply."""
-    with Cast.named(**models).speaker(db, thread, begins=False) as speaker:
+    with speaking(db, thread, begins=False, **models) as speaker:
         _show(speaker, None, speaker.retry, as_json=as_json)
 
 

@@ -65,69 +65,47 @@ def cli(context: click.Context) -> None:
         context.color = False
 
 
-COUNT = click.IntRange(min=1)
+class Count(click.IntRange):
+    """A whole number of 1 or more."""
 
-SHARED = (
-    click.Option(
-        ["--db"], metavar="PATH", help="Database file or URL; default: the user's data folder."
-    ),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
-)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, or refuse it by the option's own name."""
+        number: int = click.INT.convert(value, param, ctx)
+        if number < 1:
+            option = param.opts[0] if param else "The number"
+            raise click.UsageError(f"{option} must be 1 or more, got {number}.", ctx)
+        return number
 
-MODELS = (
-    click.Option(["--model"], metavar="NAME", help="Model that answers; default $UNSAY_MODEL."),
-    click.Option(
-        ["--judge-model"], metavar="NAME", help="Model that judges; default: the answering model."
-    ),
-)
 
-PLACE = (
-    click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
-    click.Option(
-        ["--turns"], metavar="N", type=COUNT, help="Roll back N turns instead of to a checkpoint."
-    ),
-)
+COUNT = Count(min=1)
 
-PINNED = (
-    click.Argument(["message_id"], metavar="[ID]", required=False),
-    click.Option(["--turn"], metavar="N", type=COUNT, help="All messages of turn N."),
-)
 
-PAGE = (
-    click.Option(["--limit"], metavar="N", type=COUNT, help="At most N rows; default: all."),
-    click.Option(
-        ["--cursor"], metavar="C", help="Continue after the page that printed this cursor."
-    ),
-)
+def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
+    """Return the option that is typed so, such as `--model NAME`, or without a value a flag."""
+    flag, _, value = usage.partition(" ")
+    kind: dict[str, Any] = {"metavar": value} if value else {"is_flag": True}
+    return click.Option([flag, *([into] if into else [])], help=meaning, **kind, **more)
 
 
 def _thread(note: str = "default: the last one", *, required: bool = False) -> click.Option:
-    return click.Option(
-        ["--thread"], metavar="ID", required=required, help=f"Id of the conversation; {note}."
-    )
+    return _option("--thread ID", f"Id of the conversation; {note}.", required=required)
 
 
 def _labelled(what: str) -> click.Option:
-    return click.Option(
-        ["--label", "labels"],
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=_pairs,
-        help=f"Only {what} with this label; repeatable.",
-    )
+    meaning = f"Only {what} with this label; repeatable."
+    return _option("--label NAME=VALUE", meaning, into="labels", multiple=True, callback=_pairs)
 
 
-def _several(names: Sequence[str], words: Sequence[str]) -> click.Option:
-    help_text = "Only these; repeatable."
-    return click.Option(names, type=click.Choice(words), multiple=True, help=help_text)
+def _choice(
+    names: Sequence[str], choices: Sequence[str], meaning: str, **more: Any
+) -> click.Option:
+    return click.Option(names, type=click.Choice(choices), help=meaning, **more)
 
 
-def _begun(what: str) -> tuple[click.Option, click.Option]:
+def _started(what: str) -> tuple[click.Option, click.Option]:
     return (
-        click.Option(
-            ["--since"], metavar="ISO", help=f"Only {what} started at this time or later."
-        ),
-        click.Option(["--until"], metavar="ISO", help=f"Only {what} started before this time."),
+        _option("--since ISO", f"Only {what} started at this time or later."),
+        _option("--until ISO", f"Only {what} started before this time."),
     )
 
 
@@ -142,55 +120,73 @@ def _pairs(
     return {name: value for name, _, value in (each.partition("=") for each in given)}
 
 
+SHARED = (
+    _option("--db PATH", "Database file or URL; default: the user's data folder."),
+    _option("--json", "Print JSON.", into="as_json"),
+)
+
+MODELS = (
+    _option("--model NAME", "Model that answers; default $UNSAY_MODEL."),
+    _option("--judge-model NAME", "Model that judges; default: the answering model."),
+)
+
+PLACE = (
+    click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
+    _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
+)
+
+PINNED = (
+    click.Argument(["message_id"], metavar="[ID]", required=False),
+    _option("--turn N", "All messages of turn N.", type=COUNT),
+)
+
+PAGE = (
+    _option("--limit N", "At most N rows; default: all.", type=COUNT),
+    _option("--cursor C", "Continue after the page that printed this cursor."),
+)
+
+REPEATABLE = "Only these; repeatable."
+
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "chat": (_thread("default: a new one"), *MODELS),
     "say": (
         click.Argument(["text"], required=False),
         _thread("default: a new one; with --resume and --decide the last one"),
         *MODELS,
-        click.Option(["--resume"], is_flag=True, help="Continue an interrupted turn."),
-        click.Option(
-            ["--decide"],
-            metavar="DECISION",
-            help="Decide about rejected drafts: approve, reject, edit:TEXT, or instructions for "
+        _option("--resume", "Continue an interrupted turn."),
+        _option(
+            "--decide DECISION",
+            "Decide about rejected drafts: approve, reject, edit:TEXT, or instructions for "
             "the next attempt.",
         ),
-        click.Option(
-            ["--turn-id"],
-            metavar="ID",
-            help="Id of this turn, which you choose: TEXT is answered once per id, even if the "
+        _option(
+            "--turn-id ID",
+            "Id of this turn, which you choose: TEXT is answered once per id, even if the "
             "command is repeated. Needs --thread.",
         ),
     ),
     "threads": (
-        click.Option(["--status"], type=click.Choice(["active", "ended"]), help="Only these."),
+        _choice(["--status"], ["active", "ended"], "Only these."),
         _labelled("threads"),
-        *_begun("threads"),
+        *_started("threads"),
         *PAGE,
     ),
     "timeline": (
-        click.Option(
-            ["--context"],
-            metavar="TURN",
-            type=int,
-            help="Show the model calls of this turn and what they were sent.",
+        _option(
+            "--context TURN", "Show the model calls of this turn and what they were sent.", type=int
         ),
         _thread(),
     ),
     "checkpoint": (click.Argument(["name"], required=False), _thread()),
     "rollback": (
         *PLACE,
-        click.Option(
-            ["--preview"], is_flag=True, help="Show what would be removed; change nothing."
-        ),
+        _option("--preview", "Show what would be removed; change nothing."),
         _thread(),
     ),
     "retry": (_thread(), *MODELS),
     "fork": (
         *PLACE,
-        click.Option(
-            ["--as", "name"], metavar="ID", help="Id of the new conversation; default: a random id."
-        ),
+        _option("--as ID", "Id of the new conversation; default: a random id.", into="name"),
         _thread(),
     ),
     "diff": (
@@ -204,16 +200,13 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "forget": (
         click.Argument(["what"], required=False),
         click.Argument(["through"], required=False),
-        click.Option(["--turn"], metavar="N[-M]", help="Forget turn N, or turns N to M."),
-        click.Option(
-            ["--results-below"],
-            metavar="SCORE",
+        _option("--turn N[-M]", "Forget turn N, or turns N to M."),
+        _option(
+            "--results-below SCORE",
+            "Forget the tool results that score less than this for the topic's questions.",
             type=click.FloatRange(0, 1),
-            help="Forget the tool results that score less than this for the topic's questions.",
         ),
-        click.Option(
-            ["--reason"], metavar="TEXT", default="", help="A note that `unsay forgotten` shows."
-        ),
+        _option("--reason TEXT", "A note that `unsay forgotten` shows.", default=""),
         _thread(),
     ),
     "recall": (
@@ -224,79 +217,46 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "pick": (
         click.Argument(["message_ids"], metavar="ID...", nargs=-1, required=True),
-        click.Option(
-            ["--from", "branch"],
-            metavar="BRANCH",
-            required=True,
-            help="Id of a branch or of a thread.",
-        ),
+        _option("--from BRANCH", "Id of a branch or of a thread.", into="branch", required=True),
         _thread(),
     ),
     "runs": (
         _thread(),
-        click.Option(
-            ["--all", "everywhere"], is_flag=True, help="List the runs of all conversations."
-        ),
-        _several(["--status"], get_args(RunStatus)),
-        click.Option(
-            ["--phase"], type=click.Choice(get_args(RunPhase)), help="Only runs in this phase."
-        ),
+        _option("--all", "List the runs of all conversations.", into="everywhere"),
+        _choice(["--status"], get_args(RunStatus), REPEATABLE, multiple=True),
+        _choice(["--phase"], get_args(RunPhase), "Only runs in this phase."),
         _labelled("runs"),
-        *_begun("runs"),
+        *_started("runs"),
         *PAGE,
     ),
     "events": (
         _thread(),
-        _several(["--type", "types"], get_args(EventType)),
-        click.Option(["--run"], metavar="ID", help="Only events of this run."),
+        _choice(["--type", "types"], get_args(EventType), REPEATABLE, multiple=True),
+        _option("--run ID", "Only events of this run."),
         _labelled("events"),
         *PAGE,
-        click.Option(
-            ["--verify"],
-            is_flag=True,
-            help="Only check that the log is complete and gives the stored messages.",
-        ),
+        _option("--verify", "Only check that the log is complete and gives the stored messages."),
     ),
     "replay": (
         _thread(),
-        click.Option(["--turn"], metavar="N", type=COUNT, help="Turn to show."),
-        click.Option(
-            ["--run"], metavar="ID", help="Run to show: one that failed or rejected a draft."
-        ),
-        click.Option(
-            ["--attempt"], metavar="N", type=COUNT, help="Failed attempt to show, from 1."
-        ),
-        click.Option(
-            ["--model"], metavar="NAME", help="Send the request to this model; nothing is stored."
-        ),
-        click.Option(
-            ["--judge-model"],
-            metavar="NAME",
-            help="Model that judges the new answer; default: as configured.",
-        ),
-        click.Option(["--payload"], is_flag=True, help="Print only the request body, as JSON."),
+        _option("--turn N", "Turn to show.", type=COUNT),
+        _option("--run ID", "Run to show: one that failed or rejected a draft."),
+        _option("--attempt N", "Failed attempt to show, from 1.", type=COUNT),
+        _option("--model NAME", "Send the request to this model; nothing is stored."),
+        _option("--judge-model NAME", "Model that judges the new answer; default: as configured."),
+        _option("--payload", "Print only the request body, as JSON."),
     ),
     "label": (
         click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=_pairs),
         _thread(),
-        click.Option(
-            ["--remove"], metavar="NAME", multiple=True, help="Remove this label; repeatable."
-        ),
+        _option("--remove NAME", "Remove this label; repeatable.", multiple=True),
     ),
     "end": (_thread("it stays readable", required=True),),
     "purge": (
         _thread("deletion cannot be undone", required=True),
-        click.Option(
-            ["--yes"],
-            is_flag=True,
-            help="Do not ask for confirmation; required without a terminal.",
-        ),
+        _option("--yes", "Do not ask for confirmation; required without a terminal."),
     ),
-    "demo": (
-        click.Option(
-            ["--lang"], type=click.Choice(["en", "ja"]), default="en", help="Language; default: en."
-        ),
-    ),
+    "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: en.", default="en"),),
 }
 """Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from platformdirs import user_data_dir
 
 from unsay.cli.output import note, show, versioned
@@ -164,44 +164,36 @@ class Speaker:
         return Labels(newest_language(self.conversation.messages()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """The settings and the answering model, known before any file is opened."""
+@contextmanager
+def speaking(
+    db: str | None, thread: str | None, *, begins: bool, **named: str | None
+) -> Iterator[Speaker]:
+    """Open a thread to speak in: a new one for `None` if it `begins`, else one that exists.
 
-    settings: Settings
-    model: Runnable[Any, Any]
+    `named` may have `model` and `judge_model`, which replace the configured ones.
 
-    @classmethod
-    def named(cls, **models: str | None) -> "Cast":
-        """Return the configured models, or those named by `model` and `judge_model`.
-
-        Raises:
-            ConfigurationError: A setting is impossible.
-            MissingModelError: No model is configured; the message says what to set.
-        """
-        settings = load_settings({k: v for k, v in models.items() if v is not None})
-        return cls(settings=settings, model=make_services(settings=settings).model)
-
-    @contextmanager
-    def speaker(
-        self, db: str | None, thread: str | None, *, begins: bool
-    ) -> Generator[Speaker, None, None]:
-        """Open a thread to speak in: a new one for `None` if it `begins`, else one that exists."""
-        with ExitStack() as stack:
-            if begins:
-                database = stack.enter_context(closing(open_database(location(db))))
-            else:
-                opened = stack.enter_context(existing_thread(db, thread))
-                database, thread = opened.database, opened.thread_id
-            models: dict[str, Any] = {"model": self.model, "settings": self.settings}
-            conversation = Conversation.open(database, thread=thread, **models)
-            yield Speaker(
-                database=database,
-                conversation=conversation,
-                twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
-                runner=stack.enter_context(asyncio.Runner()),
-                settings=self.settings,
-            )
+    Raises:
+        ConfigurationError: A setting is impossible.
+        MissingModelError: No model is configured; the message says what to set.
+    """
+    settings = load_settings({name: given for name, given in named.items() if given is not None})
+    # Before the database is opened: without a model none is created.
+    model = make_services(settings=settings).model
+    models: dict[str, Any] = {"model": model, "settings": settings}
+    with ExitStack() as stack:
+        if begins:
+            database = stack.enter_context(closing(open_database(location(db))))
+        else:
+            opened = stack.enter_context(existing_thread(db, thread))
+            database, thread = opened.database, opened.thread_id
+        conversation = Conversation.open(database, thread=thread, **models)
+        yield Speaker(
+            database=database,
+            conversation=conversation,
+            twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
+            runner=stack.enter_context(asyncio.Runner()),
+            settings=settings,
+        )
 
 
 def event_object(event: Event) -> dict[str, Any]:

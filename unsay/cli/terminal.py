@@ -14,15 +14,12 @@ from wcwidth import iter_graphemes
 from unsay.cli.output import note
 from unsay.cli.strings import Labels
 from unsay.conversation.results import Event, Reply
-from unsay.conversation.tree import one_line
+from unsay.conversation.tree import one_line, printable
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.storage.pagination import MOST, Slice
 
 T = TypeVar("T")
-
-Read = Callable[[str | None, int], Slice[T]]
-"""Returns the page after a cursor, with at most this many lines."""
 
 NO_START = frozenset(
     "。、，．・：；？！」』）］｝〉》】〕’”…ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%"
@@ -244,8 +241,6 @@ class Screen:
 GAP = " │ "
 """Between two columns."""
 
-_JOINERS = "\u200c\u200d"
-
 
 def clean(text: str) -> str:
     r"""Return the text without characters that control a terminal; lines and indents stay.
@@ -257,14 +252,7 @@ def clean(text: str) -> str:
     'one�[31m    two\n  three'
     """
     lines = unicodedata.normalize("NFC", text).expandtabs(4)
-    return "".join(_shown(char) for char in lines)
-
-
-def _shown(char: str) -> str:
-    category = unicodedata.category(char)
-    if category == "Cf" and char not in _JOINERS:
-        return ""
-    return "\ufffd" if category in ("Cc", "Cs") and char != "\n" else char
+    return "".join(char if char == "\n" else printable(char) for char in lines)
 
 
 def block(text: str, *, columns: int | None = None, indent: int = 2) -> str:
@@ -299,8 +287,10 @@ LEAST_CELLS = 16
 """Cells of the text that ends a table's line on the narrowest terminal."""
 
 
-def gathered(read: Read[T], *, limit: int | None, cursor: str | None) -> Slice[T]:
-    """Return one page, or without a limit everything from the cursor on."""
+def gathered(
+    read: Callable[[str | None, int], Slice[T]], *, limit: int | None, cursor: str | None
+) -> Slice[T]:
+    """Return one page after a cursor, or without a limit everything from the cursor on."""
     page = read(cursor, MOST if limit is None else limit)
     lines = list(page.items)
     while limit is None and page.cursor is not None:

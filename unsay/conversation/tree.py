@@ -110,13 +110,10 @@ def _branches_at(branches: Sequence[BranchRef], *bases: str | None) -> list[Bran
 def one_line(text: str, cells: int) -> str:
     r"""Return the beginning of a text as one line that is safe in a terminal and in XML.
 
-    Control characters and lone surrogates become U+FFFD; marks that change the
-    direction of writing are dropped.
-
     >>> one_line("\x1b[31mred\n内包表記とは", 14)
     '�[31mred 内包…'
     """
-    line = "".join(_safe(char) for char in preview(text, _READ_CHARS))
+    line = "".join(map(printable, preview(text, _READ_CHARS)))
     if cells_of(line) <= cells:
         return line
     clusters = list(iter_graphemes(line))
@@ -124,7 +121,8 @@ def one_line(text: str, cells: int) -> str:
     return "".join(clusters[:fitting]).rstrip() + "…"
 
 
-def _safe(char: str) -> str:
+def printable(char: str) -> str:
+    """Return U+FFFD for a control character, and nothing for a mark of the writing direction."""
     category = unicodedata.category(char)
     if category == "Cf" and char not in _JOINERS:
         return ""

@@ -1,5 +1,6 @@
 """A catalogue of texts: each entry is written in all languages in one place."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from string import Formatter
@@ -11,7 +12,7 @@ from unsay.types import Language
 T = TypeVar("T")
 
 
-class Entry(Generic[T]):
+class Entry(ABC, Generic[T]):
     """One field of a catalogue with its default in both languages.
 
     Placeholders in braces are filled by `str.format`. A text without any is used as it is, so that
@@ -26,10 +27,6 @@ class Entry(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def in_language(self, language: Language) -> T:
-        """Return the default in one language."""
-        return self.ja if language == "ja" else self.en
-
     def __get__(self, catalogue: "Catalogue | None", owner: type) -> T:
         # `dataclass` asks the class for the field's default: the entry itself, whose language is
         # known only when a catalogue is made.
@@ -37,25 +34,20 @@ class Entry(Generic[T]):
         return value
 
     def __set__(self, catalogue: "Catalogue", value: T) -> None:
-        given = value
-        if isinstance(value, Entry):
-            given = value.in_language(catalogue.language)
-        vars(catalogue)[self.name] = given
+        is_default = isinstance(value, Entry)
+        default = self.ja if catalogue.language == "ja" else self.en
+        vars(catalogue)[self.name] = default if is_default else value
 
+    @abstractmethod
     def check(self, given: object) -> None:
-        """Check a text that replaces a default.
-
-        Raises:
-            ConfigurationError: It is no text, or its placeholders are not those of the default.
-        """
-        raise NotImplementedError
+        """Refuse a replacement that is no text, or whose placeholders are not the default's."""
 
 
 class Text(Entry[str]):
     """A field with one text."""
 
     def check(self, given: object) -> None:
-        """Check a text that replaces the default; see `Entry.check`."""
+        """Refuse what is no text, or has other placeholders than the default."""
         needed = placeholders(self.en)
         _check_text(self.name, given, needed, is_template=bool(needed))
 
@@ -72,7 +64,7 @@ class Table(Entry[Mapping[str, str]]):
         )
 
     def check(self, given: object) -> None:
-        """Check a table that replaces the default; it needs the same names."""
+        """Refuse what is no table, or has other names or placeholders than the default."""
         if not isinstance(given, Mapping):
             raise ConfigurationError(f"{self.name}={given!r}: give a mapping of names to texts")
         if self.en and (wrong := sorted(map(str, set(self.en) ^ set(given)))):
