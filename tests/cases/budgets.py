@@ -302,9 +302,9 @@ def circuit_sequence(case: Case, folder: Path) -> Seen:
         if word == "wait":
             now += float(seconds)
         elif word == "check":
-            admission = circuit.admit(now)
-            circuit = admission.circuit
-            said.append(admission.admitted)
+            admitted = circuit.admit(now)
+            circuit = admitted or circuit
+            said.append(admitted is not None)
         elif word == "state":
             said.append(circuit.state(now))
         elif word in ("fail", "success"):

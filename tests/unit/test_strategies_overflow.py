@@ -8,7 +8,7 @@ from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import MAX_RETRIES, Answered, Null, Strategy, ask_with_strategy
+from unsay.context.strategy import MAX_RETRIES, Null, Strategy, ask_with_strategy
 from unsay.context.three_stage import ThreeStage
 from unsay.context.topics import TopicScoped
 from unsay.effects import Call, Steps, adrive, drive
@@ -55,7 +55,7 @@ class Dropping(Strategy):
         return now.keep()
 
 
-def asked(model: Model, **more: Any) -> Answered:
+def asked(model: Model, **more: Any) -> tuple[Any, Plan]:
     """What the model says in a conversation of five turns and a question."""
     now = plan_context(talk("ua" * 5 + "u"), call=1)
     return drive(ask_with_strategy(Dropping(), now, model.send, **more))
@@ -65,11 +65,11 @@ def asked(model: Model, **more: Any) -> Answered:
 def test_an_overflow_is_asked_again_with_less(times: int) -> None:
     """Up to three times, each time with a smaller view; the compaction is that of the answer."""
     model = Model(*[TOO_LONG] * times, "hello")
-    answered = asked(model)
+    reply, plan = asked(model)
 
-    assert "hello" == answered.reply
+    assert "hello" == reply
     assert [11 - 2 * nth for nth in range(times + 1)] == [len(each) for each in model.sent]
-    assert model.sent[-1] == ids(answered.plan.messages)
+    assert model.sent[-1] == ids(plan.messages)
 
 
 def test_the_fourth_overflow_is_an_error() -> None:
@@ -111,10 +111,10 @@ def test_each_overflow_of_a_topic_counts() -> None:
     model = Model(TOO_LONG, TOO_LONG, "hello")
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
     now = plan_context(talk("ua" * 5 + "u"), segments=segments)
-    answered = drive(ask_with_strategy(TopicScoped(within=Dropping()), now, model.send))
+    _, plan = drive(ask_with_strategy(TopicScoped(within=Dropping()), now, model.send))
 
     assert [9, 7, 5] == [len(each) for each in model.sent]
-    assert ["y"] == list(answered.plan.compaction["topics"])
+    assert ["y"] == list(plan.compaction["topics"])
 
 
 def test_other_failures_are_raised_at_once() -> None:
@@ -130,9 +130,9 @@ async def test_overflows_are_dealt_with_on_an_event_loop() -> None:
     """The same step runs both ways, a summary included."""
     now = plan_context(talk("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
     model = Model(TOO_LONG, "hello")
-    answered = await adrive(ask_with_strategy(ThreeStage(), now, model.send))
+    reply, _ = await adrive(ask_with_strategy(ThreeStage(), now, model.send))
 
-    assert "hello" == answered.reply
+    assert "hello" == reply
     assert ["m0", "m1", "m2", SUMMARY_ID] == model.sent[1][:4]
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.unit.strategy_kit import TEXTS, ids, plan_context
 from unsay.context.plan import Omission
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
-from unsay.context.tool_results import clear, large, shortened, stale, truncate
+from unsay.context.tool_results import clear, shortened, truncate
 from unsay.prompts.fields import Texts
 
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="
@@ -152,10 +152,11 @@ def test_shortened_results_say_so_in_japanese() -> None:
 
 def test_only_results_that_are_not_fresh_are_stale() -> None:
     """The newest five stay, and what would not get shorter."""
-    messages = steps(LONG, "short", *[LONG] * 6)
+    now = plan_context(steps(LONG, "short", *[LONG] * 6))
+    every = tuple(f"r{place}" for place in (0, 2, 3, 4, 5, 6, 7))
 
-    assert ["r0", "r2"] == ids(stale(messages, TEXTS))
-    assert [f"r{place}" for place in (0, 2, 3, 4, 5, 6, 7)] == ids(large(messages, TEXTS))
+    assert (Omission(why="cleared", message_ids=("r0", "r2")),) == clear_stale(now).left_out
+    assert (Omission(why="truncated", message_ids=every),) == truncate_large(now, 0).left_out
 
 
 def test_stale_results_are_cleared_at_once() -> None:

@@ -51,20 +51,23 @@ class Circuit:
             return "closed"
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"
 
-    def admit(self, now: float) -> "Admission":
-        """Return whether a call may be made, and the circuit that counts it."""
-        state = self.state(now)
-        if state == "closed":
-            return Admission(circuit=self, admitted=True)
+    def admit(self, now: float) -> "Circuit | None":
+        """Return the circuit that counts a call, or `None` if the call must not be made.
+
+        The circuit's `period` is to be passed with the call's outcome.
+        """
+        if self.opened_at is None:
+            return self
+        if self.state(now) == "open":
+            return None
         circuit = self
         # A caller that has not reported for `reset_seconds` has probably crashed: free its place.
         lost = self.probed_at is not None and now - self.probed_at >= self.policy.reset_seconds
         if lost and self.probes > self.answers:
             circuit = replace(self, probes=self.answers, period=self.period + 1)
-        if state == "open" or circuit.probes >= self.policy.probes:
-            return Admission(circuit=circuit, admitted=False)
-        probing = replace(circuit, probes=circuit.probes + 1, probed_at=now)
-        return Admission(circuit=probing, admitted=True)
+        if circuit.probes >= self.policy.probes:
+            return None
+        return replace(circuit, probes=circuit.probes + 1, probed_at=now)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
         """Return the circuit after a success; `period` is that of the call's admission."""
@@ -93,16 +96,3 @@ class Circuit:
 
     def _is_stale(self, period: int | None) -> bool:
         return period is not None and period != self.period
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """Whether a call may be made, and the circuit that counts it."""
-
-    circuit: Circuit
-    admitted: bool
-
-    @property
-    def period(self) -> int:
-        """The period to pass with the call's outcome."""
-        return self.circuit.period

@@ -134,9 +134,6 @@ def with_span(
     """Return the compaction that also leaves out the messages at the `chosen` indices.
 
     A `rolling` summary replaces all earlier spans as well.
-
-    Raises:
-        InputError: More than `MAX_KEPT` messages between the chosen ones would stay.
     """
     old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.

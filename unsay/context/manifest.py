@@ -95,11 +95,7 @@ M = TypeVar("M", bound=BaseMessage)
 
 NOTE = "manifest"  # key of a manifest in a message's annotations
 RECALLED = "recalled"  # kind of a message that quotes recalled ones, and their rule
-EXTRA_RULES = (
-    "summarized",
-    RECALLED,
-    "pinned",
-)  # rules of messages that are sent or have another rule
+EXTRA_RULES = ("summarized", RECALLED, "pinned")  # of messages that are sent or have another rule
 OFFLOADED = "offloaded"  # rule of offloaded messages that the call did not need
 MODEL_CHARS = 64  # longest name of a model that is kept
 
@@ -307,9 +303,6 @@ def read_manifest(
     """Return what a manifest says about the call that returned `message`.
 
     `transcript` includes offloaded messages and may have grown since the call.
-
-    Raises:
-        InputError: The manifest was changed, so that a list of places cannot be read.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])

@@ -1,8 +1,7 @@
 """Reminders: instructions of the developer in the context, never in the transcript.
 
-Source:
-    Goa-AI, reminders (two tiers, a limit for each run except for safety, a distance in turns, two
-    places, never between a tool call and its result).
+Source: Goa-AI, reminders (two tiers, a limit for each run except for safety, a distance in turns,
+two places, never between a tool call and its result).
 """
 
 import re
@@ -84,11 +83,7 @@ ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
-    """Return the reminders with safety first, else in the order given.
-
-    Raises:
-        ConfigurationError: Two of them have the same id.
-    """
+    """Return the reminders with safety first, else in the order given; refuse doubled ids."""
     names = [each.reminder_id for each in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(

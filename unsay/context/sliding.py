@@ -3,21 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
-from unsay.context.tool_results import large, stale
+from unsay.context.tool_results import clear, truncate
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.annotations import is_question
 from unsay.messages.boundaries import safe_split, tail_start
 
+# Number of newest results that are never cleared.
+# Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
+FRESH_RESULTS = 5
+
 
 def clear_stale(ctx: PlanContext) -> Plan:
     """Return the plan that clears all tool results except the newest five."""
+    results = [message for message in ctx.unpinned if isinstance(message, ToolMessage)]
     shortened = ctx.shortened_ids
-    old = [result for result in stale(ctx.unpinned, ctx.texts) if result.id not in shortened]
-    return ctx.shorten(clear=old[-1]) if old else ctx.keep()
+    for result in reversed(results[:-FRESH_RESULTS]):
+        if result.id not in shortened and clear(result, ctx.texts) is not result:
+            return ctx.shorten(clear=result)
+    return ctx.keep()
 
 
 def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
@@ -26,8 +33,9 @@ def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
     `None` truncates one result.
     """
     plan, shortened = ctx.keep(), ctx.shortened_ids
-    for result in large(ctx.unpinned, ctx.texts):
-        if result.id in shortened:
+    results = [message for message in ctx.unpinned if isinstance(message, ToolMessage)]
+    for result in results:
+        if result.id in shortened or truncate(result, ctx.texts) is result:
             continue
         plan = ctx.shorten(truncate=result)
         if goal_tokens is None or plan.after.tokens <= goal_tokens:

@@ -57,10 +57,7 @@ class Strategy(Protocol):
 
 
 def check_per_turn(per_turn: PerTurn) -> None:
-    """Check a `per_turn` value.
-
-    Raises:
-        ConfigurationError: It is neither a boolean nor a number from 1.
+    """Check that a `per_turn` value is a boolean or a number from 1.
 
     Source: strands-agents sdk-python 1232230d, `per_turn`.
     """
@@ -71,11 +68,7 @@ def check_per_turn(per_turn: PerTurn) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Check that an object can be used as a strategy.
-
-    Raises:
-        ConfigurationError: It lacks `plan` or `reduce`, or its `per_turn` is invalid.
-    """
+    """Check that an object has `plan`, `reduce` and a valid `per_turn`."""
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
             raise ConfigurationError(
@@ -157,14 +150,6 @@ def call_strategy(
     return plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A model's reply, and the plan of the context that it replied to."""
-
-    reply: Any
-    plan: Plan
-
-
 def ask_with_strategy(
     strategy: Strategy,
     ctx: PlanContext,
@@ -172,20 +157,14 @@ def ask_with_strategy(
     *,
     has_extras: Callable[[], bool] = lambda: False,
     retries: int = MAX_RETRIES,
-) -> Steps[Answered]:
-    """Plan a context and ask the model; reduce it and ask again while it is too long.
+) -> Steps[tuple[Any, Plan]]:
+    """Return a model's reply and the plan that it replied to; reduce the context until it fits.
 
-    Args:
-        strategy: Plans and reduces the context.
-        ctx: The context before the call.
-        send: Sends a plan; if `overflows` is set, without extras such as recalled messages.
-        has_extras: Returns whether the last request had extras. The same plan is then sent again
-            without them before anything is reduced.
-        retries: Most repetitions of the call.
+    `send` sends a plan, without extras such as recalled messages if `overflows` is set. If the last
+    request had extras, the same plan is sent again without them before anything is reduced.
 
     Raises:
-        ContextOverflowError: The context was too long every time, or could not be made smaller.
-        SummarizationError: The context could not be made smaller because a summary failed.
+        ContextOverflowError: The context was too long every time; see also `reduce_context`.
     """
     plan = yield from plan_if_due(strategy, ctx)
     for overflows in range(1, retries + 2):
@@ -206,7 +185,7 @@ def ask_with_strategy(
             else:
                 plan = yield from reduce_context(strategy, after)
         else:
-            return Answered(reply=reply, plan=plan)
+            return reply, plan
     raise AssertionError("the last failure was raised")
 
 

@@ -88,11 +88,7 @@ def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: st
 def summarized(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
 ) -> Steps[str]:
-    """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
-
-    Raises:
-        SummarizationError: The model failed, or its summary is empty or too long.
-    """
+    """Return a model's summary of messages; a `rolling` one includes the earlier summaries."""
     if ctx.ask is None:
         raise SummarizationError("The plan context cannot ask a model: set `ask`")
     earlier = [HumanMessage(summary) for summary in ctx.summaries] if rolling else []

@@ -97,11 +97,7 @@ class Rate:
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value, or the nearest limit with a warning in the log.
-
-    Raises:
-        ConfigurationError: The value is NaN.
-    """
+    """Return the value, or the nearest limit with a warning in the log."""
     if math.isnan(value):
         raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
     inside = min(max(value, least), most)

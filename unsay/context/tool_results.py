@@ -1,7 +1,7 @@
 """Shortening of tool results in a context; the transcript keeps them whole."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, ToolMessage
@@ -17,24 +17,15 @@ Shortened = Literal["truncated", "cleared"]
 # Source: strands-agents sdk-python 1232230d, sliding window (`_PRESERVE_CHARS`).
 KEEP_CHARS = 200
 
-# Number of newest results that are never cleared.
-# Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
-FRESH_RESULTS = 5
-
 
 def truncate(
     message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS, lacking: int = 0
 ) -> ToolMessage:
     """Return a copy with a result's beginning and end, and a line about the missing middle.
 
-    A line replaces each image and file. A result that would not become shorter, or was shortened
-    before, is returned itself.
-
-    Args:
-        message: The result.
-        texts: The texts of the line.
-        keep: Number of characters at either end.
-        lacking: Number of characters in the middle that the message has lost already.
+    `keep` is the number of characters at either end, `lacking` of those in the middle that the
+    result has lost already. A line replaces each image and file. A result that would not become
+    shorter, or was shortened before, is returned itself.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -66,18 +57,6 @@ def shortened(message: AnyMessage) -> Shortened | None:
     """Return how a message was shortened; `None` if it was not."""
     how: Shortened | None = annotation_of(message).get("shortened")
     return how
-
-
-def stale(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
-    """Return the results that can be cleared and are not among the newest few, oldest first."""
-    results = [each for each in messages if isinstance(each, ToolMessage)]
-    return [each for each in results[:-FRESH_RESULTS] if clear(each, texts) is not each]
-
-
-def large(messages: Sequence[AnyMessage], texts: Texts) -> list[ToolMessage]:
-    """Return the results that can be truncated, oldest first."""
-    results = [each for each in messages if isinstance(each, ToolMessage)]
-    return [each for each in results if truncate(each, texts) is not each]
 
 
 def _is_short(message: ToolMessage, chars: int) -> bool:

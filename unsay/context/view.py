@@ -59,13 +59,8 @@ def lay_out(
 ) -> list[AnyMessage]:
     """Return the planned messages in the order and form in which they are sent.
 
-    Args:
-        shown: The planned messages.
-        hints: Appended to the newest question.
-        texts: The texts around hints, documents and summaries.
-        summaries: Summaries of topics by the id of the message that they precede; those of a
-            message that is not shown come first.
-        recalled: Inserted before the newest question and its documents.
+    `summaries` of topics precede the message with their id, or come first if it is not shown.
+    `recalled` precedes the newest question and its documents.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
@@ -74,12 +69,9 @@ def lay_out(
         while 0 < place < len(view) and is_document(view[place - 1]):
             place -= 1
         view.insert(place, recalled)
-    parts = _hints(hints, texts)
-    return (
-        append_to_question(view, texts.turn_hints.format(hints="\n\n".join(parts)))
-        if parts
-        else view
-    )
+    if parts := _hints(hints, texts):
+        view = append_to_question(view, texts.turn_hints.format(hints="\n\n".join(parts)))
+    return view
 
 
 def _with_summaries(

@@ -91,13 +91,13 @@ def ask(
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
 
-    answered = yield from with_room(
+    reply, plan = yield from with_room(
         request,
         lambda: ask_with_strategy(
             strategy_of(scope), start, send, has_extras=lambda: contexts[-1].quoted is not None
         ),
     )
-    plan, reply, context = answered.plan, answered.reply, contexts[-1]
+    context = contexts[-1]
     for problem in plan.problems:
         scope.tell("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
     manifest = _manifest(attempt, plan, context, reply, counter)

@@ -151,10 +151,10 @@ class Gate:
         failure: Exception | None = None
         for model, call in calls.items():
             with self._mutex:
-                admission = self.circuit(model).admit(self._clock())
-                self._circuits[model] = admission.circuit
-            if not admission.admitted:
-                continue
+                admitted = self.circuit(model).admit(self._clock())
+                if admitted is None:
+                    continue
+                self._circuits[model] = admitted
             news: News = "withdrawn"
             try:
                 result = yield call
@@ -169,7 +169,7 @@ class Gate:
                 news, failure = "failed", error
             finally:
                 # Also after a cancelled call: a probe that never reports would keep the circuit open.
-                self._tell(model, admission.period, news)
+                self._tell(model, admitted.period, news)
         if failure is not None:
             raise failure
         raise CircuitOpenError(

@@ -22,19 +22,12 @@ SPARE = 1_024
 
 
 class Entry(NamedTuple):
-    """An indexed message.
+    """An indexed message."""
 
-    Attributes:
-        key: See `key_of`; empty in a table if the message has to be read again.
-        speaker: See `speaker_of`.
-        length: How many terms the message has.
-        substance: How much it says: the logarithm of the number of its different terms.
-    """
-
-    key: str
-    speaker: str
-    length: int
-    substance: float
+    key: str  # see `key_of`; empty in a table if the message has to be read again
+    speaker: str  # see `speaker_of`
+    length: int  # number of terms
+    substance: float  # how much it says: the logarithm of the number of its different terms
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -44,12 +37,9 @@ class Table:
     # A table only grows: an index is a range of it, and stays valid while another thread adds.
 
     entries: list[Entry] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    """By key of the message: the number of its entry."""
-
+    numbers: dict[str, int] = field(default_factory=dict)  # of entries, by the messages' keys
+    # By term: the numbers of the messages that have it, ascending, each with its frequency.
     postings: dict[str, list[int]] = field(default_factory=dict)
-    """By term: the numbers of the messages that have it, ascending, each with its frequency."""
-
     lock: Lock = field(default_factory=Lock)
 
     def read(self, message: AnyMessage) -> None:
@@ -93,9 +83,7 @@ class RecallIndex:
     """Which messages of a transcript have which terms; every addition gives a new index."""
 
     entries: tuple[Entry, ...] = ()
-    start: int = 0
-    """Number of the first message in the table."""
-
+    start: int = 0  # number of the first message in the table
     table: Table = field(default_factory=Table, repr=False)
 
     def __len__(self) -> int:

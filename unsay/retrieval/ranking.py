@@ -98,8 +98,7 @@ def ranked(
 
     Words of messages at `unseen` places do not count.
 
-    Source:
-        Robertson and Zaragoza 2009 (BM25).
+    Source: Robertson and Zaragoza 2009 (BM25).
     """
     few = len(places) * SPARSE <= len(index)
     own = bm25(wanted.query, index, _around(places, SURROUNDINGS) if few else None)

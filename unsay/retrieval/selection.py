@@ -31,11 +31,8 @@ class Recollection:
 
     message: AnyMessage
     why: Why
-    words: tuple[str, ...]
-    """The words of the question that the message matches."""
-
-    score: float
-    """Higher is better; comparable only within one recall."""
+    words: tuple[str, ...]  # the words of the question that the message matches
+    score: float  # higher is better; comparable only within one recall
 
     @property
     def message_id(self) -> str:
@@ -47,9 +44,7 @@ class Recollection:
 class Recalled:
     """The messages that a context shows again, with reasons, and what quoting them costs."""
 
-    reasons: tuple[Recollection, ...] = ()
-    """In the transcript's order; tool calls with all of their results."""
-
+    reasons: tuple[Recollection, ...] = ()  # in the transcript's order; tool calls with all results
     tokens: int = 0
 
     @property
@@ -117,11 +112,8 @@ def recall(
 
     The context shows the messages in `shown` anyway; those in `hidden` do not count at all.
     Without `vectors` the words alone decide. `about` estimates the cost of single steps if counting
-    is slow; `None` counts them.
-
-    Returns:
-        Nothing if no message has a word of the question or a related one, the question names no
-        speaker, and there are no vectors.
+    is slow; `None` counts them. Nothing is recalled if no message has a word of the question or a
+    related one, the question names no speaker, and there are no vectors.
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.

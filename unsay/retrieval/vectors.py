@@ -98,8 +98,7 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
 def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
     """Combine several scores of each message by its ranks, so that scales do not matter.
 
-    Source:
-        Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
+    Source: Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
     """
     found = [0.0] * len(rankings[0])
     for scores in rankings:

@@ -10,16 +10,14 @@ from tempfile import gettempdir
 from unsay.tokens.counter import Encoder
 from unsay.tokens.estimate import Vocabulary
 
-# Tiktoken's name of a vocabulary, its file's name in the cache, and the file's digest.
+# The name of a vocabulary's file in tiktoken's cache, and the file's digest.
 # Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`.
-_KNOWN: Mapping[Vocabulary, tuple[str, str, str]] = {
+_KNOWN: Mapping[Vocabulary, tuple[str, str]] = {
     "o200k": (
-        "o200k_base",
         "fb374d419588a4632f3f557e76b4b70aebbca790",
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     ),
     "cl100k": (
-        "cl100k_base",
         "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     ),
@@ -32,13 +30,13 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
     The call takes half a second of processor time: call it once, and not on an event loop.
     """
     known = _KNOWN.get(vocabulary)
-    if known is None or not _is_whole(known[1], known[2]):
+    if known is None or not _is_whole(*known):
         return None
     try:
         from tiktoken import get_encoding  # noqa: PLC0415 - a slow import that most users skip
     except ImportError:
         return None
-    encoding = get_encoding(known[0])
+    encoding = get_encoding(f"{vocabulary}_base")
     return lambda text: len(encoding.encode_ordinary(text))
 
 

@@ -82,9 +82,8 @@ class Fitted:
 def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
     """Return the estimated number of tokens of a text.
 
-    Source:
-        Fitted by `benchmarks/fit_tokens.py` to the tokenizer's own cuts; `benchmarks/tokens.py`
-        prints the error on other texts.
+    Source: fitted by `benchmarks/fit_tokens.py` to the tokenizer's own cuts; `benchmarks/tokens.py`
+    prints the error on other texts.
     """
     fitted = _fitted(vocabulary)
     text = narrowed(text)

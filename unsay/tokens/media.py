@@ -53,11 +53,10 @@ def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) ->
 
     `low` is OpenAI's low detail.
 
-    Source:
-        OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
-        squared with a shorter side of 768); Anthropic's (width times height over 750, once the
-        longer side is at most 1,568 and the whole at most 1.15 megapixels); Gemini's token guide
-        (258 for each tile of 768).
+    Source: OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
+    squared with a shorter side of 768); Anthropic's (width times height over 750, once the longer
+    side is at most 1,568 and the whole at most 1.15 megapixels); Gemini's token guide (258 for
+    each tile of 768).
     """
     size = size or Size(width=1024, height=1024)
     if provider == "openai":

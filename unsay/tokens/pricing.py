@@ -57,9 +57,8 @@ class Amount:
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
     """Return the tokens of a message's `usage_metadata` by kind.
 
-    Source:
-        langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
-        `ephemeral_…`, langchain-openai puts the service tier before a kind (`flex_cache_read`).
+    Source: langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
+    `ephemeral_…`, langchain-openai puts the service tier before a kind (`flex_cache_read`).
     """
     if not metadata:
         return Usage()
