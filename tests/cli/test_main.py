@@ -75,8 +75,10 @@ def test_the_page_of_commands_is_fresh() -> None:
 
 def test_every_command_is_available_somewhere() -> None:
     """An entry of the table is a command of the chat, of the command line, or of both."""
-    assert [] == [each.name for each in COMMANDS if not (each.module or each.chat)]
-    assert {each.name for each in SLASH_COMMANDS} == {each.name for each in COMMANDS if each.chat}
+    assert [] == [each.name for each in COMMANDS if not (each.module or each.chat_ja)]
+    assert {each.name for each in SLASH_COMMANDS} == {
+        each.name for each in COMMANDS if each.chat_ja
+    }
     assert {each.name for each in COMMANDS} >= PARAMETERS.keys()
 
 

@@ -30,7 +30,6 @@ PROMPT = "> "
 
 
 def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
-    """Chat until the input ends."""
     with speaking(db, thread, begins=True, **models) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
@@ -163,7 +162,6 @@ def say(
     as_json: bool,
     **models: str | None,
 ) -> None:
-    """Send a message, resume a turn or decide about one, and print the reply."""
     if (text is not None) + resume + (decide is not None) != 1:
         raise usage_error("Give exactly one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):
@@ -187,7 +185,6 @@ def say(
 
 
 def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
-    """Ask the last question again and print the reply."""
     with speaking(db, thread, begins=False, **models) as speaker:
         _show(speaker, None, speaker.retry, as_json=as_json)
 

@@ -65,7 +65,6 @@ def scenario(language: Language) -> Scenario:
 
 
 def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
-    """Play the script in a new thread and print its turns, checkpoints and branches."""
     script = scenario(lang)
     model = ScriptedChat(replies={act.question: list(act.replies) for act in script.acts})
     # The demo is the same everywhere: the environment's settings are not read, the rules judge.

@@ -27,7 +27,6 @@ from unsay.types import Forgotten, Pin
 
 @on_thread()
 def checkpoint(opened: Opened, *, name: str | None) -> None:
-    """Mark the newest message as good."""
     made = opened.conversation.checkpoint(name)
     words = made["name"] or made["id"]
     opened.show(lambda: opened.labels.checkpoint_made.format(name=words), checkpoint=made)
@@ -35,7 +34,6 @@ def checkpoint(opened: Opened, *, name: str | None) -> None:
 
 @on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
-    """Go back and say where the conversation is, or only preview what would be removed."""
     labels = opened.labels
     if preview:
         _show_preview(opened, opened.conversation.preview(to, turns=turns), labels)
@@ -46,14 +44,12 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
 
 @on_thread()
 def undo(opened: Opened) -> None:
-    """Take back the last step and say where the conversation is."""
     labels = opened.labels
     _show_moved(opened, opened.conversation.undo(), labels.undone, labels)
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    """Repeat the step that was undone and say where the conversation is."""
     moved = opened.conversation.redo()
     labels = opened.labels
     _show_moved(opened, moved, labels.redone, labels)
@@ -61,7 +57,6 @@ def redo(opened: Opened) -> None:
 
 @on_thread()
 def restore(opened: Opened, *, what: str) -> None:
-    """Bring something back and say where the conversation is."""
     moved = opened.conversation.restore(what)
     labels = opened.labels
     _show_moved(opened, moved, labels.restored, labels)
@@ -69,7 +64,6 @@ def restore(opened: Opened, *, what: str) -> None:
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
-    """Append messages of another branch and say where the conversation is."""
     moved = opened.conversation.pick(message_ids, branch)
     labels = opened.labels
     _show_moved(opened, moved, labels.restored, labels)
@@ -107,7 +101,6 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
 
 @on_thread()
 def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
-    """Start a thread from a point of this one and print its id."""
     labels = opened.labels
     made = opened.conversation.fork(to, turns=turns, thread=name)
     transcript = made.messages()
@@ -126,7 +119,6 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
 
 @on_thread()
 def branches(opened: Opened) -> None:
-    """Print the live branch, those that were left, and the threads forked from it."""
     seen = opened.conversation.branches()
 
     def show() -> None:
@@ -158,7 +150,6 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
 
 @on_thread()
 def diff(opened: Opened, *, a: str, b: str) -> None:
-    """Print how two branches differ."""
     made = opened.conversation.diff(a, b)
     sides = {"a": _side(made.a), "b": _side(made.b)}
     opened.show(lambda: block(str(made), indent=0), common=made.common, **sides)
@@ -177,7 +168,6 @@ def _check_pin(*, message_id: str | None, turn: int | None) -> None:
 
 @on_thread(_check_pin)
 def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    """Pin a message or a turn, and say which."""
     before = opened.conversation.pins()
     pins = opened.conversation.pin(message_id, turn=turn)
     new = [each for each in pins if each not in before]
@@ -186,7 +176,6 @@ def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
 
 @on_thread(_check_pin)
 def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    """Take pins off, and say which."""
     before = opened.conversation.pins()
     pins = opened.conversation.unpin(message_id, turn=turn)
     names = {each["message_id"] for each in pins}
@@ -217,7 +206,6 @@ def forget(
     results_below: float | None,
     reason: str,
 ) -> None:
-    """Forget messages and list them."""
     conversation = opened.conversation
     if results_below is None:
         entry: Forgotten | None = conversation.forget(what, through, turns=turn, reason=reason)
@@ -228,7 +216,6 @@ def forget(
 
 @on_thread()
 def forgotten(opened: Opened) -> None:
-    """Print what is forgotten, oldest first."""
     _show_forgotten(opened, opened.conversation.forgotten())
 
 
@@ -241,7 +228,6 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
 
 @on_thread()
 def recall(opened: Opened, *, words: str) -> None:
-    """Print the matches, which are added to the context of the next answer."""
     finds = opened.conversation.recall(words)
     rows = [
         {

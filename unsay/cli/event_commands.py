@@ -42,7 +42,6 @@ def events(
     cursor: str | None,
     verify: bool,
 ) -> None:
-    """Print a thread's event log, or check it."""
     log = opened.conversation.events()
     if verify:
         _verify(opened, log)
@@ -158,25 +157,21 @@ def runs(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """Print the runs of a thread, or of all of them."""
-    asked = {**filters, "status": status or None}
-    if not everywhere:
-        with existing_thread(db, thread, as_json=as_json) as opened:
-            page = _page(opened.database, {**asked, "thread_id": opened.thread_id})
-            questions = _questions(opened, page.items)
-            tails = [questions.get(run.turn_id, "") for run in page.items]
-            objects = list(map(asdict, page.items))
-            opened.show(lambda: _print_runs(page, tails), runs=objects, cursor=page.cursor)
-        return
-    if thread is not None:
+    if everywhere and thread is not None:
         raise usage_error("Give --thread or --all, not both.")
-    page = Slice(items=(), cursor=None)
-    with existing_database(db) as database:
-        if database is not None:
-            page = _page(database, {**asked, "thread_id": None})
-    threads = [run.thread_id for run in page.items]
-    objects = list(map(asdict, page.items))
-    show(lambda: _print_runs(page, threads), as_json=as_json, runs=objects, cursor=page.cursor)
+    asked = {**filters, "status": status or None}
+    if everywhere:
+        with existing_database(db) as database:
+            page = Slice(items=(), cursor=None) if database is None else _page(database, asked)
+        tails, about = [run.thread_id for run in page.items], {}
+    else:
+        with existing_thread(db, thread) as opened:
+            about = {"thread_id": opened.thread_id}
+            page = _page(opened.database, {**asked, **about})
+            questions = _questions(opened, page.items)
+        tails = [questions.get(run.turn_id, "") for run in page.items]
+    objects = {"runs": list(map(asdict, page.items)), "cursor": page.cursor}
+    show(lambda: _print_runs(page, tails), as_json=as_json, **about, **objects)
 
 
 def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:

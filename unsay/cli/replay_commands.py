@@ -38,7 +38,6 @@ def replay(
     judge_model: str | None,
     payload: bool,
 ) -> None:
-    """Print an attempt's request, what came of it, and another model's answer to it."""
     settings = load_settings({} if judge_model is None else {"judge_model": judge_model})
     if settings.model is None and model is not None:
         # Without a configured judge the other model judges itself.

@@ -73,11 +73,7 @@ class Opened:
 def existing_thread(
     db: str | None, thread: str | None, *, as_json: bool = False
 ) -> Iterator[Opened]:
-    """Open an existing thread; without an id the newest, whose id is noted on standard error.
-
-    Raises:
-        UnknownThreadError: There is no database, or no thread in it.
-    """
+    """Open an existing thread; without an id the newest, whose id is noted on standard error."""
     with existing_database(db) as database:
         if database is None:
             raise UnknownThreadError(
@@ -129,11 +125,7 @@ class Speaker:
     settings: Settings
 
     def say(self, words: str, show: Show, turn_id: str | None = None) -> None:
-        """Have a message answered, and show every event; the last is the reply.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C was pressed; `resume` continues the turn.
-        """
+        """Have a message answered, and show every event; the last is the reply."""
 
         async def stream() -> None:
             async for event in self.twin.stream(words, turn_id=turn_id):
@@ -171,10 +163,6 @@ def speaking(
     """Open a thread to speak in: a new one for `None` if it `begins`, else one that exists.
 
     `named` may have `model` and `judge_model`, which replace the configured ones.
-
-    Raises:
-        ConfigurationError: A setting is impossible.
-        MissingModelError: No model is configured; the message says what to set.
     """
     settings = load_settings({name: given for name, given in named.items() if given is not None})
     # Before the database is opened: without a model none is created.
@@ -203,11 +191,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def readable(words: str) -> str:
-    """Return the text if it can be encoded.
-
-    Raises:
-        InputError: The text comes from bytes that are not UTF-8.
-    """
+    """Return the text, or refuse it if it comes from bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError as error:

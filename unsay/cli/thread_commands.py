@@ -29,7 +29,6 @@ TITLE_CELLS = 60
 
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
-    """Print the threads: all, the one spoken in last first, or those that are asked for."""
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
     found: Slice[ThreadInfo] = Slice(items=(), cursor=None)
     with existing_database(db) as database:
@@ -61,7 +60,6 @@ def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
 
 @on_thread()
 def timeline(opened: Opened, *, context: int | None) -> None:
-    """Print a thread's turns, checkpoints and branches, or one turn's contexts."""
     conversation = opened.conversation
     if context is not None:
         print_context(opened, conversation.context(context))
@@ -77,14 +75,12 @@ def timeline(opened: Opened, *, context: int | None) -> None:
 
 @on_thread()
 def checkpoints(opened: Opened) -> None:
-    """Print a thread's checkpoints, oldest first."""
     marks = opened.conversation.checkpoints()
     opened.show(lambda: checkpoints_text(marks, opened.labels), checkpoints=marks)
 
 
 @on_thread()
 def tokens(opened: Opened) -> None:
-    """Print a thread's totals."""
     totals = opened.conversation.tokens()
     opened.show(lambda: usage_text(totals, opened.labels), **usage_dict(totals))
 
@@ -105,7 +101,6 @@ def _check_labels(*, labels: Mapping[str, str], remove: Sequence[str]) -> None:
 
 @on_thread(_check_labels)
 def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -> None:
-    """Change a thread's labels and print those it has."""
     store, thread = opened.database.store, opened.thread_id
     changes = {**labels, **dict.fromkeys(remove)}
     with translated(opened.database.path):
@@ -119,7 +114,6 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
 
 @on_thread()
 def end(opened: Opened) -> None:
-    """End a thread and say so."""
     entry = opened.conversation.end()
     words = Labels(language_of(entry.title)).ended
     opened.show(lambda: words.format(thread=opened.thread_id), **asdict(entry))
@@ -127,7 +121,6 @@ def end(opened: Opened) -> None:
 
 @on_thread()
 def purge(opened: Opened, *, yes: bool) -> None:
-    """Delete a thread after a confirmation, and print what was deleted."""
     thread = opened.thread_id
     with translated(opened.database.path):
         entry = drive(sessions.find_session(opened.database.store, thread))

@@ -5,13 +5,10 @@ made from it. It imports nothing heavy, so that `unsay --help` stays instant.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from unsay.types import Language
-
-Words = Mapping[Language, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +23,32 @@ class CommandEntry:
     details: str = ""
     """What `unsay NAME --help` adds to the summary."""
 
-    chat: Words | None = None
-    """What it does in the chat; `None`: not a slash command."""
+    chat_en: str = ""
+    """What it does in the chat, where the summary does not say it."""
 
-    argument: Words | None = None
-    """The argument of the slash command as `/help` shows it; `None`: it takes none."""
+    chat_ja: str = ""
+    """What it does in the chat; empty: not a slash command."""
+
+    argument: str = ""
+    """The argument of the slash command as `/help` shows it; empty: it takes none."""
+
+    argument_ja: str = ""
+    """The argument in Japanese where it has other words."""
 
     by_chat: bool = False
     """Whether the terminal's chat carries out the slash command, and not the graph."""
 
     def usage(self, language: Language) -> str:
         """Return how the command is written in the chat."""
-        return f"/{self.name}" + (f" {self.argument[language]}" if self.argument else "")
+        argument = self.argument_ja if language == "ja" and self.argument_ja else self.argument
+        return f"/{self.name} {argument}".rstrip()
 
     def meaning(self, language: Language) -> str:
-        """Return what the slash command does; empty where the chat lacks the command."""
-        return self.chat[language] if self.chat else ""
-
-
-def _both(en: str, ja: str) -> Words:
-    return {"en": en, "ja": ja}
+        """Return what the slash command does."""
+        if language == "ja":
+            return self.chat_ja
+        text = self.chat_en or self.summary.removesuffix(".")
+        return text[:1].lower() + text[1:]
 
 
 COMMANDS = (
@@ -62,52 +65,50 @@ COMMANDS = (
         "thread",
         "Show the turns with their scores, checkpoints and branches.",
         details="Below them: the parts of the context and the tokens used.",
-        chat=_both("list the turns with their scores", "ターンとスコアの一覧"),
+        chat_en="list the turns with their scores",
+        chat_ja="ターンとスコアの一覧",
     ),
     CommandEntry(
-        "checkpoints",
-        "thread",
-        "List the checkpoints.",
-        chat=_both("list the checkpoints", "チェックポイントの一覧"),
+        "checkpoints", "thread", "List the checkpoints.", chat_ja="チェックポイントの一覧"
     ),
     CommandEntry(
         "checkpoint",
         "edit",
         "Save this point as a checkpoint, with an optional name.",
-        chat=_both("save this point as a checkpoint", "現在の地点をチェックポイントとして保存する"),
-        argument=_both("[NAME]", "[名前]"),
+        chat_en="save this point as a checkpoint",
+        chat_ja="現在の地点をチェックポイントとして保存する",
+        argument="[NAME]",
+        argument_ja="[名前]",
     ),
     CommandEntry(
         "rollback",
         "edit",
         "Roll back to a checkpoint, by default the last good one.",
-        chat=_both(
-            "roll back to a checkpoint (by default the last good one) or by N turns",
-            "チェックポイント(省略時は最後の良好なもの)に戻る、またはNターン戻る",
-        ),
-        argument=_both("[NAME|ID|N]", "[名前|ID|N]"),
+        chat_en="roll back to a checkpoint (by default the last good one) or by N turns",
+        chat_ja="チェックポイント(省略時は最後の良好なもの)に戻る、またはNターン戻る",
+        argument="[NAME|ID|N]",
+        argument_ja="[名前|ID|N]",
     ),
     CommandEntry(
         "undo",
         "edit",
         "Undo the last operation, such as a turn or a rollback.",
-        chat=_both("undo the last operation", "直前の操作を元に戻す"),
+        chat_en="undo the last operation",
+        chat_ja="直前の操作を元に戻す",
     ),
     CommandEntry(
         "redo",
         "edit",
         "Redo the operation that was undone last.",
-        chat=_both("redo the operation that was undone last", "元に戻した操作をやり直す"),
+        chat_ja="元に戻した操作をやり直す",
     ),
     CommandEntry(
         "retry",
         "chat",
         "Ask the last question again and print the new answer.",
         details="`unsay undo` restores the old answer.",
-        chat=_both(
-            "ask the last question again; /undo restores the old answer",
-            "直前の質問にもう一度回答させる(/undo で前の回答に戻す)",
-        ),
+        chat_en="ask the last question again; /undo restores the old answer",
+        chat_ja="直前の質問にもう一度回答させる(/undo で前の回答に戻す)",
     ),
     CommandEntry("fork", "edit", "Copy this conversation, or its beginning, and print the id."),
     CommandEntry(
@@ -136,18 +137,17 @@ COMMANDS = (
         "Always include a message, by default the last turn.",
         details="A pinned message is always included in the prompt. `unsay timeline --json` lists "
         "the ids of messages.",
-        chat=_both(
-            "always include a turn in the prompt, by default the newest",
-            "ターンを常にモデルに送信する(省略時は最新のターン)",
-        ),
-        argument=_both("[N]", "[N]"),
+        chat_en="always include a turn in the prompt, by default the newest",
+        chat_ja="ターンを常にモデルに送信する(省略時は最新のターン)",
+        argument="[N]",
     ),
     CommandEntry(
         "unpin",
         "edit",
         "Remove a pin, by default those of the last turn.",
-        chat=_both("remove the pin", "ピン留めを解除する"),
-        argument=_both("[N]", "[N]"),
+        chat_en="remove the pin",
+        chat_ja="ピン留めを解除する",
+        argument="[N]",
     ),
     CommandEntry(
         "forget",
@@ -155,27 +155,21 @@ COMMANDS = (
         "Hide messages from the model without deleting them.",
         details="WHAT is the id of a message, the first message of a span that ends with THROUGH, "
         "or a topic's id or label. `unsay restore` or `unsay undo` reverses this.",
-        chat=_both(
-            "hide turns or a topic from the model; /undo reverses this",
-            "ターンや話題をモデルに送信しないようにする(/undo で元に戻す)",
-        ),
-        argument=_both("[N|N-M|TOPIC]", "[N|N-M|話題]"),
+        chat_en="hide turns or a topic from the model; /undo reverses this",
+        chat_ja="ターンや話題をモデルに送信しないようにする(/undo で元に戻す)",
+        argument="[N|N-M|TOPIC]",
+        argument_ja="[N|N-M|話題]",
     ),
     CommandEntry(
-        "forgotten",
-        "edit",
-        "List the forgotten messages.",
-        chat=_both("list the forgotten messages", "忘れたメッセージの一覧"),
+        "forgotten", "edit", "List the forgotten messages.", chat_ja="忘れたメッセージの一覧"
     ),
     CommandEntry(
         "recall",
         "edit",
         "Search earlier messages and add the matches to the next prompt.",
-        chat=_both(
-            "search earlier messages and add the matches to the next prompt",
-            "以前のメッセージを検索し、次の質問と一緒にモデルに送信する",
-        ),
-        argument=_both("WORDS", "検索語"),
+        chat_ja="以前のメッセージを検索し、次の質問と一緒にモデルに送信する",
+        argument="WORDS",
+        argument_ja="検索語",
     ),
     CommandEntry(
         "pick",
@@ -188,10 +182,7 @@ COMMANDS = (
         "thread",
         "Show the parts of the context and the tokens used.",
         details="Tokens used by the current branch, removed branches, judging, summaries and titles.",
-        chat=_both(
-            "show the parts of the context and the tokens used",
-            "コンテキストの内訳と使用トークン数",
-        ),
+        chat_ja="コンテキストの内訳と使用トークン数",
     ),
     CommandEntry("runs", "event", "List the runs and how they ended, oldest first."),
     CommandEntry("events", "event", "List the event log, oldest first."),
@@ -205,13 +196,14 @@ COMMANDS = (
     CommandEntry("end", "thread", "End a conversation; it can still be read."),
     CommandEntry("purge", "thread", "Permanently delete a conversation."),
     CommandEntry("demo", "demo", "Play a scripted conversation; no API key needed."),
-    CommandEntry("help", chat=_both("list the commands", "コマンドの一覧")),
+    CommandEntry("help", chat_en="list the commands", chat_ja="コマンドの一覧"),
     CommandEntry(
         "resume",
-        chat=_both("continue an interrupted turn", "中断した回答を再開する"),
+        chat_en="continue an interrupted turn",
+        chat_ja="中断した回答を再開する",
         by_chat=True,
     ),
-    CommandEntry("exit", chat=_both("quit", "終了する"), by_chat=True),
+    CommandEntry("exit", chat_en="quit", chat_ja="終了する", by_chat=True),
 )
 """All commands, in the order of `unsay --help`."""
 
@@ -225,7 +217,7 @@ _BY_NAME = {each.name: each for each in COMMANDS}
 SLASH_COMMANDS = tuple(_BY_NAME[name] for names in _CHAT_ORDER for name in names)
 """The commands of the chat, in the order of `/help`."""
 
-VERBS = {each.name: each.argument is not None for each in SLASH_COMMANDS if not each.by_chat}
+VERBS = {each.name: bool(each.argument) for each in SLASH_COMMANDS if not each.by_chat}
 """The name of each command that the graph carries out, and whether it takes an argument."""
 
 
@@ -250,7 +242,7 @@ def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
     def typed(match: re.Match[str]) -> str:
         # Pins are listed by the timeline; only Python has a method for them.
         name = "timeline" if match[1] == "pins" else match[1]
-        in_chat = interface == "chat" and _BY_NAME[name].chat is not None
+        in_chat = interface == "chat" and _BY_NAME[name] in SLASH_COMMANDS
         return f"/{name}" if in_chat else f"`unsay {name}`"
 
     return _NAMED.sub(typed, message)
