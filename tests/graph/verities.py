@@ -14,7 +14,7 @@ from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThread
 from unsay.events.event_types import body_of
 from unsay.events.transcript_replay import Replayed, replay
 from unsay.history.run import Run
-from unsay.messages.content import calls_of, text_of, thinking_of
+from unsay.messages.content import blocks_of, calls_of, is_thinking, text_of
 from unsay.messages.validation import DIALECTS, faults
 from unsay.model_factory import PROVIDERS
 from unsay.types import Provider
@@ -169,7 +169,7 @@ def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
     """
     own = next((name for part, name in PROVIDERS.items() if part in kind), None)
     suited: Sequence[Provider | None] = list(DIALECTS)
-    if any(thinking_of(message) for message in view):
+    if any(is_thinking(block) for message in view for block in blocks_of(message)):
         suited = [] if "S1" in KNOWN else [own]
     found = {name: faults(view, name) for name in suited}
     if _thinks(view) and own is not None:
@@ -180,7 +180,7 @@ def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
 def _thinks(view: Sequence[BaseMessage]) -> bool:
     """Whether there are tool steps and each begins by thinking."""
     steps = [m for m in view if isinstance(m, AIMessage) and calls_of(m)]
-    return bool(steps) and all(thinking_of(each) for each in steps)
+    return bool(steps) and all(any(map(is_thinking, blocks_of(each))) for each in steps)
 
 
 def _in_order(state: Mapping[str, Any]) -> bool:

@@ -23,9 +23,9 @@ from tests.transcripts import (
 )
 from unsay.errors import EmptyMessageError
 from unsay.messages.annotations import annotate, annotation_of
-from unsay.messages.base import Fault
+from unsay.messages.call_rules import Fault
 from unsay.messages.conformance import OPENING_ID, conform, merge_neighbours
-from unsay.messages.content import thinking_of
+from unsay.messages.content import Thinking, parts_of
 from unsay.messages.tool_pairs import INTERRUPTED, repair
 from unsay.messages.validation import faults
 from unsay.types import Provider
@@ -470,10 +470,12 @@ def test_conformed_view_has_no_fault_with_thinking(
 @given(messages=valid_transcripts(min_turns=1, thinking=True))
 def test_signed_thinking_is_never_touched(messages: list[AnyMessage]) -> None:
     """Thinking that a provider signed stays word for word where it stood."""
-    thought = [thinking_of(m) for m in messages if m.type == "ai"]
-    view = conform(messages, opening=OPENING)
 
-    assert thought == [thinking_of(m) for m in view if m.type == "ai"]
+    def thoughts(context: list[AnyMessage]) -> list[list[Thinking]]:
+        parts = [parts_of(m) for m in context if m.type == "ai"]
+        return [[part for part in each if isinstance(part, Thinking)] for each in parts]
+
+    assert thoughts(messages) == thoughts(conform(messages, opening=OPENING))
 
 
 @pytest.mark.parametrize("provider", [None, *PROVIDERS])

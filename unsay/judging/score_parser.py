@@ -80,25 +80,23 @@ def read_reply(reply: object) -> ScoreReply:
 
     The reply may be a number, a text, a mapping, an object with `score` and `reason`, or a message.
     """
-    score, reason = _read(reply)
-    line = " ".join(str(reason or "").split())
-    return ScoreReply(score=score, reason=line[:MAXIMUM_REASON_LENGTH].rstrip())
-
-
-def _read(reply: object) -> tuple[float | None, object]:
+    reason: object = ""
     if isinstance(reply, str):
         text = _unfenced(_without_thoughts(reply).strip())
         whole = _whole_object(text)
-        return parse_score(reply), text if whole is None else _reason_of(whole)
-    if isinstance(reply, Mapping):
+        score, reason = parse_score(reply), text if whole is None else _reason_of(whole)
+    elif isinstance(reply, Mapping):
         if "parsed" in reply and "raw" in reply:
-            return _read(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
-        return _score_of_mapping(reply), _reason_of(reply)
-    if hasattr(reply, "score"):
-        return _number_of(reply.score), getattr(reply, "reason", "")
-    if hasattr(reply, "content"):
-        return _read(_text_of(reply.content))
-    return _number_of(reply), ""
+            return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
+        score, reason = _score_of_mapping(reply), _reason_of(reply)
+    elif hasattr(reply, "score"):
+        score, reason = _number_of(reply.score), getattr(reply, "reason", "")
+    elif hasattr(reply, "content"):
+        return read_reply(_text_of(reply.content))
+    else:
+        score = _number_of(reply)
+    line = " ".join(str(reason or "").split())
+    return ScoreReply(score=score, reason=line[:MAXIMUM_REASON_LENGTH].rstrip())
 
 
 def parse_score(reply: str) -> float | None:

@@ -1,14 +1,68 @@
-"""Rules about roles, and about tool calls and their results."""
+"""Registration of rules, and the rules about roles, tool calls and their results."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from itertools import takewhile
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.messages.base import Dialect, Finding, is_v1, message_rule, role_of, rule
 from unsay.messages.content import blocks_of, calls_of
+from unsay.messages.provider_rules import Dialect, Role
+
+_ROLES: Mapping[type[BaseMessage], Role] = {
+    HumanMessage: "human",
+    AIMessage: "ai",
+    ToolMessage: "tool",
+    SystemMessage: "system",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One rule that a transcript breaks."""
+
+    index: int  # of the message that breaks the rule; 0 for a transcript without messages
+    rule: str  # a stable name, for example `results_follow_calls`
+    words: str  # what is wrong and how to correct it
+    source: str  # the public document that states the rule
+
+
+Finding = tuple[int, str]  # index of the message that breaks a rule, and the `words` of the fault
+Rule = Callable[[Sequence[BaseMessage], Dialect], Iterator[Finding]]
+
+RULES: dict[str, Rule] = {}
+"""Every rule by its name, in the order in which the rules are checked."""
+
+
+def rule(check: Rule) -> Rule:
+    """Register a rule about a whole transcript under the function's name."""
+    RULES[check.__name__] = check
+    return check
+
+
+def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule:
+    """Register a rule about each message by itself under the function's name."""
+
+    @wraps(check)
+    def check_all(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
+        for index, message in enumerate(messages):
+            for words in check(message, dialect):
+                yield index, words
+
+    return rule(check_all)
+
+
+def role_of(message: BaseMessage) -> Role | None:
+    """Return the role of a message; `None` if some provider does not know it."""
+    return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
+
+
+def is_v1(message: BaseMessage) -> bool:
+    """Return whether a message's content is in LangChain's standard blocks."""
+    return message.response_metadata.get("output_version") == "v1"
 
 
 @message_rule

@@ -9,15 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from unsay.errors import EmptyMessageError
-from unsay.messages.content import (
-    Thinking,
-    blocks_of,
-    calls_of,
-    is_thinking,
-    parts_of,
-    thinking_in,
-    thinking_of,
-)
+from unsay.messages.content import Thinking, blocks_of, calls_of, is_thinking, parts_of, thinking_in
 from unsay.messages.tool_pairs import INTERRUPTED, fitting, repair, with_calls
 from unsay.messages.validation import faults
 from unsay.types import Provider
@@ -114,7 +106,7 @@ def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
     }
     if isinstance(second, AIMessage):
         changed["tool_calls"] = second.tool_calls
-        if not thinking_of(first):
+        if not any(map(is_thinking, blocks_of(first))):
             # The merged thinking is the second one's, so its author must be, too.
             own = {k: v for k, v in first.response_metadata.items() if k not in _AUTHORSHIP}
             theirs = {k: v for k, v in second.response_metadata.items() if k in _AUTHORSHIP}
@@ -126,7 +118,7 @@ def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
     if isinstance(first.content, str) and isinstance(second.content, str):
         return "\n\n".join(text for text in (first.content, second.content) if text)
     authors = [[m.response_metadata.get(key) for key in _AUTHORSHIP] for m in (first, second)]
-    foreign = bool(thinking_of(first)) and authors[0] != authors[1]
+    foreign = any(map(is_thinking, blocks_of(first))) and authors[0] != authors[1]
     thoughts = ((block, thinking_in(block)) for block in blocks_of(second))
     later = [block for block, it in thoughts if it is None or (it.signed and not foreign)]
     blocks = [block for block in (*blocks_of(first), *later) if not _is_blank(block)]

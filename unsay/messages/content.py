@@ -80,18 +80,13 @@ THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning_content"
 # (`tool_use`), LangChain's standard blocks (`tool_call`), OpenAI's Responses (`function_call`).
 CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call"})
 
-_MEDIA: Mapping[str, MediaKind] = {
-    "image_url": "image",
-    "image": "image",
-    "file": "file",
-    "document": "file",
-    "input_file": "file",
-    "text-plain": "file",
-    "input_audio": "audio",
-    "audio": "audio",
-    "video": "video",
-    "video_url": "video",
+_MEDIA_TYPES: Mapping[MediaKind, tuple[str, ...]] = {
+    "image": ("image", "image_url"),
+    "file": ("file", "document", "input_file", "text-plain"),
+    "audio": ("audio", "input_audio"),
+    "video": ("video", "video_url"),
 }
+_MEDIA = {name: kind for kind, names in _MEDIA_TYPES.items() for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +181,6 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
         if block.get("type") in ("tool_use", "tool_call") and (block.get("id") or "") not in known
     ]
     return (*declared, *written)
-
-
-def thinking_of(message: BaseMessage) -> tuple[Thinking, ...]:
-    """Return the thinking of a message in its order."""
-    thoughts = map(thinking_in, blocks_of(message))
-    return tuple(thought for thought in thoughts if thought is not None)
 
 
 def blocks_of(message: BaseMessage) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from unsay.messages.base import Dialect, Finding, is_v1, message_rule, role_of, rule
+from unsay.messages.call_rules import Finding, is_v1, message_rule, role_of, rule
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, thinking_in
+from unsay.messages.provider_rules import Dialect
 
 # Types that LangChain translates for every provider in a message of its standard blocks.
 # Source: LangChain, "Messages", standard content blocks (`output_version="v1"`).

@@ -1,7 +1,44 @@
 """What each provider requires of a transcript, with the documents that say so."""
 
-from unsay.messages.base import Dialect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
 from unsay.messages.content import THINKING_TYPES
+
+Role = Literal["system", "human", "ai", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What one provider requires; a rule applies if it has a source here."""
+
+    sources: Mapping[str, str]  # for each rule by name, the document that states it
+    thinking_sources: Mapping[str, str] = field(default_factory=dict)  # while thinking is on
+    blocks: Mapping[Role, frozenset[str]] = field(default_factory=dict)  # types it accepts
+
+    dropped: frozenset[str] = frozenset()  # assistant blocks that LangChain leaves out of requests
+    strict: bool = False  # whether it does so only where another provider wrote the message
+
+    # Values of `response_metadata["model_provider"]`: those whose thinking the provider recognizes,
+    # and those whose standard `reasoning` blocks LangChain turns into the provider's thinking.
+    own: frozenset[str] = frozenset()
+    translated: frozenset[str] = frozenset()
+    thinking_types: frozenset[str] = frozenset()  # blocks that reach the provider as thinking
+
+    blank: Literal["whitespace", "empty"] = "whitespace"  # what counts as blank text
+
+    # Regular expressions that the whole name or id matches.
+    tool_name: str = ""
+    tool_id: str = ""
+    file_name: str = ""
+    file_name_keys: tuple[str, ...] = ()  # keys of a file block, or of its extras, with its name
+
+    # Ways to give the data of a media block, by its type; `source` and `native` are Anthropic's and
+    # Bedrock's own forms. And the MIME types of inline data, by the kind of media.
+    media: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    mime_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
 
 OPENAI_TOOLS = "OpenAI guide, Function calling (platform.openai.com/docs/guides/function-calling)"
 CLAUDE = "Claude API reference, Create a Message (platform.claude.com/docs/en/api/messages/create)"
@@ -266,11 +303,8 @@ GEMINI = Dialect(
     blank="empty",
     tool_name=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",
     media={
-        "image": _kinds("url base64"),
-        "image_url": _kinds("url base64"),
+        **dict.fromkeys(("image", "image_url", "audio", "video"), _kinds("url base64")),
         "file": _kinds("url base64 file_id"),
-        "audio": _kinds("url base64"),
-        "video": _kinds("url base64"),
     },
     mime_types={"image": _kinds("image/png image/jpeg image/webp image/heic image/heif")},
     thinking_types=_kinds("thinking reasoning"),

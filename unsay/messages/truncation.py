@@ -1,11 +1,11 @@
 """Tool results too large for a context, and the JSON that replaces them."""
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
+from wcwidth import grapheme_boundary_before
 
 from unsay.errors import InputError
 from unsay.messages.content import Media, Other, ToolResult, parts_of
@@ -15,7 +15,6 @@ SMALLEST = 256  # bytes that the JSON may have under any limit
 READ_TOOL = "read_tool_result"  # name of the tool by which a model reads any part of a result
 REASON = "size_limit"  # why a result was omitted. Source: Goa-AI, tool_result_content.go.
 _START = '{"omitted": true, "reason": '
-_JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
 
 def omission(
@@ -64,9 +63,6 @@ def shortened_result(
     """Return the tool result, or a copy with an `omission` if its text and data exceed the limit.
 
     Images and other media stay. With `readable`, the omission names the tool that reads the rest.
-
-    Raises:
-        InputError: The limit is less than 1.
     """
     if limit_bytes < 1:
         raise InputError(f"limit_bytes must be 1 or more, got {limit_bytes!r}")
@@ -100,16 +96,9 @@ def clip(text: str, chars: int) -> str:
     ('a', '')
     """
     end = min(chars, len(text))
-    while 0 < end < len(text) and _joined(text[end - 1], text[end]):
-        end -= 1
+    if end < len(text):
+        end = grapheme_boundary_before(text, end + 1)
     return text[:end].encode("utf-8", "replace").decode()
-
-
-def _joined(left: str, right: str) -> bool:
-    tone = "\U0001f3fb" <= right <= "\U0001f3ff"
-    flag = all("\U0001f1e6" <= each <= "\U0001f1ff" for each in (left, right))
-    combining = unicodedata.category(right).startswith("M")
-    return combining or tone or flag or left == "\u200d" or right in _JOINERS
 
 
 def _json(value: Any) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from langchain_core.messages import BaseMessage
 
 from unsay.errors import InputError, TranscriptError
-from unsay.messages import call_rules, content_rules  # noqa: F401 - they register their rules
-from unsay.messages.base import RULES, Dialect, Fault
-from unsay.messages.provider_rules import ANTHROPIC, BEDROCK, COMMON, GEMINI, OPENAI
+from unsay.messages import content_rules  # noqa: F401 - it registers its rules
+from unsay.messages.call_rules import RULES, Fault
+from unsay.messages.provider_rules import ANTHROPIC, BEDROCK, COMMON, GEMINI, OPENAI, Dialect
 from unsay.types import Provider
 
 DIALECTS: Mapping[Provider, Dialect] = {
