@@ -41,11 +41,7 @@ class Step:
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
-        """Return a required text field.
-
-        Raises:
-            TranscriptError: It is missing or empty.
-        """
+        """Return a required text field, or raise `TranscriptError`."""
         value = self.data.get(key)
         if not isinstance(value, str) or not value:
             raise TranscriptError(f"{self.name} has {key}={value!r}: give a text that is not empty")
@@ -81,12 +77,7 @@ class Assembly:
         self._late.pop(str(data.get("tool_call_id")), None)
 
     def feed(self, step: Step) -> list[AnyMessage]:
-        """Add one part, and return the messages that it completes.
-
-        Raises:
-            EventLogGapError: It is the result of a missing call.
-            TranscriptError: It lacks a required field.
-        """
+        """Add one part, and return the messages that it completes."""
         if step.kind == "tool_result":
             return self._result(step)
         if self._asked:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, message_to_dict
 
-from unsay.types import BranchKind, Checkpoint, Event, EventType, Forgotten, Topic
+from unsay.types import BranchKind, Checkpoint, Event, EventType, Topic
 
 # The types of event that hold a message.
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
@@ -50,7 +50,6 @@ class Stamp:
 
     thread_id: str
     at: str
-
     run_id: str | None = None
     turn_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -75,11 +74,11 @@ def make_event(
     kind: EventType, data: Mapping[str, Any], *, stamp: Stamp, event_id: str | None = None
 ) -> Event:
     """Return an event; without `event_id`, its id is a hash of kind, thread, position and data."""
-    place = canonical([kind, stamp.thread_id, stamp.after, 0, data])
+    if event_id is None:
+        place = canonical([kind, stamp.thread_id, stamp.after, 0, data])
+        event_id = f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}"
     return Event(
-        id=f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}"
-        if event_id is None
-        else event_id,
+        id=event_id,
         type=kind,
         thread_id=stamp.thread_id,
         run_id=stamp.run_id,
@@ -146,18 +145,10 @@ def rollback(
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> NewEvent:
-    """Remove the messages after `base`, or replace them by messages of earlier branches.
+    """Move the messages after `base` to a branch, except those in `keep`.
 
-    Args:
-        branch_id: The branch that gets the removed messages.
-        kind: Why they are removed.
-        base: Id of the last message that stays; `None` for none.
-        removed: Ids of the removed messages, oldest first.
-        reason: For a person.
-        keep: Ids after the base that stay, behind restored messages.
-        drafts: Ids of rejected drafts of the branch, which a restore does not add.
-        restored: Ids of the branches whose messages return, in order; the event is a `restore`.
-        only: Ids of the messages of these branches that return; `None` for all.
+    In their place the messages of the branches `restored` return, or of these only `only`. A restore
+    of the new branch does not add its `drafts`.
     """
     data = {
         "branch_id": branch_id,
@@ -183,16 +174,6 @@ def compaction(topic: Topic) -> NewEvent:
 def expand(topic: Topic) -> NewEvent:
     """Include the messages of a compacted topic in contexts again."""
     return NewEvent("expand", {"topic_id": topic["id"], "label": topic["label"]})
-
-
-def forget(entry: Forgotten, *, again: bool = False) -> NewEvent:
-    """Exclude forgotten messages from contexts, or include them `again`."""
-    return NewEvent("remember" if again else "forget", {"forgotten": dict(entry)})
-
-
-def pin(message_id: str, *, pinned: bool = True) -> NewEvent:
-    """Pin or unpin a message."""
-    return NewEvent("pin" if pinned else "unpin", {"message_id": message_id})
 
 
 def recall(message_ids: Sequence[str], question_id: str | None) -> NewEvent:

@@ -159,11 +159,7 @@ class AttemptContext:
     def lay_out_plan(
         self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
     ) -> LaidOutContext:
-        """Lay out a plan's context in the form that its provider accepts.
-
-        Raises:
-            InvalidTranscriptError: The provider would refuse it.
-        """
+        """Lay out a plan's context in the form that its provider accepts, or raise."""
         provider = None if self.model is None else self.scope.services.provider
         planned_messages = lay_out(
             plan.messages,

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
-from unsay.context.plan import Plan, PlanContext
+from unsay.context.plan import Plan
 from unsay.context.strategy import ask_with_strategy, plan_if_due
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
@@ -30,9 +30,8 @@ from unsay.generation.context_builder import (
 from unsay.llm.call import ModelRequest, ask_model, with_room
 from unsay.llm.usage import answered_by, longest_reply, replies_in
 from unsay.messages.annotations import KEY
-from unsay.operations.recall import recalled
+from unsay.operations.recall import if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting
-from unsay.settings import Settings
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
 
@@ -47,12 +46,7 @@ def ask(
 ) -> Steps[tuple[Any, CallCarryover]]:
     """Call the model once with a new context; if it is too long for the model, reduce and resend it.
 
-    Returns:
-        The reply, and the values for the next call.
-
-    Raises:
-        ContextOverflowError: The context cannot be made small enough.
-        Exception: Any error that the model's client raises.
+    Return the reply, and the values for the next call.
     """
     start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
@@ -75,15 +69,9 @@ def ask(
         if plan.after.overflows:
             quoted, ids = None, []
         elif "quoted" not in carried:
-            found = yield from recalled(
-                attempt.recall_source,
-                {message.id or "" for message in plan.messages},
-                question=attempt.question,
-                budget_tokens=_room(plan.after, scope.settings),
-                count=plan.after.count,
-            )
-            quoted = quoting(found.messages, attempt.texts) if found.messages else None
-            ids = [message.id or "" for message in found.messages]
+            recalled = yield from _recalled(attempt, plan)
+            quoted = quoting(recalled, attempt.texts) if recalled else None
+            ids = [message.id or "" for message in recalled]
         contexts.append(attempt.lay_out_plan(plan, quoted, ids))
         sent = contexts[-1].sent
         attempt.recorder.starts_with(sent)
@@ -112,9 +100,21 @@ def ask(
     )
 
 
-def _room(after: PlanContext, settings: Settings) -> int:
+def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
+    after, settings = plan.after, attempt.scope.settings
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
-    return max(0, min(settings.recall_tokens, int(share), int(free) - after.tokens))
+    room = min(settings.recall_tokens, int(share), int(free) - after.tokens)
+    if attempt.recall_source is None or room <= 0:
+        return ()
+    search = search_transcript(
+        attempt.recall_source,
+        {message.id or "" for message in plan.messages},
+        question=attempt.question,
+        budget_tokens=room,
+        count=after.count,
+    )
+    found = yield from if_possible(search, attempt.scope)
+    return found.messages if found else ()
 
 
 def _manifest(
@@ -170,9 +170,6 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         reply: A message, text, a list of messages, or a mapping with `messages`.
         sent: Ids of the messages that the model was sent. In a list of messages they are not new,
             except the last: some servers give every reply the same id.
-
-    Raises:
-        ModelReplyError: The reply is none of these, or does not end in an answer.
     """
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]

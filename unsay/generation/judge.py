@@ -162,9 +162,8 @@ def _reply(
     if structured is not None and _NO_STRUCTURE not in scope.services.learned:
         try:
             reply = yield from ask_model(replace(plain, model=structured, key=key))
-        except (
-            Exception
-        ) as error:  # Raised again, unless the server only refuses structured output.
+        except Exception as error:
+            # Raised again, unless the server only refuses structured output.
             status = getattr(error, "status_code", None)
             if not isinstance(error, NotImplementedError) and status not in _REFUSALS:
                 raise
@@ -187,9 +186,8 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
         topic = state.get("current_topic", "")
         judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
         stamped.append(judged)
-        scope.step_log.new_events.append(
-            event_types.verdict(judged.id or "", annotation_of(judged))
-        )
+        logged = event_types.verdict(judged.id or "", annotation_of(judged))
+        scope.step_log.new_events.append(logged)
         if verdict.outcome == "failed":
             failed.append(document.id or "")
             reasons.append(verdict.reason)
@@ -197,9 +195,8 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
         after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
-        result.update(
-            (yield from _remove_documents(after, scope, turn, failed, " / ".join(reasons)))
-        )
+        why = " / ".join(reasons)
+        result.update((yield from _remove_documents(after, scope, turn, failed, why)))
         result["messages"] = [*stamped, *result["messages"]]
     return result
 

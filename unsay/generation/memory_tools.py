@@ -36,10 +36,7 @@ RECALL_TOKENS = 1_000
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
     """Return the user's tools, and ours if `memory_tools` is `on`, or `auto` and there are tools.
 
-    With `auto`, a tool of the user replaces ours of the same name.
-
-    Raises:
-        ConfigurationError: With `on`, a tool of the user has the name of one of ours.
+    With `auto`, a tool of the user replaces ours of the same name; with `on` it is an error.
     """
     names = {each.name for each in tools}
     if settings.memory_tools == "off" or (settings.memory_tools == "auto" and not tools):

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import BaseTool
 
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError
@@ -66,7 +67,7 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    tool = next((each for each in services.tools if each.name == call["name"]), None)
+    tool = _tool_of(call["name"], services)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
         return None
@@ -110,17 +111,16 @@ def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
         yield put_entries(*scope.address, entries)
 
 
-def _reversal_for(call: Compensation, scope: Scope) -> Reversal | None:
-    tools = scope.services.tools
-    return reversal_of(next((each for each in tools if each.name == call.tool), None))
+def _tool_of(name: str, services: Services) -> BaseTool | None:
+    return next((each for each in services.tools if each.name == name), None)
+
+
+def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
+    return reversal_of(_tool_of(call.tool, scope.services)) or Reversal()
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store entries for the calls that a step must undo, before the step is committed.
-
-    Raises:
-        ConflictError: A person must confirm a call first, and there is no `confirm` to ask.
-    """
+    """Store entries for the calls that a step must undo, before the step is committed."""
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -226,7 +226,7 @@ def _decided(
         for each in calls
         if each.key not in known
         or known[each.key].status in ("made", "pending", "skipped")
-        or _is_idempotent(_reversal_for(each, scope))
+        or _reversal_for(each, scope).idempotent
     ]
     asking = [each for each in undecided if each.confirm and not each.obstacle]
     agreed = _agreed(asking, state, scope) if asking else []
@@ -242,10 +242,6 @@ def _decided(
             entry = entry.to("skipped", "a person declined it")
         entries.append(entry)
     return entries
-
-
-def _is_idempotent(reversal: Reversal | None) -> bool:
-    return reversal is not None and reversal.idempotent
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
@@ -299,7 +295,7 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")
     reversal = _reversal_for(call, scope)
-    if entry.status == "running" and not _is_idempotent(reversal):
+    if entry.status == "running" and not reversal.idempotent:
         return Outcome(compensation=call, result="unknown", reason="it was interrupted")
     if entry.status in ("pending", "running"):
         entry = yield from _undo(entry, reversal, scope)
@@ -309,9 +305,9 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     return Outcome(compensation=call, result=result, reason=entry.error)  # type: ignore[arg-type]
 
 
-def _undo(entry: Entry, reversal: Reversal | None, scope: Scope) -> Steps[Entry]:
+def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
     call = entry.compensation
-    if reversal is None or reversal.undo is None:
+    if reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
         yield from _note_entries([ended], scope)
         return ended

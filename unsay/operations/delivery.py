@@ -69,10 +69,6 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     """End a turn whose drafts all failed: deliver the best one, flagged, or a person's `own_answer`.
 
     The transcript is first restored to how it was before the turn.
-
-    Raises:
-        EmptyAnswerError: Every draft was empty.
-        ConflictError: A branch of the turn's rollbacks is no longer kept.
     """
     turn = state["turn"]
     newest = turn["rejections"][-1]

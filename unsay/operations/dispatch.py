@@ -75,25 +75,19 @@ def read_orders(
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
         # A flag next to a request was left by a turn of ours that a crash interrupted.
-        left_over = (
-            state.get("rollback_request") is not None
-            and state.get("rollback_checkpoint_id") is None
-        )
+        target = state.get("rollback_checkpoint_id")
+        left_over = state.get("rollback_request") is not None and target is None
         if state.get("should_rollback") and not left_over:
-            target = state.get("rollback_checkpoint_id")
             base = target_of(live_branch(state), target, pending=turn["pending"])
-            return Orders(
-                rollback=RollbackRequest(
-                    kind="person", to=base, reason=target or "the host's order"
-                )
-            )
+            reason = target or "the host's order"
+            return Orders(rollback=RollbackRequest(kind="person", to=base, reason=reason))
     except UnsayError as error:
         return Orders(notice=texts.refused.format(reason=in_terms_of("chat", str(error))))
     return Orders()
 
 
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
-    """Find the target of a rollback, and refuse an undo, redo or retry that has nothing to do."""
+    # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
     if kind == "undo":
         last_operation(state.get("operations", []))
@@ -125,13 +119,9 @@ def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
     yield from ()
     messages = visibility.turns_named(order.state, order.argument, order.pending)
     message_ids = [message.id or "" for message in messages]
-    if remove:
-        template, update = (
-            order.texts.unpinned,
-            visibility.unpin(order.state, order.scope, message_ids),
-        )
-    else:
-        template, update = order.texts.pinned, visibility.pin(order.state, order.scope, message_ids)
+    change = visibility.unpin if remove else visibility.pin
+    update = change(order.state, order.scope, message_ids)
+    template = order.texts.unpinned if remove else order.texts.pinned
     return Orders(notice=template.format(words=questions_text(messages)), update=update)
 
 

@@ -13,7 +13,7 @@ from unsay.context.exclusions import cleared_ids, forgotten_ids, forgotten_topic
 from unsay.context.topics import by_topic
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError
-from unsay.events import event_types
+from unsay.events.event_types import NewEvent
 from unsay.history.branch import LiveBranch
 from unsay.operations.compact import summary_of
 from unsay.operations.pin import bounded, move_pins
@@ -144,8 +144,10 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
         pins = bounded([*pins, *move_pins(off, None)])
-    scope.step_log.later_events += [event_types.forget(each, again=True) for each in removed]
-    scope.step_log.later_events += [event_types.forget(each) for each in added]
+    scope.step_log.later_events += [
+        NewEvent("remember", {"forgotten": dict(each)}) for each in removed
+    ]
+    scope.step_log.later_events += [NewEvent("forget", {"forgotten": dict(each)}) for each in added]
     update = Update(messages=[], forgotten=entries, pins=pins)
     topics = yield from _with_new_summaries(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update

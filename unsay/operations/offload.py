@@ -80,9 +80,8 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     for start, end in pairwise((0, *bounds)):
         after = yield from _offload_segment(after, end - start, scope)
     head = state.get("event_log", EMPTY)
-    with suppress(
-        EventLogGapError
-    ):  # A gap is reported to readers of the log; it must not end a turn.
+    # A gap is reported to readers of the log; it must not end a turn.
+    with suppress(EventLogGapError):
         yield from event_chain(*scope.address).pack(head["page_id"])
     return Update(
         messages=[RemoveMessage(id=m.id or "") for m in messages[: bounds[-1]]],

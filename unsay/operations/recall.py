@@ -72,27 +72,11 @@ def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
     settings = scope.settings
     if not (settings.recall_tokens and settings.recall_share):
         return None
-    return (yield from _if_possible(source_of(state, scope), scope))
+    return (yield from if_possible(source_of(state, scope), scope))
 
 
-def recalled(
-    source: RecallSource | None,
-    shown: Collection[str],
-    *,
-    question: str,
-    budget_tokens: int,
-    count: TokenCounter,
-) -> Steps[Recalled]:
-    """Search what one context leaves out, see `search_transcript`; an error finds nothing."""
-    if source is None or budget_tokens <= 0:
-        return Recalled()
-    search = search_transcript(
-        source, shown, question=question, budget_tokens=budget_tokens, count=count
-    )
-    return (yield from _if_possible(search, source.scope)) or Recalled()
-
-
-def _if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
+def if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
+    """Carry out a search, or a part of one; an error is announced and finds nothing, `None`."""
     try:
         return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
@@ -185,7 +169,7 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
     new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
     timeout = scope.settings.model_timeout_seconds
     embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
-    vectors = yield from _if_possible(embedding, scope)
+    vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None
     # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
@@ -208,17 +192,12 @@ class Find:
     """One match of a search by order; an offloaded message has no images and files."""
 
     message: AnyMessage
-
     turn: int
     reason: Recollection
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Search the whole transcript by a person's order; the event log records the matches.
-
-    Raises:
-        InputError: The query is empty.
-    """
+    """Search the whole transcript by a person's order; the event log records the matches."""
     if not query.strip():
         raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()

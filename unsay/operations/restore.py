@@ -45,10 +45,6 @@ def restore(
     """Restore a branch, one message of a branch, or the messages of a compacted topic.
 
     Before the call, the base of `source_of` must be loaded; `branches` are all of the thread's.
-
-    Raises:
-        UnknownBranchError: No branch, topic or message has this id.
-        ConflictError: It is there already, or its place is gone.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:

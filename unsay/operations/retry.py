@@ -30,9 +30,6 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     """Return the branch that has the question of an interrupted turn; `None` to retry the last turn.
 
     `pending` are the command's own messages; `limit` is the longest question, in characters.
-
-    Raises:
-        NothingToUndoError: There is no question to ask again.
     """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]

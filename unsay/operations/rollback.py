@@ -249,10 +249,9 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
     if topic is not None:
         logged = event_types.expand(topic) if expand else event_types.compaction(topic)
         scope.step_log.later_events.append(logged)
-    new = (
-        [ExpandedTopic(topic_id=topic_id, at=segments[-1]["start"])] if expand and segments else []
-    )
-    return Update(messages=[], expanded=[*others, *new][-EXPANDED:])
+    if expand and segments:
+        others.append(ExpandedTopic(topic_id=topic_id, at=segments[-1]["start"]))
+    return Update(messages=[], expanded=others[-EXPANDED:])
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:

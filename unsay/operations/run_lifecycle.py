@@ -54,9 +54,8 @@ def track_run(name: str, node: Node) -> Node:
             raise
         except GraphBubbleUp:
             raise
-        except (
-            Exception
-        ) as error:  # Any error that ends the turn is stored with its run, then raised.
+        except Exception as error:
+            # Any error that ends the turn is stored with its run, then raised.
             yield from end_run(scope, "failed", f"{type(error).__name__}: {error}")
             raise
         if name == "evaluate_quality":
@@ -103,9 +102,8 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
         names.append(turn.get("run_id") or "")
     for name in dict.fromkeys(names):
         if name != scope.run_id:
-            yield from give_up_run(
-                replace(scope, run_id=name), "another message came before it ended"
-            )
+            why = "another message came before it ended"
+            yield from give_up_run(replace(scope, run_id=name), why)
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:

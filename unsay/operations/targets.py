@@ -51,12 +51,6 @@ def target_of(
 
     With neither it is the last checkpoint before the newest answer, or without checkpoints the
     start of the last turn. The messages in `pending` wait for an answer and do not count.
-
-    Raises:
-        InputError: Both are given, or the number is under 1.
-        UnknownCheckpointError: No checkpoint matches.
-        AmbiguousCheckpointError: Several checkpoints match.
-        NothingToUndoError: There are fewer turns, or nothing comes before the pending question.
     """
     if to is not None and turns is not None:
         raise InputError(
@@ -64,10 +58,8 @@ def target_of(
         )
     if to:
         return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
-    messages, positions = (
-        [m for m in spoken(live.messages) if m.id not in pending],
-        live.positions(),
-    )
+    messages = [m for m in spoken(live.messages) if m.id not in pending]
+    positions = live.positions()
     if turns is not None:
         start = _start_of_turns(messages, turns)
         return safe_base(live, live.id_at(positions[messages[start].id] - 1))

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
-from unsay.events import event_types
+from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
@@ -80,7 +80,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     if hidden := [name for name in new if name in forgotten]:
         raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
     made = bounded([*pins, *(make_pin(name, page) for name in new)])
-    scope.step_log.later_events += [event_types.pin(name) for name in new]
+    scope.step_log.later_events += [NewEvent("pin", {"message_id": name}) for name in new]
     return Update(pins=made)
 
 
@@ -119,7 +119,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
             f"None of the messages {sorted(set(message_ids))!r} is pinned; this thread has "
             f"{len(pins)} pins, which the timeline shows"
         )
-    scope.step_log.later_events += [event_types.pin(name, pinned=False) for name in removed]
+    scope.step_log.later_events += [NewEvent("unpin", {"message_id": name}) for name in removed]
     return Update(pins=[pin for pin in pins if pin["message_id"] not in removed])
 
 
