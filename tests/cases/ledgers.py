@@ -11,9 +11,8 @@ from langgraph.store.memory import InMemoryStore
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
-from unsay.events.envelopes import split_message
 from unsay.events.event_builder import EventBuilder
-from unsay.events.event_types import Stamp, distinct, edit, make_event, stamped
+from unsay.events.event_types import Stamp, distinct, edit, make_event, split_message, stamped
 from unsay.events.transcript_replay import replay
 from unsay.storage.event_log import EMPTY, append, read_events, select
 from unsay.types import Event

@@ -9,8 +9,7 @@ from tests.cli.conftest import Run
 from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
 from unsay.cli.event_commands import words_of
 from unsay.conversation.conversation import Conversation
-from unsay.events.envelopes import split_message
-from unsay.events.event_types import Stamp, stamped
+from unsay.events.event_types import Stamp, split_message, stamped
 from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge

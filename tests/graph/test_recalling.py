@@ -13,7 +13,7 @@ from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.transcript_replay import replay
 from unsay.history.recall_cache import MEMORIES
-from unsay.operations.recall import recalled, search_transcript
+from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import source_of
 from unsay.retrieval.excerpts import RECALLED_ID
 from unsay.storage.items import thread_namespace
@@ -256,7 +256,7 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
             found = drive(search_transcript(source, (), budget_tokens=budget, **asked))
-            again = await adrive(recalled(source, (), budget_tokens=budget, **asked))
+            again = await adrive(search_transcript(source, (), budget_tokens=budget, **asked))
             assert found.tokens <= budget
             assert [m.id for m in again.messages] == [m.id for m in found.messages]
 
@@ -357,5 +357,5 @@ def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
         state, scope = drive(talk._talk.known()), talk._talk.scope()
         source = drive(source_of(state, scope))
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
-        recalled_then = drive(recalled(source, shown, **asked))
+        recalled_then = drive(search_transcript(source, shown, **asked))
     assert found == [m.content for m in recalled_then.messages].count(fact)

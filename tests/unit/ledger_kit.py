@@ -17,8 +17,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from unsay.events.envelopes import split_message
-from unsay.events.event_types import Stamp, stamped
+from unsay.events.event_types import Stamp, split_message, stamped
 from unsay.types import Event
 
 STAMP = Stamp(thread_id="t", at="2026-01-01T00:00:00+00:00", run_id="r1", turn_id="q1")

@@ -16,7 +16,7 @@ from unsay.conversation.model_calls import PENDING, Answered, Replay, TurnCall, 
 from unsay.conversation.tree import one_line
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import score_text
-from unsay.operations.usage_report import number, percent, window_text
+from unsay.operations.usage_report import percent, window_text
 from unsay.settings import load_settings
 
 
@@ -141,9 +141,9 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
             if (used := each.context.usage) is not None:
                 prompt = used.input + used.cache_read + used.cache_creation
                 told = words.reported.format(
-                    input=number(prompt),
+                    input=f"{prompt:,}",
                     cached=percent(used.cache_read, prompt),
-                    output=number(used.output),
+                    output=f"{used.output:,}",
                 )
                 click.echo(block(told))
 
@@ -167,7 +167,7 @@ def _rules(context: CallContext, words: Labels) -> list[str]:
         (
             words.context_rules.get(rule.name, rule.name),
             words.messages.format(
-                places=write_ranges(rule.places).replace(",", ", "), count=number(len(rule.places))
+                places=write_ranges(rule.places).replace(",", ", "), count=f"{len(rule.places):,}"
             ),
         )
         for rule in (context.sent, *context.rules)

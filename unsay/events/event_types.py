@@ -1,11 +1,11 @@
-"""Event types: the shapes of a thread's events, and one function that makes each.
+"""Event types: the shapes of a thread's events, and the functions that make them.
 
 The shapes of `data`, by type of event:
 
 | type | data |
 |---|---|
 | `thinking` | `{message_id, block}` |
-| `user_message`, `assistant_message`, `tool_result` | `{message, holes}`: the dict of the message, with `None` in every `envelopes.Hole` |
+| `user_message`, `assistant_message`, `tool_result` | `{message, holes}`: the dict of the message, with `None` in every `Hole` |
 | `tool_call` | `{message_id, call}` |
 | `verdict` | `{message_id, annotation}` |
 | `checkpoint` | `{checkpoint}` |
@@ -26,16 +26,33 @@ nothing between. `EventBuilder` writes the parts of messages instead, see `assem
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import reduce
+from operator import getitem
+from typing import Any, Literal, NamedTuple, TypedDict
 
-from langchain_core.messages import BaseMessage, message_to_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    FunctionMessage,
+    ToolMessage,
+    message_chunk_to_message,
+    message_to_dict,
+)
 
+from unsay.messages.annotations import KEY, annotation_of
+from unsay.messages.content import is_thinking
 from unsay.types import BranchKind, Checkpoint, Event, EventType, Topic
 
 # The types of event that hold a message.
 ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
+
+# Keys of `additional_kwargs` that hold a model's thinking. Source: langchain's adapters of
+# DeepSeek, Groq and OpenAI.
+_ASIDE = ("reasoning_content", "reasoning")
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -121,6 +138,96 @@ def canonical(value: Any) -> str:
     if isinstance(value, set | frozenset):
         return "<" + ",".join(sorted(canonical(each) for each in value)) + ">"
     return _ADDRESS.sub("", repr(value))
+
+
+class Hole(TypedDict):
+    """A place in a message's dict whose value is in an event of its own.
+
+    `piece` is the kind of the value: `args` is the second copy of a call's arguments. `of` is its
+    number among the values of this kind, from 0 (for `args` that of the call), and `path` the keys
+    and indexes that lead to the place.
+    """
+
+    piece: Literal["thinking", "call", "args", "annotation"]
+    of: int
+    path: list[str | int]
+
+
+def split_message(message: BaseMessage) -> list[NewEvent]:
+    """Split a message into events: thinking, the message, its tool calls, its verdict.
+
+    Every value is in exactly one of them.
+    """
+    if isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
+    tree: Any = message_to_dict(message)
+    kind: EventType = "user_message"
+    holes: list[Hole] = []
+    if isinstance(message, AIMessage):
+        kind, holes = "assistant_message", list(_holes(message, tree["data"]))
+    elif isinstance(message, ToolMessage | FunctionMessage):
+        kind = "tool_result"
+    pieces: dict[str, list[Any]] = {"thinking": [], "call": [], "args": [], "annotation": []}
+    for hole in holes:
+        pieces[hole["piece"]].append(reduce(getitem, hole["path"], tree))
+    for hole in holes:
+        tree = put(tree, hole["path"], None)
+    name = {"message_id": message.id}
+    return [
+        *(NewEvent("thinking", {**name, "block": block}) for block in pieces["thinking"]),
+        NewEvent(kind, {"message": tree, "holes": holes}),
+        *(NewEvent("tool_call", {**name, "call": call}) for call in pieces["call"]),
+        *(
+            NewEvent("verdict", {**name, "annotation": annotation})
+            for annotation in pieces["annotation"]
+        ),
+    ]
+
+
+def join_message(
+    envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """Return a copy of a message's dict with these pieces in its holes."""
+    values = {**pieces, "args": [call["args"] for call in pieces["call"]]}
+    tree: dict[str, Any] = deepcopy(dict(envelope))
+    for hole in holes:
+        tree = put(tree, hole["path"], deepcopy(values[hole["piece"]][hole["of"]]))
+    return tree
+
+
+def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
+    """Return a copy of a tree with another value at a path; keys keep their order."""
+    if not path:
+        return value
+    copy = tree.copy()
+    copy[path[0]] = put(copy[path[0]], path[1:], value)
+    return copy
+
+
+def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
+    content, calls = data["content"], data["tool_calls"]
+    blocks = [
+        (index, block)
+        for index, block in enumerate(content if isinstance(content, list) else [])
+        if isinstance(block, dict)
+    ]
+    paths: list[list[str | int]] = []
+    paths += [["additional_kwargs", key] for key in _ASIDE if data["additional_kwargs"].get(key)]
+    paths += [["content", index] for index, block in blocks if is_thinking(block)]
+    for number, path in enumerate(paths):
+        yield Hole(piece="thinking", of=number, path=["data", *path])
+    for number in range(len(calls)):
+        yield Hole(piece="call", of=number, path=["data", "tool_calls", number])
+    numbers = {call["id"]: number for number, call in enumerate(calls)}
+    for index, block in blocks:
+        repeated = numbers.get(block.get("id")) if block.get("type") == "tool_use" else None
+        if repeated is None or "input" not in block:
+            continue
+        # By text, since 1 == 1.0 == True, and the block must come back as it was.
+        if repr(block["input"]) == repr(calls[repeated]["args"]):
+            yield Hole(piece="args", of=repeated, path=["data", "content", index, "input"])
+    if message.id is not None and "outcome" in annotation_of(message):
+        yield Hole(piece="annotation", of=0, path=["data", "response_metadata", KEY])
 
 
 def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:

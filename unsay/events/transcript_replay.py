@@ -16,8 +16,7 @@ from langchain_core.messages import (
 
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events.assembly import Assembly, Step
-from unsay.events.envelopes import join_message, put
-from unsay.events.event_types import ENVELOPES, body_of
+from unsay.events.event_types import ENVELOPES, body_of, join_message, put
 from unsay.messages.annotations import KEY
 from unsay.messages.truncation import shortened_result
 from unsay.types import Checkpoint, Event, EventType

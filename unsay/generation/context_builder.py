@@ -185,19 +185,16 @@ class AttemptContext:
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
         summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))
-        return (
-            yield from ask_model(
-                ModelRequest(
-                    scope=scope,
-                    model=summarizer,
-                    value=conform(list(request), opening=self.texts.opening),
-                    purpose="summary",
-                    key=f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}",
-                    aside=True,
-                    timeout_seconds=scope.settings.judge_timeout_seconds,
-                )
-            )
+        summary_request = ModelRequest(
+            scope=scope,
+            model=summarizer,
+            value=conform(list(request), opening=self.texts.opening),
+            purpose="summary",
+            key=f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}",
+            aside=True,
+            timeout_seconds=scope.settings.judge_timeout_seconds,
         )
+        return (yield from ask_model(summary_request))
 
 
 def attempt_context(

@@ -113,9 +113,8 @@ def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
     manifests = list(draft.get("manifests", {}).values())
     offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
     before = offloaded["messages"] if offloaded else 0
-    places = (
-        (place - before - 1 for place in read_places(manifests[-1]["sent"])) if manifests else ()
-    )
+    sent = read_places(manifests[-1]["sent"]) if manifests else ()
+    places = (place - before - 1 for place in sent)
     ids = {transcript[place].id or "" for place in places if 0 <= place < len(transcript)}
     return ids.union(draft.get("quoted_ids", []))
 

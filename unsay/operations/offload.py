@@ -173,9 +173,8 @@ def _offload_topic(
     """Return a topic with a summary of the offloaded ones (`ids`) of its `messages`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
-    compaction = (
-        state.get("compaction", Compaction()).get("topics", {}).get(topic["id"], Compaction())
-    )
+    compactions = state.get("compaction", Compaction()).get("topics", {})
+    compaction = compactions.get(topic["id"], Compaction())
     compacted = {messages[index].id for index in hidden(messages, compaction)}
     shown = [m for m in messages if m.id in ids and m.id not in compacted]
     before, forgotten = topic.get("offloaded"), state.get("forgotten", [])

@@ -11,8 +11,15 @@ from itertools import chain
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.events.envelopes import split_message
-from unsay.events.event_types import NewEvent, Stamp, checkpoint, edit, rollback, stamped
+from unsay.events.event_types import (
+    NewEvent,
+    Stamp,
+    checkpoint,
+    edit,
+    rollback,
+    split_message,
+    stamped,
+)
 from unsay.history.branch import Change
 from unsay.history.checkpoints import add_checkpoint
 from unsay.runtime import Scope

@@ -48,9 +48,7 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
         except ConflictError:
             continue
     removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
-    is_whole = (
-        offloaded_of(state) is None and len(refs) < BRANCH_REFS and len(branches) == len(refs)
-    )
+    is_whole = offloaded_of(state) is None and len(branches) == len(refs) < BRANCH_REFS
     totals = yield from usage_of(state, scope, transcript, removed)
     return replace(totals, spent=replace(totals.spent, is_whole=is_whole))
 
@@ -114,7 +112,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
         (_spent_head(spent, texts), paid),
     ]
     return "\n".join(
-        " · ".join([head, *(f"{texts.tokens_names[k]} {number(v)}" for k, v in parts if v)])
+        " · ".join([head, *(f"{texts.tokens_names[k]} {v:,}" for k, v in parts if v)])
         for head, parts in lines
     )
 
@@ -123,7 +121,7 @@ def window_text(window: CallContext | None, texts: Texts) -> str:
     """Format the use of the window at a call, part by part."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
-        (texts.tokens_names[part], number(tokens), percent(tokens, whole))
+        (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))
         for part, tokens in _parts(window)
     ]
     return "\n".join(filter(None, (_window_head(window, texts), _table(rows))))
@@ -134,19 +132,14 @@ def _window_head(window: CallContext | None, texts: Texts) -> str:
         return texts.tokens_unknown
     used = sum(window.parts.values())
     if not window.window:
-        return texts.tokens_used.format(used=number(used))
+        return texts.tokens_used.format(used=f"{used:,}")
     share = percent(used, window.window)
-    return texts.tokens_window.format(used=number(used), window=number(window.window), share=share)
+    return texts.tokens_window.format(used=f"{used:,}", window=f"{window.window:,}", share=share)
 
 
 def _spent_head(spent: Spent, texts: Texts) -> str:
     words = texts.tokens_spent if spent.is_whole else texts.tokens_least
-    return words.format(total=number(spent.total.total)) + _cost(spent.total, texts)
-
-
-def number(value: int) -> str:
-    """Format a number with thousands separators."""
-    return f"{value:,}"
+    return words.format(total=f"{spent.total.total:,}") + _cost(spent.total, texts)
 
 
 def percent(part: int, whole: int) -> str:
@@ -161,12 +154,12 @@ def _spent_text(spent: Spent, texts: Texts) -> str:
         tokens: Tokens = getattr(spent, name)
         if tokens.total or name == PURPOSES[0]:
             flow = texts.tokens_flow.format(
-                input=number(tokens.input),
+                input=f"{tokens.input:,}",
                 cached=percent(tokens.cached, tokens.input),
-                output=number(tokens.output),
+                output=f"{tokens.output:,}",
             )
             label = texts.tokens_names[name]
-            rows.append((label, number(tokens.total), flow + _cost(tokens, texts)))
+            rows.append((label, f"{tokens.total:,}", flow + _cost(tokens, texts)))
     return f"{_spent_head(spent, texts)}\n{_table(rows)}"
 
 
@@ -179,7 +172,7 @@ def _cost(tokens: Tokens, texts: Texts) -> str:
 
 
 def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
-    used, limit = number(gauge.used), number(gauge.limit)
+    used, limit = f"{gauge.used:,}", f"{gauge.limit:,}"
     if gauge.unit == "micros":
         used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
     share = percent(gauge.used, gauge.limit)
