@@ -39,6 +39,8 @@ from unsay.tokens.counter import TokenCounter
 ROOM = 0.375
 # Most of the window that a context may fill with recalled messages included.
 FULLEST = 0.9
+# A shorter id of a server may already be used in an offloaded segment.
+UNIQUE_CHARS = 16
 
 
 def ask(
@@ -157,10 +159,6 @@ def at_end(
         return carried.get("compaction", attempt.start.compaction)
     start = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
     return (yield from plan_if_due(strategy, start)).compaction
-
-
-# A shorter id of a server may already be used in an offloaded segment.
-UNIQUE_CHARS = 16
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:

@@ -38,6 +38,10 @@ FRESH_VECTORS = 512
 # Source: own measurement: the same 0.65 of the evidence as without it, with two thirds of the
 # tokens.
 BAR = 0.5
+# Most messages that one search by order finds, the best first.
+MOST_FOUND = 20
+# Characters of each match that a person sees.
+QUOTED_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +183,6 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
     }
     keep_vectors(scope, packed)
     return replace(vectors, messages=packed)
-
-
-# Most messages that one search by order finds, the best first.
-MOST_FOUND = 20
-# Characters of each match that a person sees.
-QUOTED_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

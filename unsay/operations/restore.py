@@ -30,6 +30,7 @@ from unsay.types import Operation, StoredBranch, Topic
 
 # Beginning of every branch's id.
 BRANCH_PREFIX = "branch-"
+COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
@@ -211,9 +212,6 @@ def pick(
 
 def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
     return {message.id for message in messages}
-
-
-COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:

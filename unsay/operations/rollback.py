@@ -35,6 +35,12 @@ from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, St
 
 # Most steps in the state that can be undone, and most that can be redone; see `archive_steps`.
 OPERATIONS = 1_000
+# How many steps stay in the state when older ones are moved to the store.
+NEWEST = 16
+# How many steps the state holds before that.
+MOST = 48
+# How many steps can be undone without a store.
+WITHOUT_STORE = 32
 # Most earlier topics that contexts include in full, the newest.
 EXPANDED = 4
 
@@ -277,14 +283,6 @@ def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = Non
     """Return how many answered turns a transcript has, offloaded ones included."""
     turns = sum(map(is_answer, spoken(messages)))
     return turns + (offloaded["turns"] if offloaded else 0)
-
-
-# How many steps stay in the state when older ones are moved to the store.
-NEWEST = 16
-# How many steps the state holds before that.
-MOST = 48
-# How many steps can be undone without a store.
-WITHOUT_STORE = 32
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:

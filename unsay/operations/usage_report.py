@@ -22,6 +22,9 @@ from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 
+# Percent from which a share is shown without a decimal.
+ROUND_FROM = 9.95
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -90,10 +93,6 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     topic = current_topic_id(state.get("segments", []))
     place = AccountKey(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
     return check(kept, limits, Amount(), place=place).gauges
-
-
-# Percent from which a share is shown without a decimal.
-ROUND_FROM = 9.95
 
 
 def usage_text(totals: Usage, texts: Texts) -> str:
