@@ -95,11 +95,7 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Read a yes or no, in the forms of `read_decision`.
-
-    Raises:
-        InputError: It neither approves nor rejects; the interrupt stays open.
-    """
+    """Read a yes or no, in the forms of `read_decision`."""
     kind = _KINDS.get(str(_first(answer).get("type", "")))
     if kind not in ("approve", "reject"):
         raise InputError(
@@ -129,11 +125,7 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """Read a yes or no for each of several actions; a single answer counts for all.
-
-    Raises:
-        InputError: An answer is neither, or their number is wrong; the interrupt stays open.
-    """
+    """Read a yes or no for each of several actions; a single answer counts for all."""
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count
     if len(decisions) != count:

@@ -54,11 +54,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def merged(below: Values, given: Values) -> dict[str, Any]:
-    """Return the settings of a file and the environment, under the preset, under the given ones.
-
-    Raises:
-        ConfigurationError: The preset does not exist.
-    """
+    """Return the settings of a file and the environment, under the preset, under the given ones."""
     named = {**below, **given}
     name, own = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
@@ -101,11 +97,7 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Refuse a misspelt environment variable; others may use the prefix for their own.
-
-    Raises:
-        ConfigurationError: A variable is nearly the name of a setting.
-    """
+    """Refuse a misspelt environment variable; others may use the prefix for their own."""
     known = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()

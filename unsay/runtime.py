@@ -108,11 +108,7 @@ class Services:
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """The model, agent or graph that answers.
-
-        Raises:
-            MissingModelError: None was given and none is configured.
-        """
+        """The model, agent or graph that answers, or a `MissingModelError`."""
         chosen = self.model_like or self.settings.model
         if chosen is None:
             raise MissingModelError(
@@ -129,11 +125,7 @@ class Services:
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """Bind the graph's tools, if it has any, to a model.
-
-        Raises:
-            ConfigurationError: It has tools, and the model is no chat model.
-        """
+        """Bind the graph's tools, if it has any, to a model."""
         if not self.tools:
             return model
         if not isinstance(model, BaseChatModel):
@@ -231,12 +223,7 @@ class Scope:
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """Return the scope of the current run.
-
-        Raises:
-            ConfigurationError: The run's context overrides a setting with an impossible value.
-            InputError: A label of the run cannot be stored.
-        """
+        """Return the scope of the current run."""
         runtime = get_runtime(Context)
         context = context_of(runtime.context) or Context()
         thread_id = config.get("configurable", {}).get("thread_id")

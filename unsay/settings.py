@@ -297,11 +297,7 @@ class Settings(BaseSettings):
         return (sources["init_settings"],)
 
     def for_run(self, context: "Context | None") -> "Settings":
-        """Return the settings of one run, with the overrides of its context.
-
-        Raises:
-            ConfigurationError: An override is impossible.
-        """
+        """Return the settings of one run, with the overrides of its context."""
         names = Context.__dataclass_fields__.keys() & Settings.model_fields.keys()
         given = {name: getattr(context, name) for name in names} if context else {}
         overrides = {name: value for name, value in given.items() if value is not None}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.conversation.svg import mimebundle, picture_html, picture_svg, score_svg, tree_svg
+from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
 from unsay.conversation.timeline import Timeline, TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
@@ -110,13 +110,24 @@ Thread t: 5 turns, 2 checkpoints, 4 branches
 │  ╌╌ × rolled back, 4 messages: start
 ├─ 1 0.90 lists   Question 1? ◆ basics
 ├─ 2    – weather Question 2?
-│  ╌╌ × draft taken back, 1 message: too short
-│  ╌╌ × draft rejected, 1 message
-├─ 3 0.31 lists   Question 3? [low quality] [taken back 2 times]
+│  ╌╌ × draft rejected, 1 message: too short
+│  ╌╌ × draft not delivered, 1 message
+├─ 3 0.31 lists   Question 3? [low quality] [rejected 2 times]
 ├─ 4 0.60 装飾    デコレータとは? ◆ cp-a4
 └─ 5    – lists   Question 5? [waits for an answer]
 set aside elsewhere
    ╌╌ × undone, 2 messages: /undo"""
+
+
+def score_svg(seen: Timeline) -> str:
+    """Only the scores."""
+    return ET.tostring(picture(seen, [scores]), encoding="unicode")
+
+
+def tree_svg(seen: Timeline) -> str:
+    """Only the tree."""
+    return ET.tostring(picture(seen, [tree]), encoding="unicode")
+
 
 PICTURES = {"picture": picture_svg, "scores": score_svg, "tree": tree_svg}
 
@@ -276,7 +287,7 @@ def test_what_was_taken_back_is_counted() -> None:
 def test_tree_writes_what_the_text_says() -> None:
     """The drawn tree has the turns, tails and branches of the text."""
     written = words_of(tree_svg(FULL))
-    assert "Question 3?· lists[low quality][taken back 2 times]" in written
+    assert "Question 3?· lists[low quality][rejected 2 times]" in written
     assert "デコレータとは?· 装飾◆ cp-a4" in written
     assert "rolled back, 4 messages: start" in written
     assert written.index("set aside elsewhere") < written.index("undone, 2 messages: /undo")
@@ -324,7 +335,7 @@ def test_page_has_the_picture_and_a_table() -> None:
     assert page.find(f"{SVG}svg") is not None
     assert ["col"] * 6 == [each.get("scope") for each in page.iterfind(".//thead/tr/th")]
     row = page.findall(".//tbody/tr")[2]
-    result = "failed, low quality, taken back 2 times"
+    result = "failed, low quality, rejected 2 times"
     assert ["3", "0.31", result, "lists", "Question 3?", None] == [each.text for each in row]
 
 

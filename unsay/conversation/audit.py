@@ -1,7 +1,6 @@
 """What a thread keeps beside its transcript: events, runs, usage, labels."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from langchain_core.messages import ToolMessage
 
@@ -30,7 +29,6 @@ def events(thread: ThreadHandle) -> Steps[list[Event]]:
     `unsay.events.replay` rebuilds the transcript from it, byte for byte.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         EventLogGapError: An event is missing or was changed.
     """
     state = yield from thread.known()
@@ -92,30 +90,21 @@ def runs(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[RunPage]:
-    """List the thread's runs, oldest first, as `Registry.runs` does.
-
-    Args:
-        thread: The thread.
-        status: One status, or several of which any matches; `None` matches all.
-        phase: `None` matches all.
-        labels: All of them must match.
-        parent_run_id: Only runs that this run started.
-        since: Earliest start of a run, in ISO 8601 with a zone.
-        until: Runs must have started before it, in ISO 8601 with a zone.
-        cursor: From the page before; `None` is the first page.
-        limit: Size of a page, from 1 to 1,000.
-
-    Raises:
-        InputError: An argument cannot be used.
-    """
-    window: dict[str, Any] = {"since": since, "until": until, "cursor": cursor, "limit": limit}
-    run: dict[str, Any] = {
-        "status": status,
-        "phase": phase,
-        "labels": labels,
-        "parent_run_id": parent_run_id,
-    }
-    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **window, **run))
+    """List the thread's runs, oldest first; the arguments are those of `Registry.runs`."""
+    return (
+        yield from list_runs(
+            thread.store,
+            thread_id=thread.thread_id,
+            status=status,
+            phase=phase,
+            labels=labels,
+            parent_run_id=parent_run_id,
+            since=since,
+            until=until,
+            cursor=cursor,
+            limit=limit,
+        )
+    )
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
@@ -154,11 +143,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:
-    """Return how the context window is used, what was spent on what, and the budgets that are left.
-
-    Raises:
-        UnknownThreadError: The thread is empty.
-    """
+    """Return how the context window is used, what was spent on what, and the budgets that are left."""
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

@@ -202,11 +202,7 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the removed branches, newest first, and the forks.
-
-    Raises:
-        UnknownThreadError: The thread is empty.
-    """
+    """List the current branch, the removed branches, newest first, and the forks."""
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)

@@ -12,14 +12,14 @@ from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.conversation.timeline import timeline_of
-from unsay.conversation.turn_lifecycle import close_turn, open_turn, say
+from unsay.conversation.turn_lifecycle import close_turn, open_turn
 from unsay.conversation.verbs import (
     Blocking,
     ConversationVerbs,
     OnLoop,
     RegistryVerbs,
-    check_call,
     check_types,
+    checked,
 )
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
@@ -113,6 +113,8 @@ class _Opened:
 class Conversation(_Opened, ConversationVerbs, Blocking):
     """A conversation for scripts and notebooks.
 
+    Verbs that need messages raise `UnknownThreadError` while the thread is empty.
+
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
         >>> model = ScriptedChat(replies={"Capital of France?": "Paris."})
@@ -124,6 +126,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         >>> handle.close()
     """
 
+    @checked
     def stream(
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> Generator[Event, None, None]:
@@ -137,7 +140,6 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises:
             UnsayError: As `say`.
         """
-        check_call(say, (text,), {"documents": documents, "turn_id": turn_id})
         handle = self._talk
         drive(handle.take_lock())
         try:
@@ -185,7 +187,6 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
-        check_call(say, (text,), {"documents": documents, "turn_id": turn_id})
         handle = self._talk
         await adrive(handle.take_lock())
         try:

@@ -35,11 +35,7 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
-    """List the pins, oldest first; `page` names the offloaded segment that holds the message.
-
-    Raises:
-        UnknownThreadError: The thread is empty.
-    """
+    """List the pins, oldest first; `page` names the offloaded segment with the message."""
     return tuple((yield from thread.known()).get("pins", []))
 
 
@@ -59,7 +55,6 @@ def pin(
         All pins, the new ones last.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         UnknownBranchError: The message is not in the transcript.
         InputError: It is a command or a notice, or nothing was answered yet.
         ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
@@ -90,7 +85,6 @@ def unpin(
         The pins that are left.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         UnknownBranchError: The message is not pinned.
         InputError: There is no such turn.
     """
@@ -105,11 +99,7 @@ def unpin(
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
-    """List what is forgotten, oldest first.
-
-    Raises:
-        UnknownThreadError: The thread is empty.
-    """
+    """List what is forgotten, oldest first."""
     return tuple((yield from thread.known()).get("forgotten", []))
 
 
@@ -136,7 +126,6 @@ def forget(
         reason: In your words, for the list of what is forgotten.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         UnknownBranchError: No message or topic has this id or label.
         InputError: The question that waits for its answer is meant, or not exactly one of `what`
             and `turns` is given.
@@ -202,7 +191,6 @@ def forget_tool_results(
         What was forgotten; `None` if every result scored enough.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         InputError: `below` is not from 0 to 1.
         ConflictError: A turn is under way, or too much is forgotten already.
     """

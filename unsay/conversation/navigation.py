@@ -41,7 +41,6 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     """Make a checkpoint at the newest answer.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         CheckpointExistsError: Another checkpoint has this name.
     """
     state = yield from thread.reached((yield from thread.known()), (), 1)
@@ -65,7 +64,6 @@ def checkpoints(
 
     Raises:
         InputError: `limit` is negative.
-        UnknownThreadError: The thread is empty.
         UnknownCheckpointError: No checkpoint matches `start_after`.
     """
     if limit is not None and limit < 0:
@@ -94,7 +92,6 @@ def rollback(
         confirm: Decides whether a tool call may be compensated, for tools that ask first.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
@@ -115,16 +112,7 @@ def rollback(
 def preview(
     thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
 ) -> Steps[Preview]:
-    """Return what a rollback would remove; nothing is written.
-
-    Args:
-        thread: The thread.
-        to: As for `rollback`.
-        turns: As for `rollback`.
-
-    Raises:
-        UnsayError: As `rollback`.
-    """
+    """Return what `rollback` with the same arguments would remove; nothing is written."""
     state = yield from thread.whole()
     live = live_branch(state)
     base = target_of(live, to, turns)
@@ -147,9 +135,7 @@ def preview(
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
-    Args:
-        thread: The thread.
-        confirm: As for `rollback`.
+    `confirm` is that of `rollback`.
 
     Raises:
         NothingToUndoError: No step is left.
@@ -173,9 +159,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Redo the step that was undone last; exactly what was there returns.
 
-    Args:
-        thread: The thread.
-        confirm: As for `rollback`.
+    `confirm` is that of `rollback`.
 
     Raises:
         NothingToRedoError: Nothing was undone since the last turn or rollback.
@@ -247,7 +231,6 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
         At most 20 messages in the transcript's order, each with its turn's number and the reason.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         InputError: There are no words.
     """
     state, scope = (yield from thread.known()), thread.scope()

@@ -119,13 +119,8 @@ class Preview:
     tokens: Tokens
 
     def __str__(self) -> str:
-        removed = ", ".join(
-            [
-                counted(self.turns, "turn"),
-                counted(len(self.message_ids), "message"),
-                counted(self.tokens.total, "token"),
-            ]
-        )
+        turns, tokens = counted(self.turns, "turn"), counted(self.tokens.total, "token")
+        removed = f"{turns}, {counted(len(self.message_ids), 'message')}, {tokens}"
         names = (each["name"] or each["id"] for each in self.checkpoints)
         rows = {
             "Checkpoints": ", ".join(names),

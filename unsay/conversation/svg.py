@@ -1,7 +1,7 @@
 """A thread as pictures: its scores and its tree, for notebooks and pages."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
@@ -12,7 +12,6 @@ from unsay.conversation.tree import (
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
-    failed,
     notes_of,
     older_text,
     one_line,
@@ -24,8 +23,6 @@ from unsay.conversation.tree import (
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.types import BranchRef
-
-__all__ = ["mimebundle", "picture_html", "picture_svg", "score_svg", "tree_svg", "tree_text"]
 
 WIDTH = 960
 """Of every picture, in pixels."""
@@ -42,13 +39,13 @@ _ROOM = 112
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:
     """Return the thread in the formats that a notebook chooses from."""
-    tree = tree_text(timeline)
+    text = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
-    ticks = max((len(run) for run in re.findall("`+", tree)), default=0)
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
     return {
-        "text/plain": tree,
-        "text/markdown": f"{fence}text\n{tree}\n{fence}",
+        "text/plain": text,
+        "text/markdown": f"{fence}text\n{text}\n{fence}",
         "image/svg+xml": picture_svg(timeline),
         "text/html": picture_html(timeline),
     }
@@ -56,30 +53,16 @@ def mimebundle(timeline: TimelineData) -> dict[str, str]:
 
 def picture_svg(timeline: TimelineData) -> str:
     """Draw the scores and, below them, the tree."""
-    return ET.tostring(_picture(timeline), encoding="unicode")
-
-
-def score_svg(timeline: TimelineData) -> str:
-    """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts."""
-    return ET.tostring(_framed(timeline, [_scores(timeline)]), encoding="unicode")
-
-
-def tree_svg(timeline: TimelineData) -> str:
-    """Draw the turns from the top down, with branches as side branches."""
-    return ET.tostring(_framed(timeline, [_tree(timeline)]), encoding="unicode")
+    return ET.tostring(picture(timeline), encoding="unicode")
 
 
 def picture_html(timeline: TimelineData) -> str:
     """Return the picture, and the same as a table for screen readers."""
     page = ET.Element("div")
-    page.append(_picture(timeline))
+    page.append(picture(timeline))
     if timeline.turns:
         page.append(_table(timeline))
     return ET.tostring(page, encoding="unicode", method="html")
-
-
-def _picture(timeline: TimelineData) -> ET.Element:
-    return _framed(timeline, [_scores(timeline), _tree(timeline)])
 
 
 def _put(
@@ -130,7 +113,7 @@ class _Panel:
             self.diamond(x, y)
         turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
-        annotation = self.dot(x, y, "failed" if failed(turn) else kind)
+        annotation = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
         head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
         said = (head, question_of(turn, 80), one_line(turn.reason, 160))
         _put(annotation, "title", ". ".join(filter(None, said)))
@@ -140,43 +123,10 @@ def _result(turn: TimelineTurn) -> str:
     return ", ".join([turn.outcome or "not judged", *notes_of(turn)])
 
 
-def _framed(timeline: TimelineData, panels: Sequence[_Panel]) -> ET.Element:
-    height = sum(panel.height for panel in panels)
-    svg = ET.Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "width": str(WIDTH),
-            "height": str(height),
-            "viewBox": f"0 0 {WIDTH} {height}",
-            "role": "img",
-            "font-family": "sans-serif",
-            "font-size": "13",
-            "style": "max-width:100%;height:auto",
-        },
-    )
-    _put(svg, "title", summary_of(timeline))
-    scores = [turn.score for turn in timeline.turns if turn.score is not None]
-    span = f"Scores from {min(scores):.2f} to {max(scores):.2f}" if scores else "No scores"
-    bad = counted(sum(map(failed, timeline.turns)), "failed turn")
-    _put(
-        svg,
-        "desc",
-        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
-        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on.",
-    )
-    _put(svg, "rect", width="100%", height="100%", rx=6, fill=_PAPER, stroke=_RULE)
-    top = 0.0
-    for panel in panels:
-        panel.group.set("transform", f"translate(0 {top})")
-        svg.append(panel.group)
-        top += panel.height
-    return svg
-
-
-def _scores(timeline: TimelineData) -> _Panel:
-    tree = outline(timeline)
-    if not tree.rows:
+def scores(timeline: TimelineData) -> _Panel:
+    """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts."""
+    shown = outline(timeline)
+    if not shown.rows:
         panel, middle = _Panel(height=84), WIDTH // 2
         panel.text(middle, 38, "There are no messages yet.", text_anchor="middle", font_size=15)
         hint = "The first answer and its score will appear here."
@@ -184,10 +134,10 @@ def _scores(timeline: TimelineData) -> _Panel:
         return panel
     panel = _Panel(height=_LEGEND_Y + 16)
     panel.text(16, 26, "Score of each turn", font_weight="bold")
-    if tree.left_out:
-        panel.text(_RIGHT, 26, tree.left_out, _FAINT, text_anchor="end")
+    if shown.left_out:
+        panel.text(_RIGHT, 26, shown.left_out, _FAINT, text_anchor="end")
     _axes(panel, timeline)
-    _curve(panel, tree.rows)
+    _curve(panel, shown.rows)
     _legend(panel)
     return panel
 
@@ -200,7 +150,7 @@ def _axes(panel: _Panel, timeline: TimelineData) -> None:
     for score in (0.0, 0.5, 1.0):
         panel.rule(_height_of(score), _RULE)
         panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
-    for name, y in (("turn", _TURNS_Y), ("no score", _UNSCORED_Y), ("taken back", _TAKEN_Y)):
+    for name, y in (("turn", _TURNS_Y), ("no score", _UNSCORED_Y), ("rejected", _TAKEN_Y)):
         panel.text(_LEFT - 10, y, name, _FAINT, text_anchor="end")
     low, high = timeline.quality_threshold, timeline.checkpoint_threshold
     panel.rule(_height_of(low), _FAILED, dashes="6 4")
@@ -238,32 +188,33 @@ def _legend(panel: _Panel) -> None:
     panel.diamond(_LEFT + 290, y)
     panel.text(_LEFT + 306, _LEGEND_Y, "checkpoint", _FAINT)
     panel.cross(_LEFT + 404, y)
-    panel.text(_LEFT + 416, _LEGEND_Y, "taken back before this answer, how often", _FAINT)
+    panel.text(_LEFT + 416, _LEGEND_Y, "rejected before this answer, how often", _FAINT)
 
 
-def _tree(timeline: TimelineData) -> _Panel:
-    tree, panel = outline(timeline), _Panel()
+def tree(timeline: TimelineData) -> _Panel:
+    """Draw the turns from the top down, with branches as side branches."""
+    shown, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline), font_weight="bold")
     y = 26 + _ROW
     place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
     panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
-    y = _branches(panel, y, tree.at_start)
-    if tree.left_out:
+    y = _branches(panel, y, shown.at_start)
+    if shown.left_out:
         y += _ROW
-        panel.text(_TRUNK + 16, y + 4, tree.left_out, _FAINT)
+        panel.text(_TRUNK + 16, y + 4, shown.left_out, _FAINT)
     end = y
-    for row in tree.rows:
+    for row in shown.rows:
         y += _ROW
         end = y
         _turn(panel, y, row)
         y = _branches(panel, y, row.branches)
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
-    if tree.elsewhere:
+    if shown.elsewhere:
         y += _ROW
         panel.text(16, y + 4, ELSEWHERE, _FAINT)
-        y = _branches(panel, y, tree.elsewhere, rooted=False)
+        y = _branches(panel, y, shown.elsewhere, rooted=False)
     panel.height = y + _ROW
     return panel
 
@@ -271,7 +222,7 @@ def _tree(timeline: TimelineData) -> _Panel:
 def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     panel.turn(_TRUNK, y, row)
     panel.text(_TRUNK + 46, y + 4, str(row.turn.number), text_anchor="end", font_weight="bold")
-    color = _FAILED if failed(row.turn) else _INK
+    color = _FAILED if row.turn.outcome == "failed" else _INK
     panel.text(_TEXT - 8, y + 4, score_text(row.turn.score), color, text_anchor="end")
     tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
@@ -302,6 +253,44 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
             panel.cross(_BRANCH, y)
         panel.text(_BRANCH + 12, y + 4, words, _FAINT)
     return y
+
+
+def picture(
+    timeline: TimelineData, parts: Sequence[Callable[[TimelineData], _Panel]] = (scores, tree)
+) -> ET.Element:
+    """Draw the parts of the picture below one another, each from its own left upper corner."""
+    panels = [part(timeline) for part in parts]
+    height = sum(panel.height for panel in panels)
+    svg = ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "width": str(WIDTH),
+            "height": str(height),
+            "viewBox": f"0 0 {WIDTH} {height}",
+            "role": "img",
+            "font-family": "sans-serif",
+            "font-size": "13",
+            "style": "max-width:100%;height:auto",
+        },
+    )
+    _put(svg, "title", summary_of(timeline))
+    known = [turn.score for turn in timeline.turns if turn.score is not None]
+    span = f"Scores from {min(known):.2f} to {max(known):.2f}" if known else "No scores"
+    bad = counted(sum(turn.outcome == "failed" for turn in timeline.turns), "failed turn")
+    _put(
+        svg,
+        "desc",
+        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
+        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on.",
+    )
+    _put(svg, "rect", width="100%", height="100%", rx=6, fill=_PAPER, stroke=_RULE)
+    top = 0.0
+    for panel in panels:
+        panel.group.set("transform", f"translate(0 {top})")
+        svg.append(panel.group)
+        top += panel.height
+    return svg
 
 
 def _table(timeline: TimelineData) -> ET.Element:

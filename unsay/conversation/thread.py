@@ -36,11 +36,7 @@ NAME_CHARS = 200
 
 
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
-    """Return the id of a thread or a turn, a new one for `None`.
-
-    Raises:
-        InvalidNameError: The id is not allowed.
-    """
+    """Return the id of a thread or a turn, a new one for `None`."""
     if name is None:
         return str(uuid4())
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
@@ -179,12 +175,7 @@ class ThreadHandle:
         return state
 
     def settled(self) -> Steps[State]:
-        """Return the state of a thread in which no turn is under way.
-
-        Raises:
-            UnknownThreadError: The thread is empty.
-            ConflictError: A turn was stopped and waits.
-        """
+        """Return the state, or raise `ConflictError` if a turn was stopped and waits."""
         state = yield from self.known()
         if (yield from self.snapshot()).next:
             raise ConflictError(
@@ -193,12 +184,7 @@ class ThreadHandle:
         return state
 
     def whole(self) -> Steps[State]:
-        """Return the state with the whole transcript, for verbs that only read.
-
-        Raises:
-            UnknownThreadError: The thread is empty.
-            DatabaseCorruptError: An offloaded segment is missing or was changed.
-        """
+        """Return the state with the whole transcript, for verbs that only read."""
         return (yield from load_all((yield from self.known()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:
@@ -214,9 +200,6 @@ class ThreadHandle:
         """Load offloaded segments until the state holds some messages and answered turns.
 
         In `wanted`, `None` is the start of the transcript.
-
-        Raises:
-            DatabaseCorruptError: An offloaded segment is missing or was changed.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)

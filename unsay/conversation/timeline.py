@@ -79,11 +79,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return the turns, their scores and topics, the checkpoints and the branches.
-
-    Raises:
-        UnknownThreadError: The thread is empty.
-    """
+    """Return the turns, their scores and topics, the checkpoints and the branches."""
     return timeline_of(thread, (yield from thread.whole()))
 
 
@@ -121,11 +117,7 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
 
 
 def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:
-    """Return the turn with this number that a question began; `None` takes the last.
-
-    Raises:
-        NothingToUndoError: There is no such turn.
-    """
+    """Return the turn with this number that a question began; `None` takes the last."""
     asked = [each for each in turns if each.question_id and number in (None, each.number)]
     if not asked:
         which = "Nothing was asked" if number is None else f"Turn {number!r} is not on the record"

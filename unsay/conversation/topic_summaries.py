@@ -78,7 +78,6 @@ def judge_summaries(
         seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
 
     Raises:
-        UnknownThreadError: The thread is empty.
         InputError: `sample` is under 1.
     """
     if sample is not None and sample < 1:

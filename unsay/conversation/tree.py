@@ -20,8 +20,8 @@ ELSEWHERE = "set aside elsewhere"
 """Heading of the branches whose base is no longer in the transcript."""
 
 BRANCH_WORDS: dict[BranchKind, str] = {
-    "draft": "draft taken back",
-    "context": "context taken back",
+    "draft": "draft rejected",
+    "context": "context rejected",
     "person": "rolled back",
     "undo": "undone",
     "redo": "left again",
@@ -29,7 +29,7 @@ BRANCH_WORDS: dict[BranchKind, str] = {
     "retry": "answered anew",
     "order": "an order",
     "interrupted": "never finished",
-    "rejected": "draft rejected",
+    "rejected": "draft not delivered",
 }
 
 FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
@@ -129,17 +129,12 @@ def printable(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
 
 
-def failed(turn: TimelineTurn) -> bool:
-    """Return whether the delivered answer of a turn failed."""
-    return turn.outcome == "failed"
-
-
 def notes_of(turn: TimelineTurn) -> list[str]:
     """Return the remarks on a turn besides its score."""
     notes = ["waits for an answer"] if turn.answer is None else []
     notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
     times = "once" if turn.rollbacks == 1 else f"{turn.rollbacks} times"
-    notes += [f"taken back {times}"] if turn.rollbacks else []
+    notes += [f"rejected {times}"] if turn.rollbacks else []
     notes += ["pinned"] if turn.pinned else []
     notes += ["forgotten"] if turn.forgotten else []
     return notes
@@ -231,7 +226,7 @@ class _Pen:
 
     def score(self, turn: TimelineTurn, timeline: TimelineData) -> str:
         words = f"{score_text(turn.score):>4}"
-        if failed(turn):
+        if turn.outcome == "failed":
             return self.write("bad", words)
         good = turn.score is not None and turn.score >= timeline.checkpoint_threshold
         return self.write("good", words) if good else words

@@ -53,12 +53,6 @@ def open_turn(
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
     The input is `None` to resume a turn that stopped before its message was answered.
-
-    Raises:
-        InvalidNameError: The turn's id cannot be one.
-        EmptyMessageError: There is nothing to answer.
-        MessageTooLongError: It is longer than allowed.
-        ConflictError: The thread waits for a decision, or the turn's id was used for other words.
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
@@ -225,11 +219,8 @@ def _ended_turn(
     return replace(reply, turn_id=turn_id or reply.turn_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    name: str
-    messages: Sequence[AnyMessage]
-    checkpoints: Sequence[Checkpoint]
+_Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
+"""A message's id, the messages among which it is, and their checkpoints."""
 
 
 def _stored_turn(
@@ -239,11 +230,12 @@ def _stored_turn(
     place = yield from _find(thread, snapshot.values, turn_id)
     if place is None:
         return Stored(name=turn_id)
-    known = next((each for each in place.messages if each.id == place.name), None)
+    name, messages, checkpoints = place
+    known = next((each for each in messages if each.id == name), None)
     was = "" if known is None else text_of(known)
     same = known is not None and is_question(known) and was == text_of(message)
     command = parse_command(text_of(message))
-    if place.name != message.id and command is not None:
+    if name != message.id and command is not None:
         same = command["verb"] == "retry"
     if not same:
         new = preview(text_of(message))
@@ -253,14 +245,14 @@ def _stored_turn(
             "id of their own. Nothing was stored"
         )
     turn = snapshot.values.get("turn") or {}
-    if snapshot.interrupts and turn.get("question_id") == place.name:
+    if snapshot.interrupts and turn.get("question_id") == name:
         reply = reply_of(snapshot.values, snapshot.interrupts)
     else:
-        answer = answers_in(place.messages).get(place.name)
+        answer = answers_in(messages).get(name)
         if answer is None:
-            return Stored(name=place.name)
-        reply = reply_to(answer, place.checkpoints)
-    return Stored(name=place.name, reply=replace(reply, turn_id=turn_id))
+            return Stored(name=name)
+        reply = reply_to(answer, checkpoints)
+    return Stored(name=name, reply=replace(reply, turn_id=turn_id))
 
 
 def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
@@ -269,7 +261,7 @@ def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps
     name: str | None = turn_id
     while name is not None and not name.startswith(BRANCH_PREFIX):
         if any(each.id == name for each in transcript):
-            return _Place(name=name, messages=transcript, checkpoints=state.get("checkpoints", ()))
+            return name, transcript, state.get("checkpoints", ())
         turn_id, name = name, (yield from find_place(*thread.address, name))
     if name is None:
         return (yield from _find_offloaded(thread, state, turn_id))
@@ -277,7 +269,7 @@ def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps
     if item is None:
         return None
     branch = unpack(item.value)
-    return _Place(name=turn_id, messages=branch["messages"], checkpoints=branch["checkpoints"])
+    return turn_id, branch["messages"], branch["checkpoints"]
 
 
 def _find_offloaded(
@@ -291,4 +283,4 @@ def _find_offloaded(
     messages = [message for page in reversed(pages) for message in page.messages]
     if all(each.id != turn_id for each in messages):
         return None
-    return _Place(name=turn_id, messages=messages, checkpoints=state.get("checkpoints", ()))
+    return turn_id, messages, state.get("checkpoints", ())

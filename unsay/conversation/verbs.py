@@ -7,6 +7,7 @@ its steps are run. `Blocking` and `OnLoop` make the methods of the public classe
 import inspect
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import wraps
 from types import UnionType
 from typing import (
     Any,
@@ -49,11 +50,7 @@ T = TypeVar("T")
 def check_call(
     function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Check the arguments of a call against the function's annotations, without its first one.
-
-    Raises:
-        InputError: An argument is unknown or missing, or has the wrong type.
-    """
+    """Check the arguments of a call against the function's annotations, without its first one."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
     try:
@@ -68,12 +65,19 @@ def check_call(
             check_types(function.__name__, values, dict.fromkeys(values, parameter.annotation))
 
 
-def check_types(verb: str, values: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
-    """Check values by name against annotations.
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Check the arguments of a method's calls as those of a verb are checked."""
 
-    Raises:
-        InputError: A value has the wrong type.
-    """
+    @wraps(function)
+    def method(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_call(function, args[1:], kwargs)
+        return function(*args, **kwargs)
+
+    return method
+
+
+def check_types(verb: str, values: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+    """Check values by name against annotations."""
     for name, value in values.items():
         if not _fits(value, annotations[name]):
             expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -22,7 +22,6 @@ from unsay.effects import adrive, drive, utc_now
 from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
-from unsay.graph.routing import after_process_message
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
@@ -34,7 +33,7 @@ from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
-from unsay.state import PlainState, State, Update
+from unsay.state import PlainState, State, Update, Working
 from unsay.types import TopicDetector
 
 CHANNEL = "messages"
@@ -174,41 +173,45 @@ def build_graph(
 def make_services(
     model: ModelLike | None = None,
     *,
-    judge: ModelLike | None = None,
-    summarizer: ModelLike | None = None,
     title: ModelLike | None = None,
-    tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    detector: TopicDetector | None = None,
-    reminders: Sequence[Reminder] = (),
-    strategy: Strategy | None = None,
-    embeddings: Embeddings | None = None,
-    prompts: Texts | Sequence[Texts] | None = None,
-    settings: Settings | Mapping[str, Any] | None = None,
     clock: Callable[[], datetime] | None = None,
+    **options: Unpack[GraphOptions],
 ) -> Services:
     """Make the services of a graph's nodes; `build_graph` explains the arguments."""
-    given = [item if isinstance(item, BaseTool) else tool(item) for item in tools]
-    chosen = load_settings(settings)
-    kit = with_memory_tools(given, chosen)
+    given = [
+        each if isinstance(each, BaseTool) else tool(each) for each in options.get("tools", ())
+    ]
+    settings = load_settings(options.get("settings"))
+    kit = with_memory_tools(given, settings)
+    strategy, detector = options.get("strategy"), options.get("detector")
     if strategy is not None:
         check_strategy(strategy)
     if detector is not None and not callable(getattr(detector, "detect", None)):
         raise ConfigurationError(f"{detector!r} is no topic detector: it has no method 'detect'")
     return Services(
-        settings=chosen,
+        settings=settings,
         model_like=model,
-        judge_like=judge,
-        summarizer_like=summarizer,
+        judge_like=options.get("judge"),
+        summarizer_like=options.get("summarizer"),
         title_like=title,
         detector=detector or LexicalDetector(),
         clock=clock or utc_now,
         tools=kit,
         tool_loop=build_tool_loop(kit) if kit else None,
-        reminders=ordered(reminders),
+        reminders=ordered(options.get("reminders", ())),
         strategy=strategy,
-        embeddings=embeddings,
-        prompts=by_language(prompts),
+        embeddings=options.get("embeddings"),
+        prompts=by_language(options.get("prompts")),
     )
+
+
+def after_process_message(state: Working) -> str:
+    """Choose the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
+    if state.get("should_rollback"):
+        return "rollback"
+    if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):
+        return "create_checkpoint"
+    return END
 
 
 def compile_graph(
