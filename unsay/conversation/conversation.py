@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Self, TypeVar, Unpack
 
@@ -18,29 +18,16 @@ from unsay.conversation.verbs import (
     ConversationVerbs,
     OnLoop,
     RegistryVerbs,
-    check_types,
     checked,
 )
 from unsay.effects import adrive, drive
-from unsay.errors import InputError
 from unsay.graph.builder import Graph, GraphOptions, compile_graph, make_services
 from unsay.model_factory import ModelLike
-from unsay.presets import hint
 from unsay.settings import Context
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 
 T = TypeVar("T")
-
-
-def _check_open(opener: Any, options: Mapping[str, Any] = {}, /, **named: Any) -> None:
-    annotations = {**opener.__func__.__annotations__, **GraphOptions.__annotations__}
-    for name in options.keys() - annotations.keys():
-        raise InputError(
-            f"open: there is no option {name!r}{hint(name, annotations)}; the options are "
-            f"{', '.join(sorted(annotations.keys() - {'options', 'return'}))}"
-        )
-    check_types("open", {**named, **options}, annotations)
 
 
 class _Opened:
@@ -49,6 +36,7 @@ class _Opened:
         self._database: Database | None = handle.database
 
     @classmethod
+    @checked
     def open(
         cls,
         path_or_url: str | os.PathLike[str] | Database,
@@ -79,15 +67,6 @@ class _Opened:
             InvalidNameError: The thread's id is not allowed.
             InputError: An option is unknown or has the wrong type.
         """
-        _check_open(
-            cls.open,
-            options,
-            path_or_url=path_or_url,
-            thread=thread,
-            model=model,
-            title=title,
-            context=context,
-        )
         thread_id = checked_id(thread)
         services = make_services(model, title=title, **options)
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
@@ -241,6 +220,7 @@ class _Listed:
         self._database = database
 
     @classmethod
+    @checked
     def open(cls, path_or_url: str | os.PathLike[str] | Database | BaseStore) -> Self:
         """Open a registry over a file, an open database, or a host's store.
 
@@ -251,7 +231,6 @@ class _Listed:
             StorageError: The file cannot be used; the message says why.
             InputError: It is none of these.
         """
-        _check_open(cls.open, path_or_url=path_or_url)
         if isinstance(path_or_url, BaseStore):
             return cls(path_or_url)
         if isinstance(path_or_url, Database):

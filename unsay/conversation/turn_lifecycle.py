@@ -114,13 +114,8 @@ def rests(thread: ThreadHandle) -> Steps[bool]:
         return False
     values = found.checkpoint["channel_values"]
     turn = values.get("turn")
-    due = (
-        turn is None
-        or not turn["done"]
-        or turn["checkpoints_due"]
-        or values.get("pending_compensations")
-    )
-    if due or values.get("should_rollback"):
+    due = values.get("pending_compensations") or values.get("should_rollback")
+    if due or turn is None or not turn["done"] or turn["checkpoints_due"]:
         return False
     return not (yield from load_pending_input(*thread.address))
 

@@ -18,6 +18,7 @@ from typing import (
     Self,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     overload,
@@ -41,6 +42,7 @@ from unsay.errors import InputError
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
+from unsay.presets import hint
 from unsay.storage.base import Database
 
 P = ParamSpec("P")
@@ -51,18 +53,31 @@ def check_call(
     function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
 ) -> None:
     """Check the arguments of a call against the function's annotations, without its first one."""
-    signature = inspect.signature(function)
+    signature, verb = inspect.signature(function), function.__name__
     parameters = list(signature.parameters.values())[1:]
     try:
         given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
     except TypeError as error:
         names = ", ".join(map(str, parameters)) or "no arguments"
-        raise InputError(f"{function.__name__}: {error}; it takes {names}") from None
+        raise InputError(f"{verb}: {error}; it takes {names}") from None
+    annotations = {each.name: each.annotation for each in parameters}
     for parameter in parameters:
-        if parameter.name in given:
-            value = given[parameter.name]
-            values = value if parameter.kind is parameter.VAR_KEYWORD else {parameter.name: value}
-            check_types(function.__name__, values, dict.fromkeys(values, parameter.annotation))
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others, annotation = given.pop(parameter.name, {}), annotations.pop(parameter.name)
+            if get_origin(annotation) is Unpack:
+                annotations |= get_args(annotation)[0].__annotations__
+            else:
+                annotations |= dict.fromkeys(others, annotation)
+            given |= others
+    for name, value in given.items():
+        if name not in annotations:
+            raise InputError(
+                f"{verb}: there is no option {name!r}{hint(name, annotations)}; the options are "
+                f"{', '.join(sorted(annotations))}"
+            )
+        if not _fits(value, annotations[name]):
+            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
+            raise InputError(f"{verb}: {name} must be {expected}, got {value!r}")
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
@@ -74,14 +89,6 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         return function(*args, **kwargs)
 
     return method
-
-
-def check_types(verb: str, values: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
-    """Check values by name against annotations."""
-    for name, value in values.items():
-        if not _fits(value, annotations[name]):
-            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
-            raise InputError(f"{verb}: {name} must be {expected}, got {value!r}")
 
 
 def _fits(value: Any, annotation: Any) -> bool:
