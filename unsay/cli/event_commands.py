@@ -58,7 +58,6 @@ def events(
 
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
-    """Say that the event log is complete and gives the transcript."""
     transcript = opened.conversation.messages()
     made = replay(log).messages
     if freeze_messages(made) != freeze_messages(transcript):
@@ -144,8 +143,8 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "fork": lambda data: f"={len(data['messages'])} {data['source']}",
 }
 
+# Cells of an error's line where no terminal says how wide it is.
 ERROR_CELLS = 200
-"""Cells of an error's line where no terminal says how wide it is."""
 
 
 def runs(

@@ -96,7 +96,6 @@ class _Page:
         click.echo(block(body))
 
     def _outcome(self, came: Answered) -> str:
-        """How an answer was judged, then its words."""
         words = self._words
         judged = words.score_and_reason.format(score=score_text(came.score), reason=came.reason)
         if came.error is not None:
@@ -116,7 +115,6 @@ def _role(message: BaseMessage, words: Labels) -> str:
 
 
 def _content(message: BaseMessage) -> str:
-    """A message's words, then what it carries besides them."""
     content = message.content if isinstance(message.content, list) else []
     kinds = [each.get("type") for each in content if isinstance(each, dict)]
     other = [f"[{kind}]" for kind in kinds if kind not in (None, "text")]

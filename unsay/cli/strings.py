@@ -3,7 +3,7 @@
 import re
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from unsay.conversation.tree import BRANCH_WORDS
 from unsay.operations.command_table import SLASH_COMMANDS
@@ -11,10 +11,6 @@ from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
 
 _COMMAND = re.compile(rf"/({'|'.join(each.name for each in SLASH_COMMANDS)})\b")
-
-
-def _in_shell(text: Any) -> Any:
-    return _COMMAND.sub(r"`unsay \1`", text) if isinstance(text, str) else text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -201,5 +197,7 @@ class Labels(Texts):
     def for_shell(self) -> Self:
         """Return a copy whose texts name `unsay undo` and not the chat's `/undo`."""
         made = copy(self)
-        vars(made).update({name: _in_shell(text) for name, text in vars(self).items()})
+        for name, text in vars(self).items():
+            if isinstance(text, str):
+                vars(made)[name] = _COMMAND.sub(r"`unsay \1`", text)
         return made

@@ -230,11 +230,9 @@ def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Langu
     Raises:
         ConfigurationError: `prompts` has something else than catalogues, or two of one language.
     """
-    given = (
-        [prompts] if isinstance(prompts, Texts) or not isinstance(prompts, Iterable) else prompts
-    )
+    given = () if prompts is None else prompts
     chosen: dict[Language, Texts] = {}
-    for each in () if prompts is None else given:
+    for each in given if isinstance(given, Iterable) else [given]:
         if not isinstance(each, Texts):
             raise ConfigurationError(
                 f"prompts={each!r}: give a catalogue, such as dataclasses.replace(ENGLISH, ...) "

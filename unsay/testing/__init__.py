@@ -1,12 +1,7 @@
 """Scripted models, judges and detectors for testing agents without a provider.
 
-They are pure functions of the messages they get: no hidden cursor, so that a
-replay after a rollback answers alike.
-
-Example:
-    >>> chat = ScriptedChat(replies={"How long": ["Buy a car.", "Two days."]})
-    >>> chat.invoke("How long do I need?").content
-    'Buy a car.'
+They are pure functions of the messages they get: no hidden cursor, clock or randomness. So a
+replay after a rollback, in a fork or in a second thread is answered alike.
 """
 
 from unsay.testing.scripted_models import Scripted, ScriptedChat, ScriptedDetector, ScriptedJudge

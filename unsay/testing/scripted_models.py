@@ -1,8 +1,7 @@
 """A chat model, a judge and a topic detector that follow a script.
 
-Their answers depend only on the messages they are sent: no hidden cursor, clock or randomness. So a
-replay after a rollback, a fork or a second thread is answered alike. They are strict: an unscripted
-call raises `AssertionError`, and so does `assert_all_used` if a reply was never used.
+They are strict: an unscripted call raises `AssertionError`, and so does `assert_all_used` if a
+reply was never used.
 """
 
 import asyncio
@@ -65,12 +64,7 @@ class Scripted(BaseChatModel):
         return self._calls
 
     def assert_all_used(self) -> None:
-        """Check that every scripted reply was asked for, and no call was one too many.
-
-        Raises:
-            AssertionError: A reply is left over; or a call found none, even if that error was
-                caught.
-        """
+        """Raise `AssertionError` if a reply is left over or a call had none, even if that was caught."""
         used = {self._line(call).place for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
             raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
