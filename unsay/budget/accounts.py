@@ -4,7 +4,7 @@ An account is a plain JSON value; every function returns a new one.
 """
 
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Literal, TypedDict, TypeVar
 
 from unsay.tokens.pricing import Amount
@@ -72,10 +72,8 @@ def knows(account: UsageAccount, key: str) -> bool:
 
 def unpaid_key(account: UsageAccount, key: str) -> str:
     """Return the key, or a numbered one if a call with the key was settled already."""
-    others = (f"{key}~{number}" for number in count(2))
-    return (
-        key if key not in account["keys"] else next(o for o in others if o not in account["keys"])
-    )
+    names = chain([key], (f"{key}~{number}" for number in count(2)))
+    return next(name for name in names if name not in account["keys"])
 
 
 def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Account:

@@ -29,7 +29,7 @@ def truncate(
     """
     if _is_short(message, 2 * keep):
         return message
-    words, media = _content(message, texts)
+    words, media = text_and_media(message, texts)
     head, tail = clip(words, keep), words[len(clip(words, max(len(words) - keep, 0))) :]
     left = len(words) - len(head) - len(tail) + lacking
     named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
@@ -45,7 +45,7 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
     """Return a copy with one line about a result's length; a result that is shorter stays."""
     if _is_short(message, 2 * KEEP_CHARS):
         return message
-    words, media = _content(message, texts)
+    words, media = text_and_media(message, texts)
     named = {"tool": READ_TOOL, "id": message.tool_call_id}
     content = "\n".join([texts.result_cleared.format(chars=len(words), **named), *media])
     if len(content) >= len(words) and not media:
@@ -65,18 +65,17 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
     return isinstance(message.content, str) and len(message.content) <= chars
 
 
-def result_text(message: ToolMessage, texts: Texts) -> str:
-    """Return a result's text and data; `truncate` counts its characters."""
-    return _content(message, texts)[0]
-
-
 def words_of(message: AnyMessage, texts: Texts) -> str:
     """Return a message's text and data, and a line for each image and file."""
-    words, media = _content(message, texts)
+    words, media = text_and_media(message, texts)
     return "\n".join(filter(None, (words, *media)))
 
 
-def _content(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
+def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
+    """Return a message's text and data, and a line for each image and file.
+
+    `truncate` counts the characters of the text and data.
+    """
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):

@@ -10,7 +10,7 @@ from langgraph.prebuilt import ToolRuntime
 
 from unsay.context.exclusions import forgotten_topics
 from unsay.context.manifest import read_places
-from unsay.context.tool_results import result_text
+from unsay.context.tool_results import text_and_media
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import ConfigurationError, UnsayError
 from unsay.events import event_types
@@ -55,7 +55,7 @@ def _read(
 ) -> Steps[str]:
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     result = yield from _result(attempt, runtime.state["messages"], tool_call_id)
-    text = result_text(result, attempt.texts)
+    text, _ = text_and_media(result, attempt.texts)
     if not 0 <= start <= len(text):
         raise ToolException(f"start={start!r} is out of range: give 0 to {len(text)}, the length")
     if not 1 <= length <= MOST_CHARS:

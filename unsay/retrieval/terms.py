@@ -187,37 +187,27 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
                 words.setdefault(term, token)
     weights = dict.fromkeys(words, 1.0)
     for term, word in list(words.items()):
-        for other in _kin().get(term, ()):
+        for other in _related(_KIN, is_kin=True).get(term, ()):
             words.setdefault(other, word)
             weights.setdefault(other, KIN_WEIGHT)
     for word in _tokens(question):
-        for other in _answers().get(word.lower(), ()):
+        for other in _related(_ANSWERS, is_kin=False).get(word.lower(), ()):
             words.setdefault(other, word)
             weights.setdefault(other, ANSWER_WEIGHT)
     return Query(weights=weights, words=words)
 
 
-def _grouped(table: str, *, both_ways: bool) -> Mapping[str, Sequence[str]]:
+@cache
+def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
+    # Kin go both ways and are looked up by stem; answers by the question's own word.
     found: dict[str, list[str]] = {}
     for line in table.strip().splitlines():
         word, others = line.split(": ")
         for other in others.split():
             found.setdefault(word, []).append(other)
-            if both_ways:
+            if is_kin:
                 found.setdefault(other, []).append(word)
-    return found
-
-
-@cache
-def _kin() -> Mapping[str, Sequence[str]]:
-    grouped = _grouped(_KIN, both_ways=True)
-    return {stem(word): list(map(stem, others)) for word, others in grouped.items()}
-
-
-@cache
-def _answers() -> Mapping[str, Sequence[str]]:
-    grouped = _grouped(_ANSWERS, both_ways=False)
-    return {word: list(map(stem, others)) for word, others in grouped.items()}
+    return {stem(word) if is_kin else word: list(map(stem, found[word])) for word in found}
 
 
 def _tokens(text: str) -> list[str]:
