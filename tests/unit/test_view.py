@@ -46,13 +46,13 @@ def view(
     words = Texts("en")
     said = [message for message in spoken(transcript) if message.type != "system"]
     unseen = {message.id or "" for message in transcript} - {message.id for message in said}
-    here = topic_starts(transcript, segments, expanded, unseen)
+    starts, shown = topic_starts(transcript, segments, expanded, unseen)
     now = PlanContext(
         messages=said,
         count=len,
         texts=words,
-        segments=here.segments,
-        expanded=here.expanded,
+        segments=starts,
+        expanded=shown,
         pending=frozenset({transcript[-1].id or ""} if transcript else ()),
     )
     plan = drive(TopicScoped(within=Null()).plan(now))

@@ -1,7 +1,6 @@
 """Forgotten messages: the transcript keeps them, but no context includes them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
@@ -11,14 +10,6 @@ from unsay.messages.annotations import annotate
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStarts:
-    """Where topics begin, and which topics are shown besides the current one."""
-
-    segments: Sequence[Segment]
-    expanded: Sequence[ExpandedTopic]
 
 
 def forgotten_ids(
@@ -93,11 +84,11 @@ def topic_starts(
     segments: Sequence[Segment],
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
-) -> TopicStarts:
-    """Return where topics begin, each at its first message that is not forgotten."""
+) -> tuple[Sequence[Segment], Sequence[ExpandedTopic]]:
+    """Return segments and expanded topics with each start at its first message not forgotten."""
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
-        return TopicStarts(segments=segments, expanded=expanded)
+        return segments, expanded
     moved: dict[str, str] = {}
     here = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
@@ -106,9 +97,9 @@ def topic_starts(
         if here not in moved and name not in forgotten:
             moved[here] = name
     left = [each for each in segments if each["start"] in moved]
-    return TopicStarts(
-        segments=[Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
-        expanded=[{**each, "at": moved.get(each["at"], each["at"])} for each in expanded],
+    return (
+        [Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
+        [{**each, "at": moved.get(each["at"], each["at"])} for each in expanded],
     )
 
 

@@ -236,7 +236,7 @@ def attempt_context(
     messages = [m for m in (*earlier.messages, *spoken(visible)) if m.type != "system"]
     included = {message.id for message in messages}
     excluded = {message.id or "" for message in transcript if message.id not in included}
-    anchors = topic_starts(transcript, segments, expanded, excluded)
+    starts, shown_topics = topic_starts(transcript, segments, expanded, excluded)
     compaction, cleared = state.get("compaction", Compaction()), cleared_ids(transcript, forgotten)
     start = PlanContext(
         messages=messages,
@@ -249,8 +249,8 @@ def attempt_context(
         pins=pinned_ids(state),
         pending=frozenset(pending),
         has_summarizer=scope.services.summarizer is not None,
-        segments=anchors.segments if settings.topics == "compaction" else (),
-        expanded=anchors.expanded,
+        segments=starts if settings.topics == "compaction" else (),
+        expanded=shown_topics,
         loaded=frozenset(earlier.positions),
     )
     # A state that is only read, such as one that a host put in, may have no turn.

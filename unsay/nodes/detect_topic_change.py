@@ -47,9 +47,10 @@ def _shift(
         return TopicShift(kind="new", similarity=0.0)
     before = [m for m in live.messages if m.id not in pending]
     hidden = forgotten_ids(before, live.segments, forgotten)
+    starts, _ = topic_starts(before, live.segments, (), hidden)
     known = memories(
         [m for m in before if m.id not in hidden],
-        topic_starts(before, live.segments, (), hidden).segments,
+        starts,
         remaining_topics(state.get("topics", []), forgotten),
     )
     current = next((topic for topic in known if topic.topic_id == current_id), None)

@@ -213,7 +213,7 @@ def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
         return Leaf(before=before, messages=())
     said = [each for each in _searchable(page.messages) if each.type != "system"]
     dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
-    segments = topic_starts(page.messages, page.segments, (), dropped).segments
+    segments, _ = topic_starts(page.messages, page.segments, (), dropped)
     return Leaf(before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments))
 
 
