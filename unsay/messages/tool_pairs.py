@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, count
 
@@ -13,12 +13,6 @@ from unsay.messages.content import CALL_TYPES, ToolCall, calls_of
 INTERRUPTED = "Tool was interrupted before it returned a result."
 
 _ANY_ID = re.compile(r".+", re.DOTALL)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Step:
-    message: AnyMessage
-    results: list[ToolMessage] = field(default_factory=list)
 
 
 def repair(
@@ -42,31 +36,32 @@ def repair(
 
     Source: strands-agents sdk-python 1232230d, `_fix_broken_tool_use`; issues 859, 2025.
     """
-    steps: list[_Step] = []
+    steps: list[tuple[AnyMessage, list[ToolMessage]]] = []
     taken: set[str] = set()
-    open_calls: dict[str, list[tuple[_Step, str]]] = {}
+    open_calls: dict[str, list[tuple[list[ToolMessage], str]]] = {}
     for message in messages:
         if isinstance(message, ToolMessage):
             if slots := open_calls.get(message.tool_call_id):
-                step, call_id = slots.pop(0)
+                results, call_id = slots.pop(0)
                 if message.tool_call_id != call_id:
                     message = message.model_copy(update={"tool_call_id": call_id})  # noqa: PLW2901
-                step.results.append(message)
+                results.append(message)
             continue
-        step = _Step(message=message)
-        steps.append(step)
+        results = []
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
             ids = list(_given_ids(calls, taken, allowed))
-            if [call["id"] for call in message.tool_calls] != ids:
-                named = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
-                step.message = with_calls(message, named)
             open_calls.update((call.id, []) for call in calls)
             for call, call_id in zip(calls, ids, strict=True):
-                open_calls[call.id].append((step, call_id))
+                open_calls[call.id].append((results, call_id))
+            if [call["id"] for call in message.tool_calls] != ids:
+                named = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
+                message = with_calls(message, named)  # noqa: PLW2901
+        steps.append((message, results))
     repaired: list[AnyMessage] = []
-    for step in steps:
-        running = pending and step is steps[-1]
-        repaired += [step.message, *(step.results if running else _completed(step, interrupted))]
+    for number, (message, results) in enumerate(steps, 1):
+        running = pending and number == len(steps)
+        placed = results if running else _completed(message, results, interrupted)
+        repaired += [message, *placed]
     return repaired
 
 
@@ -101,10 +96,12 @@ def _given_ids(
         yield call_id
 
 
-def _completed(step: _Step, interrupted: str) -> list[ToolMessage]:
-    placed = list(step.results)
+def _completed(
+    message: AnyMessage, results: Sequence[ToolMessage], interrupted: str
+) -> list[ToolMessage]:
+    placed = list(results)
     behind = 0  # index behind the results of the calls before this one
-    for call in calls_of(step.message):
+    for call in calls_of(message):
         found = [i for i, result in enumerate(placed, 1) if result.tool_call_id == call.id]
         if not found:
             missing = ToolMessage(

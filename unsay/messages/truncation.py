@@ -28,11 +28,7 @@ def omission(
     """Return the JSON that replaces a text that is too large for a context.
 
     The preview, by default the beginning of the text, shrinks until the JSON fits or has `SMALLEST`
-    bytes. `bounds` is the extent of the result as the tool reported it. With a `call_id`, the JSON
-    says that the model can read the result with `READ_TOOL`.
-
-    >>> json.loads(omission("many rows", 8))["reason"]
-    'size_limit'
+    bytes. `bounds` is the extent that the tool reported; `call_id` says what `READ_TOOL` reads.
     """
     shown = clip(text if preview is None else preview, PREVIEW_CHARS)
     transcript = {
