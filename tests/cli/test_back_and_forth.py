@@ -167,7 +167,7 @@ def test_a_retry_that_is_stopped(run: Run, serve: Serve) -> None:
     with Terminal("retry", "--thread", "t") as terminal:
         assert asked.wait(60)
         terminal.type("\x03")
-        terminal.expect("unsay say --thread t --resume goes on")
+        terminal.expect("unsay say --thread t --resume` continues")
         release.set()
         assert 130 == terminal.wait()
     serve(ANSWERS)

@@ -95,7 +95,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(serve: Serve) -> None:
         terminal.type(f"{LISTS}\r")
         assert asked.wait(60)
         terminal.type("\x03")
-        terminal.expect("Stopped. /resume goes on")
+        terminal.expect("Stopped. /resume continues")
         release.set()
         terminal.expect(PROMPT)
         terminal.type("half a line\x03")
@@ -122,7 +122,7 @@ def test_ctrl_c_ends_say_with_130(serve: Serve) -> None:
     with Terminal("say", LISTS, "--thread", "t") as terminal:
         assert asked.wait(60)
         terminal.type("\x03")
-        terminal.expect("unsay say --thread t --resume goes on")
+        terminal.expect("unsay say --thread t --resume` continues")
         release.set()
         assert 130 == terminal.wait()
 
@@ -135,7 +135,7 @@ def test_chat_completes_commands(serve: Serve) -> None:
         terminal.type(f"{LISTS}\r")
         terminal.expect("score 0.90")
         terminal.type("/checkpoint kyoto\r")
-        terminal.expect("Checkpoint kyoto is set.")
+        terminal.expect("Created checkpoint kyoto.")
         terminal.type("/rollback k")
         terminal.expect("kyoto")
         terminal.type("\t")

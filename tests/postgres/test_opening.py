@@ -96,8 +96,8 @@ def test_processes_that_begin_at_once_make_them_once(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        pytest.param("guest:wrong-word@/ready", "check user and password", id="wrong password"),
-        pytest.param("guest@/ready", "put the password into", id="no password"),
+        pytest.param("guest:wrong-word@/ready", "check the user and the password", id="wrong password"),
+        pytest.param("guest@/ready", "give the password in the URL", id="no password"),
         pytest.param("nobody:wrong-word@/ready", "CREATE ROLE", id="no such user"),
         pytest.param("postgres:wrong-word@/nowhere", "CREATE DATABASE", id="no such database"),
     ],
@@ -125,7 +125,7 @@ def test_a_refusal_says_what_to_do(machine: Machine, guest: str, where: str, sai
         pytest.param(
             "postgresql://u:wrong%word@127.0.0.1:1/db",
             ConfigurationError,
-            "% as %25",
+            "write % in a password as %25",
             id="a bad escape",
         ),
         pytest.param(
@@ -171,7 +171,7 @@ def test_a_newer_layout_is_left_alone(machine: Machine) -> None:
     name = machine.make("ready")
     machine.sql("INSERT INTO unsay_layout VALUES (4)", name=name)
 
-    with pytest.raises(DatabaseTooNewError, match=r"layout 4, this one knows 3\): upgrade"):
+    with pytest.raises(DatabaseTooNewError, match=r"layout 4, this version reads 3\): upgrade"):
         open_database(machine.url(name))
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -181,7 +181,7 @@ def test_an_older_layout_is_left_alone(machine: Machine) -> None:
     name = machine.make("ready")
     machine.sql("UPDATE unsay_layout SET version = 2", name=name)
 
-    with pytest.raises(DatabaseTooOldError, match=r"layout 2, this one reads 3 alone\)"):
+    with pytest.raises(DatabaseTooOldError, match=r"layout 2, this version reads 3\)"):
         open_database(machine.url(name))
     assert [(2,)] == machine.sql("SELECT version FROM unsay_layout", name=name)
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
