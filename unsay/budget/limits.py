@@ -196,11 +196,7 @@ def extend(
 
 
 def demand(result: Check) -> None:
-    """Raise an error if the call is refused.
-
-    Raises:
-        BudgetExceededError: The call is refused; the error names each limit and the next step.
-    """
+    """Raise a `BudgetExceededError` with each exceeded limit and the next step if a call is refused."""
     if result.outcome != "refused":
         return
     names = sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})

@@ -111,12 +111,9 @@ class Summarizing(Strategy):
 
 
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
-    """Return the first index from `wanted` on at which a summary may end.
+    """Return the first index from `wanted` on at which a summary may end; refuse if there is none.
 
     The remaining messages never begin with a tool result without its call.
-
-    Raises:
-        ContextOverflowError: There is no such index.
     """
     if wanted > len(messages):
         raise ContextOverflowError(f"Cannot split {len(messages)} messages at index {wanted!r}")

@@ -72,10 +72,7 @@ def words_of(message: AnyMessage, texts: Texts) -> str:
 
 
 def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
-    """Return a message's text and data, and a line for each image and file.
-
-    `truncate` counts the characters of the text and data.
-    """
+    """Return a message's text and data, which `truncate` counts, and lines for images and files."""
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):

@@ -55,18 +55,13 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Thresholds that a message must reach to be recalled.
+    """Thresholds that a message must reach to be recalled."""
 
-    Attributes:
-        floor: A share of the best message's words, or of its nearness in meaning, from 0 to 1.
-        bar: Content words of the question, in it or near it, that are worth this share (0 to 1) of
-            a word that only one message has; or a meaning that is `FAR_NEARER` than the mean.
-        gain: Words worth this many times those of the best message that is shown; 0 or more.
-    """
-
-    floor: float = 0.0
+    floor: float = 0.0  # share (0 to 1) of the best message's words, or of its nearness in meaning
+    # Content words of the question, in the message or near it, that are worth this share (0 to 1)
+    # of a word that only one message has; or a meaning that is `FAR_NEARER` than the mean.
     bar: float = 0.0
-    gain: float = 0.0
+    gain: float = 0.0  # words worth this many times those of the best message that is shown
 
     def __post_init__(self) -> None:
         for name, share in (("floor", self.floor), ("bar", self.bar)):
