@@ -11,7 +11,7 @@ from langchain_core.messages import message_to_dict
 from unsay.cli.output import note, usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import UNBOUNDED, aligned, block, line
+from unsay.cli.terminal import aligned, block, clean, line
 from unsay.conversation.branching import LIVE, Branch, Side
 from unsay.conversation.results import Preview, RollbackResult
 from unsay.conversation.tree import forgotten_line
@@ -93,8 +93,7 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
         listed = {words.checkpoints: marks, words.tools: seen.tool_calls, words.standing: standing}
         for label, names in listed.items():
             if names:
-                told = label.format(names=", ".join(names))
-                click.echo(block(told, columns=UNBOUNDED, indent=0))
+                click.echo(clean(label.format(names=", ".join(names))))
 
     opened.show(show, **asdict(seen))
 

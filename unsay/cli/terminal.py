@@ -120,9 +120,9 @@ def columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def room(piped: int = UNBOUNDED) -> int:
-    """Cells in a line of standard output; `piped` where it is no terminal."""
-    return columns() if sys.stdout.isatty() else piped
+def room() -> int:
+    """Cells in a line of standard output, without a limit where it is no terminal."""
+    return columns() if sys.stdout.isatty() else UNBOUNDED
 
 
 class Screen:
@@ -280,11 +280,9 @@ def padded(line: str, cells: int) -> str:
 WIDE = 100
 """Cells from which a terminal has room for whole dates, and for two texts side by side."""
 
+# Cells of the text that ends a table's line: without a terminal, and on the narrowest one.
 PIPED_CELLS = 60
-"""Cells of the text that ends a table's line where no terminal says how wide it is."""
-
 LEAST_CELLS = 16
-"""Cells of the text that ends a table's line on the narrowest terminal."""
 
 
 def gathered(

@@ -25,15 +25,12 @@ from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
 
 TITLE_CELLS = 60
-"""Cells of a title in a question to a person."""
 
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    found: Slice[ThreadInfo] = Slice(items=(), cursor=None)
     with existing_database(db) as database:
-        if database is not None:
-            found = _found(database, asked)
+        found = Slice(items=(), cursor=None) if database is None else _found(database, asked)
 
     def show_rows() -> None:
         for each in found.items:
@@ -103,11 +100,11 @@ def _check_labels(*, labels: Mapping[str, str], remove: Sequence[str]) -> None:
 def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -> None:
     store, thread = opened.database.store, opened.thread_id
     changes = {**labels, **dict.fromkeys(remove)}
+    read = (
+        sessions.label(store, thread, changes) if changes else sessions.get_session(store, thread)
+    )
     with translated(opened.database.path):
-        if changes:
-            entry = drive(sessions.label(store, thread, changes))
-        else:
-            entry = drive(sessions.get_session(store, thread))
+        entry = drive(read)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
     opened.show(lambda: "\n".join(rows), **asdict(entry))
 

@@ -112,12 +112,7 @@ class Catalogue:
     language: Language
 
     def __post_init__(self) -> None:
-        """Check every text that is not a default.
-
-        Raises:
-            ConfigurationError: The language is unknown, or a text lacks a placeholder or has one
-                that is never filled; the message names the field.
-        """
+        """Refuse an unknown language, and a text whose placeholders are not the default's."""
         if self.language not in ("en", "ja"):
             raise ConfigurationError(f"language={self.language!r}: choose 'en' or 'ja'")
         for field in fields(self)[1:]:

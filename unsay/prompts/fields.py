@@ -225,11 +225,7 @@ JAPANESE = Texts("ja")
 
 
 def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Language, Texts]:
-    """Return the catalogue of each language, ours where `prompts` has none.
-
-    Raises:
-        ConfigurationError: `prompts` has something else than catalogues, or two of one language.
-    """
+    """Return the one catalogue of each language, ours where `prompts` has none."""
     given = () if prompts is None else prompts
     chosen: dict[Language, Texts] = {}
     for each in given if isinstance(given, Iterable) else [given]:

@@ -154,7 +154,6 @@ def _asked(messages: Sequence[BaseMessage]) -> str:
 
 
 def _is_users(message: BaseMessage) -> bool:
-    """Whether a message holds words of the user beside what contexts add before them."""
     return isinstance(message, HumanMessage) and not (
         isinstance(message.content, str) and _BEFORE.fullmatch(message.content)
     )
@@ -196,11 +195,7 @@ def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
 
 
 def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage]) -> Line:
-    """Return the line for these messages.
-
-    Raises:
-        AssertionError: No line is left for this attempt, or tool results are missing.
-    """
+    """Return the line for these messages; none left, or missing results, fail the test."""
     attempts = lines_of(key, replies)
     attempt = attempt_of(messages) if _attempts(replies) is replies else 1
     if attempt > len(attempts):
