@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, cast, get_args
 
 from langchain_core.messages import (
@@ -317,11 +317,10 @@ class _Transcript:
         if back:
             moved = {key: self.places.pop(key) for key in tail if key in keep}
             self.places |= back | moved
-        self._return(
-            [annotation for branch in branches for annotation in branch.checkpoints], set(back)
-        )
+        returning = chain.from_iterable(branch.checkpoints for branch in branches)
+        self._return(returning, back)
 
-    def _return(self, checkpoints: Sequence[Checkpoint], messages: Collection[str]) -> None:
+    def _return(self, checkpoints: Iterable[Checkpoint], messages: Collection[str]) -> None:
         """Restore checkpoints, without a name that another one has by now."""
         names = {each["name"] for each in self.checkpoints.values()}
         returning = {each["id"]: each for each in checkpoints if each["message_id"] in messages}

@@ -16,27 +16,21 @@ class CommandEntry:
     """One command: what it does, and where it is available."""
 
     name: str
+    # `unsay.cli.<module>_commands` has the function of this name; empty: not a shell command.
     module: str = ""
-    """`unsay.cli.<module>_commands` has the function of this name; empty: not a shell command."""
-
     summary: str = ""
+    # What `unsay NAME --help` adds to the summary.
     details: str = ""
-    """What `unsay NAME --help` adds to the summary."""
-
+    # What it does in the chat, where the summary does not say it.
     chat_en: str = ""
-    """What it does in the chat, where the summary does not say it."""
-
+    # What it does in the chat; empty: not a slash command.
     chat_ja: str = ""
-    """What it does in the chat; empty: not a slash command."""
-
+    # The argument of the slash command as `/help` shows it; empty: it takes none.
     argument: str = ""
-    """The argument of the slash command as `/help` shows it; empty: it takes none."""
-
+    # The argument in Japanese where it has other words.
     argument_ja: str = ""
-    """The argument in Japanese where it has other words."""
-
+    # Whether the terminal's chat carries out the slash command, and not the graph.
     by_chat: bool = False
-    """Whether the terminal's chat carries out the slash command, and not the graph."""
 
     def usage(self, language: Language) -> str:
         """Return how the command is written in the chat."""

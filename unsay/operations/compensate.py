@@ -48,10 +48,7 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return the calls of these messages, the newest first, without those that need no undo.
-
-    A call that cannot be undone is included with its obstacle.
-    """
+    """Return the calls of these messages, newest first, that need an undo or have an obstacle to it."""
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):

@@ -66,10 +66,7 @@ def deliver(
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn whose drafts all failed: deliver the best one, flagged, or a person's `own_answer`.
-
-    The transcript is first restored to how it was before the turn.
-    """
+    """End a turn whose drafts all failed: deliver the best one, flagged, or a person's `own_answer`."""
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.

@@ -27,10 +27,7 @@ from unsay.types import Segment, Turn
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the branch that has the question of an interrupted turn; `None` to retry the last turn.
-
-    `pending` are the command's own messages; `limit` is the longest question, in characters.
-    """
+    """Return the branch that has the question of an interrupted turn; `None` to retry the last turn."""
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":

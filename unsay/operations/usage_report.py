@@ -78,10 +78,8 @@ def usage_of(
         titles=tokens_in(tallies, "title"),
     )
     transcript = state.get("messages", [])
-    known = (
-        (m, manifest) for m in reversed(transcript) if (manifest := manifest_in(m)) is not None
-    )
-    window = next((read_manifest(message, found, transcript) for message, found in known), None)
+    manifests = ((m, manifest_in(m)) for m in reversed(transcript))
+    window = next((read_manifest(m, found, transcript) for m, found in manifests if found), None)
     return Usage(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
