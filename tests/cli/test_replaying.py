@@ -188,7 +188,8 @@ def test_another_model_that_fails(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("question", "heads"), [(NESTED, ("original result", "other")), (JAPANESE, ("当時の結果", "other"))]
+    ("question", "heads"),
+    [(NESTED, ("original result", "other")), (JAPANESE, ("当時の結果", "other"))],
 )
 def test_two_columns_on_a_wide_terminal(
     run: Run, server: OpenAIServer, question: str, heads: tuple[str, str]

@@ -96,7 +96,9 @@ def test_processes_that_begin_at_once_make_them_once(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        pytest.param("guest:wrong-word@/ready", "check the user and the password", id="wrong password"),
+        pytest.param(
+            "guest:wrong-word@/ready", "check the user and the password", id="wrong password"
+        ),
         pytest.param("guest@/ready", "give the password in the URL", id="no password"),
         pytest.param("nobody:wrong-word@/ready", "CREATE ROLE", id="no such user"),
         pytest.param("postgres:wrong-word@/nowhere", "CREATE DATABASE", id="no such database"),
