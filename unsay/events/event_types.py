@@ -154,10 +154,7 @@ class Hole(TypedDict):
 
 
 def split_message(message: BaseMessage) -> list[NewEvent]:
-    """Split a message into events: thinking, the message, its tool calls, its verdict.
-
-    Every value is in exactly one of them.
-    """
+    """Split a message into events, each value in one: thinking, message, tool calls, verdict."""
     if isinstance(message, BaseMessageChunk):
         message = message_chunk_to_message(message)
     tree: Any = message_to_dict(message)

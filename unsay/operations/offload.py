@@ -54,10 +54,7 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages of a transcript that is longer than `live_messages`.
-
-    Without a store, or with topics off, nothing is offloaded.
-    """
+    """Offload the oldest messages of a transcript that is longer than `live_messages`."""
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings

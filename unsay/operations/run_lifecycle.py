@@ -31,10 +31,7 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node so that its run is tracked and its events are written to the event log.
-
-    The wrapped node raises `SessionEndedError`, before any work, if the thread was ended.
-    """
+    """Wrap a node so that its run is tracked and its events are written to the event log."""
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.

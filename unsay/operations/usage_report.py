@@ -59,10 +59,7 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
 def usage_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], removed: Sequence[AnyMessage]
 ) -> Steps[Usage]:
-    """Return the totals of `live` messages, of removed ones, and of calls beside the answers.
-
-    A message that is both live and removed counts once.
-    """
+    """Return the totals of `live` messages, of removed ones, and of calls beside the answers, each message once."""
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
