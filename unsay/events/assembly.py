@@ -27,10 +27,7 @@ from unsay.types import EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One event; `data` of an event without an envelope has all of its fields.
-
-    `name` is how errors call the event.
-    """
+    """One event, with its `name` in errors; without an envelope, `data` has all of its fields."""
 
     kind: EventType
     data: Mapping[str, Any]

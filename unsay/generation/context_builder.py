@@ -94,10 +94,7 @@ class CallCarryover(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidOutContext:
-    """The context of one call, laid out.
-
-    `context` has each message by itself; in `sent` they are merged as the provider needs it.
-    """
+    """The context of one call; in `sent` its messages are merged as the provider needs it."""
 
     context: Sequence[AnyMessage]
     sent: list[AnyMessage]

@@ -65,10 +65,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
-    """Write a step's events to the store, and return its update with the event log's new head.
-
-    If nothing happened, or without a store, only the calls to undo are added.
-    """
+    """Write a step's events to the store, and return its update with the event log's new head."""
     step_log = scope.step_log
     if step_log.pending_compensations:
         known_calls = update.get("pending_compensations", state.get("pending_compensations", []))
