@@ -99,7 +99,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(serve: Serve) -> None:
         release.set()
         terminal.expect(PROMPT)
         terminal.type("half a line\x03")
-        terminal.expect("/exit or Ctrl-D leaves")
+        terminal.expect("/exit or Ctrl-D quits")
         terminal.expect(PROMPT)
         terminal.type("/resume\r")
         assert ON_LISTS in flat(terminal.expect("score 0.90"))
