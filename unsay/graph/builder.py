@@ -22,6 +22,7 @@ from unsay.effects import adrive, drive, utc_now
 from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
+from unsay.graph.routing import after_process_message
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
@@ -33,7 +34,7 @@ from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
-from unsay.state import PlainState, State, Update, Working
+from unsay.state import PlainState, State, Update
 from unsay.types import TopicDetector
 
 CHANNEL = "messages"
@@ -203,15 +204,6 @@ def make_services(
         embeddings=options.get("embeddings"),
         prompts=by_language(options.get("prompts")),
     )
-
-
-def after_process_message(state: Working) -> str:
-    """Choose the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
-    if state.get("should_rollback"):
-        return "rollback"
-    if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):
-        return "create_checkpoint"
-    return END
 
 
 def compile_graph(
