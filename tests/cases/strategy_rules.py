@@ -248,9 +248,7 @@ def _say(case: Case, ctx: PlanContext, ends: list[str]) -> Seen:
     retries = case["params"].get("max_overflow_retries", MAX_RETRIES)
     reply, error = None, None
     try:
-        reply = drive(
-            ask_with_strategy(reducer_of(case["params"]), ctx, send, retries=retries)
-        ).reply
+        reply, _ = drive(ask_with_strategy(reducer_of(case["params"]), ctx, send, retries=retries))
     except Exception as failure:  # noqa: BLE001 - cases expect errors of every kind
         error = failure
     state = {"model_calls": calls}
