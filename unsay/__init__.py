@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unsay.conversation.topic_summaries import JudgedSummary as JudgedSummary
     from unsay.errors import UnsayError as UnsayError
     from unsay.graph.builder import build_graph as build_graph
-    from unsay.history.run import Run as Run
+    from unsay.history.runs import Run as Run
     from unsay.history.runs import RunPage as RunPage
     from unsay.history.threads import SessionPage as SessionPage
     from unsay.history.threads import ThreadInfo as ThreadInfo
@@ -57,8 +57,7 @@ _NAMES_BY_MODULE = {
     "conversation.topic_summaries": "JudgedSummary",
     "errors": "UnsayError",
     "graph.builder": "build_graph",
-    "history.run": "Run",
-    "history.runs": "RunPage",
+    "history.runs": "Run RunPage",
     "history.threads": "SessionPage ThreadInfo",
     "operations.usage_report": "Usage",
     "settings": "Context Settings",

@@ -24,7 +24,7 @@ from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import NewEvent
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
-from unsay.history.run import run_named_after
+from unsay.history.runs import run_named_after
 from unsay.judging.verdict import REPLY_SCHEMA
 from unsay.messages.content import newest_language
 from unsay.model_factory import PROVIDERS, ModelLike, resolve_model

@@ -14,8 +14,7 @@ from tests.cases.world import NotBoundError
 from tests.unit.run_kit import change_run
 from unsay.effects import drive
 from unsay.errors import RunConflictError, UnsayError
-from unsay.history.run import Run, advance, suspend
-from unsay.history.runs import list_runs, open_run
+from unsay.history.runs import Run, advance, list_runs, open_run, suspend
 from unsay.history.threads import begin, end, find_session, purge_thread
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database

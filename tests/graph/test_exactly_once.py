@@ -13,7 +13,7 @@ from unsay.conversation.turn_lifecycle import open_turn
 from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
 from unsay.events.transcript_replay import replay
-from unsay.history.turns import find_place, put_places
+from unsay.history.branch import find_place, put_places
 from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge
 from unsay.testing.scripted_models import ScriptedDetector

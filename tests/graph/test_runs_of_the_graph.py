@@ -23,8 +23,7 @@ from tests.graph.test_hosts import events, streamed
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
-from unsay.history.run import Run
-from unsay.history.runs import children, list_runs
+from unsay.history.runs import Run, children, list_runs
 from unsay.history.threads import begin, end
 from unsay.settings import Context
 from unsay.storage.sqlite import open_database

@@ -13,7 +13,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
 from unsay.events.event_types import body_of
 from unsay.events.transcript_replay import Replayed, replay
-from unsay.history.run import Run
+from unsay.history.runs import Run
 from unsay.messages.content import blocks_of, calls_of, is_thinking, text_of
 from unsay.messages.validation import DIALECTS, faults
 from unsay.model_factory import PROVIDERS

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
-from unsay.history.run import Run
-from unsay.history.runs import get_run, put_run
+from unsay.history.runs import Run, get_run, put_run
 
 
 def change_run(

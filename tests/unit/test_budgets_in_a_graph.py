@@ -18,8 +18,7 @@ from unsay.budget.accounts import UsageAccount
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import BudgetDeclinedError, BudgetExceededError, ConfigurationError
 from unsay.graph.builder import make_services
-from unsay.llm.call import ModelRequest, ask_model, with_room
-from unsay.llm.usage import Purpose
+from unsay.llm.call import ModelRequest, Purpose, ask_model, with_room
 from unsay.llm.usage_account import Accounts, load_usage_account
 from unsay.runtime import Scope
 from unsay.settings import Context

@@ -21,7 +21,7 @@ from unsay.errors import (
     ModelUnavailableError,
     UnsayError,
 )
-from unsay.llm.provider_errors import explain
+from unsay.llm.gateway import explain
 
 REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
 

@@ -22,15 +22,21 @@ from unsay.errors import (
     SessionEndedError,
     UnknownRunError,
 )
-from unsay.history.run import ERROR_CHARS, PHASES, Run, Suspension, advance, resume, suspend
 from unsay.history.runs import (
+    ERROR_CHARS,
+    PHASES,
+    Run,
+    Suspension,
+    advance,
     children,
     find_run,
     get_run,
     list_runs,
     open_run,
     put_run,
+    resume,
     runs_namespace,
+    suspend,
 )
 from unsay.history.threads import begin, end
 from unsay.storage.sqlite import open_database

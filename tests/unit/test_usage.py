@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from unsay.llm.usage import (
+from unsay.llm.call import (
     answered_by,
     is_graph,
     longest_reply,

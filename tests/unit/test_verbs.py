@@ -29,7 +29,7 @@ from typing import assert_type
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
 from unsay.conversation.results import RollbackResult, Reply
-from unsay.history.run import Run
+from unsay.history.runs import Run
 from unsay.history.threads import SessionPage
 from unsay.types import Pin
 

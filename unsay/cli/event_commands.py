@@ -15,8 +15,7 @@ from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import EventLogGapError, UnknownThreadError
 from unsay.events.transcript_replay import replay
-from unsay.history.run import Run
-from unsay.history.runs import list_runs
+from unsay.history.runs import Run, list_runs
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.storage.base import Database, translated

@@ -15,7 +15,7 @@ from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
 from unsay.graph.builder import Graph
 from unsay.history.compensations import Compensation, Report
-from unsay.history.run import run_named_after
+from unsay.history.runs import run_named_after
 from unsay.history.threads import find_session, load_pending_input, revise
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command

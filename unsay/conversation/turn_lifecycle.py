@@ -13,9 +13,8 @@ from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, NothingToUndoError
-from unsay.history.branch import branches_namespace, unpack
-from unsay.history.run import run_named_after
-from unsay.history.runs import find_run
+from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
+from unsay.history.runs import find_run, run_named_after
 from unsay.history.threads import (
     TITLE_CHARS,
     find_session,
@@ -23,7 +22,6 @@ from unsay.history.threads import (
     refuse_ended,
     revise,
 )
-from unsay.history.turns import answers_in, find_place
 from unsay.messages.annotations import DOCUMENT, is_answer, is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command

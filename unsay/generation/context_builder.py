@@ -27,8 +27,7 @@ from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, p
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import RequestRecorder
-from unsay.llm.call import ModelRequest, ask_model
-from unsay.llm.usage import inner_of
+from unsay.llm.call import ModelRequest, ask_model, inner_of
 from unsay.messages.annotations import spoken
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of

@@ -27,8 +27,14 @@ from unsay.generation.context_builder import (
     plans_at_end,
     strategy_of,
 )
-from unsay.llm.call import ModelRequest, ask_model, with_room
-from unsay.llm.usage import answered_by, longest_reply, replies_in
+from unsay.llm.call import (
+    ModelRequest,
+    answered_by,
+    ask_model,
+    longest_reply,
+    replies_in,
+    with_room,
+)
 from unsay.messages.annotations import KEY
 from unsay.operations.recall import if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting

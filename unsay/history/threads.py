@@ -132,11 +132,7 @@ def begin(
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
-    """End a session for good, until its thread is purged; its messages stay readable.
-
-    Raises:
-        UnknownThreadError: It was never begun.
-    """
+    """End a session for good, until its thread is purged; its messages stay readable."""
     found = yield from get_session(store, thread_id)
     if found.status == "ended":
         return found
@@ -144,12 +140,7 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
-    """Set some labels of a session, active or ended; the value `None` removes a label.
-
-    Raises:
-        UnknownThreadError: It was never begun.
-        InputError: A label cannot be stored.
-    """
+    """Set some labels of a session, active or ended; the value `None` removes a label."""
     given = check_labels({name: value for name, value in labels.items() if value is not None})
     found = yield from get_session(store, thread_id)
     kept = {name: value for name, value in found.labels.items() if name not in labels}
@@ -179,10 +170,6 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
     A purge that was interrupted can be repeated. Copies elsewhere, such as backups, stay; for
     Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
-
-    Raises:
-        StorageError: The file cannot be read or written.
-        DatabaseLockedError: Another process reads the file, so that bytes may remain.
     """
     MEMORIES.drop(database.store, thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
@@ -191,11 +178,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
 
 def refuse_ended(session: ThreadInfo | None) -> None:
-    """Refuse to continue an ended session.
-
-    Raises:
-        SessionEndedError: The session was ended.
-    """
+    """Refuse to continue an ended session."""
     if session is not None and session.status == "ended":
         raise SessionEndedError(
             f"The thread {session.thread_id!r} was ended at {session.ended_at}: it can only be read. "

@@ -7,10 +7,19 @@ stored before the call, so that a crash loses no cost; afterwards the real cost 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableParallel,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langgraph.pregel import Pregel
 
 from unsay.budget.accounts import LAYERS, AccountKey
 from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
@@ -19,27 +28,23 @@ from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.gateway import Gate, pause
-from unsay.llm.usage import (
-    Purpose,
-    answered_by,
-    is_graph,
-    longest_reply,
-    messages_in,
-    name_of,
-    prompt_tokens,
-    replies_in,
-    used_by,
-)
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import resolve_model
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, with_witness
 from unsay.settings import Settings
-from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, tally_of
+from unsay.tokens.counter import TokenCounter
+from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, tally_of, usage_of
 
 T = TypeVar("T")
 
 Model = Runnable[Any, Any]
+Purpose = Literal["answer", "judge", "summary", "title"]
+# Assumed tokens of a reply until the model reports them. Source: Zhang 2026, chapter 7.4 for
+# summaries; the others are our own choice.
+REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
+    {"answer": 500, "judge": 100, "summary": 400, "title": 20}
+)
 
 # Label of a run with the name of the agent whose budget pays for its calls.
 AGENT = "agent"
@@ -282,3 +287,81 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.tell("draft_rejected", **data)
     stream.has_begun = False
+
+
+def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return the model inside LangChain's wrappers, such as bound arguments or structured output."""
+    while True:
+        if isinstance(runnable, RunnableBinding):
+            runnable = runnable.bound
+        elif isinstance(runnable, RunnableSequence):
+            runnable = runnable.first
+        elif isinstance(runnable, RunnableWithFallbacks):
+            runnable = runnable.runnable
+        elif isinstance(runnable, RunnableParallel) and len(runnable.steps__) == 1:
+            (runnable,) = runnable.steps__.values()
+        else:
+            return runnable
+
+
+def is_graph(runnable: Runnable[Any, Any]) -> bool:
+    """Return whether it is a LangGraph graph, such as an agent, which calls models itself."""
+    return isinstance(inner_of(runnable), Pregel)
+
+
+def name_of(runnable: Runnable[Any, Any]) -> str | None:
+    """Return the provider's name for a model; `None` if it is unknown."""
+    inner = inner_of(runnable)
+    names = (getattr(inner, each, None) for each in ("model_name", "model"))
+    return next((each for each in names if isinstance(each, str) and each), None)
+
+
+def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
+    """Return the assumed tokens of a reply, which the model's `max_tokens` limits."""
+    most = getattr(inner_of(runnable), "max_tokens", None)
+    assumed = REPLY_TOKENS[purpose]
+    return min(most, assumed) if isinstance(most, int) and most > 0 else assumed
+
+
+def prompt_tokens(value: Any) -> int:
+    """Estimate the tokens of a prompt."""
+    return TokenCounter().count(messages_in(value))
+
+
+def replies_in(reply: Any, value: Any) -> list[AIMessage]:
+    """Return the messages of models in a reply, without those of the prompt (`value`)."""
+    if isinstance(reply, Mapping) and "raw" in reply:
+        reply = reply["raw"]
+    sent = {message.id for message in messages_in(value)} - {None}
+    found = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
+    return [each for each in found if isinstance(each, AIMessage) and each.id not in sent]
+
+
+def used_by(replies: list[AIMessage], prompt: int) -> Usage:
+    """Return the usage that the replies report, or an estimate; `prompt` is in tokens."""
+    reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
+    if not reported:
+        return Usage(input=prompt, output=TokenCounter().count(replies))
+    return Usage(
+        input=sum(each.input for each in reported),
+        output=sum(each.output for each in reported),
+        cache_read=sum(each.cache_read for each in reported),
+        cache_creation=sum(each.cache_creation for each in reported),
+    )
+
+
+def answered_by(replies: list[AIMessage]) -> str | None:
+    """Return the provider's name for the model that replied; `None` if the reply has none."""
+    metadata = replies[-1].response_metadata if replies else {}
+    names = (metadata.get(each) for each in ("model_name", "model"))
+    return next((each for each in names if isinstance(each, str) and each), None)
+
+
+def messages_in(value: Any) -> list[BaseMessage]:
+    """Return the messages in the input or the reply of a call, in any form that LangChain uses."""
+    if isinstance(value, Mapping):
+        value = value.get("messages", [])
+    if isinstance(value, str):
+        value = HumanMessage(value)
+    found = value if isinstance(value, list | tuple) else [value]
+    return [each for each in found if isinstance(each, BaseMessage)]

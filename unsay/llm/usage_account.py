@@ -84,9 +84,6 @@ class ThreadAccount:
         """Check a call against the limits, and reserve its cost if it is granted.
 
         With `may_exceed`, which a person decided, the limits are extended.
-
-        Raises:
-            BudgetExceededError: The call exceeds a limit, and the mode is `hard`.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:

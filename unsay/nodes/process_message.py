@@ -16,7 +16,7 @@ from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
 from unsay.history.compensations import Report
-from unsay.llm.provider_errors import explain
+from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.compensate import (

@@ -24,7 +24,7 @@ from unsay.context.exclusions import (
 from unsay.context.topics import by_topic, current_topic_id, live_segments, opened_topics
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, EventLogGapError
-from unsay.history.run import run_named_after
+from unsay.history.runs import run_named_after
 from unsay.messages.annotations import is_document, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of

@@ -14,14 +14,15 @@ from unsay.history.branch import (
     Label,
     LiveBranch,
     add_reference,
+    answers_in,
     branches_namespace,
     pack,
+    put_places,
     reference,
     replace_tail,
     unpack,
 )
 from unsay.history.checkpoints import by_age
-from unsay.history.turns import answers_in, put_places
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.forget import apply, named_by
@@ -102,7 +103,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where to find turns that leave the state, for example by their run; see `history.turns`."""
+    """Store where to find turns that leave the state, for example by their run; see `history.branch`."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 

@@ -10,8 +10,17 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
 from unsay.errors import RunConflictError
-from unsay.history.run import Run, advance, plain, resume, run_named_after, suspend
-from unsay.history.runs import find_run, open_run, put_run
+from unsay.history.runs import (
+    Run,
+    advance,
+    find_run,
+    open_run,
+    plain,
+    put_run,
+    resume,
+    run_named_after,
+    suspend,
+)
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations

@@ -79,20 +79,11 @@ class Database:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check all pages of a file; a server checks its own pages.
-
-        Raises:
-            DatabaseCorruptError: A page is damaged.
-        """
+        """Check all pages of a file; a server checks its own pages."""
 
 
 def check_layout(path: str, version: int) -> None:
-    """Refuse a database with another layout.
-
-    Raises:
-        DatabaseTooNewError: A newer version of unsay wrote it.
-        DatabaseTooOldError: An older version wrote it.
-    """
+    """Refuse a database with another layout."""
     if version > LAYOUT_VERSION:
         raise DatabaseTooNewError(
             f"{path!r} was written by a newer version of unsay (layout {version}, this version "
@@ -107,14 +98,7 @@ def check_layout(path: str, version: int) -> None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Replace errors of SQLite with errors that name the next step.
-
-    Raises:
-        DatabaseLockedError: Another process kept the file locked for too long.
-        DatabaseCorruptError: The file is damaged, or it is not a SQLite file.
-        ThreadBusyError: Another process took over the lease of this one.
-        StorageError: Any other error of SQLite.
-    """
+    """Replace errors of SQLite with errors that name the next step."""
     try:
         yield
     except sqlite3.Error as error:
@@ -187,9 +171,6 @@ def check_url(url: str) -> None:
     """Refuse an ambiguous URL.
 
     With an `@`, `/` or `?` in the password, the rest of it would be read as the host, and shown.
-
-    Raises:
-        ConfigurationError: The URL is ambiguous.
     """
     if masked(url).endswith("://…"):
         raise ConfigurationError(

@@ -54,11 +54,7 @@ def event_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """Make the page that continues an event log; equal events make an equal page.
-
-    Raises:
-        InputError: `events` is empty.
-    """
+    """Make the page that continues an event log; equal events make an equal page."""
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
     return link(head["page_id"], {"count": head["count"] + len(events)}, list(events))
@@ -75,11 +71,7 @@ def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
-    """Read all events of a thread, oldest first.
-
-    Raises:
-        EventLogGapError: A page is missing or was changed, or its number of events is wrong.
-    """
+    """Read all events of a thread, oldest first."""
     chain = event_chain(store, thread_id)
     events: list[Event] = []
     for page in (yield from chain.read_all(head["page_id"])):
@@ -135,9 +127,6 @@ def select(
     """Return one page of the events that match all filters, oldest first.
 
     `cursor` is that of the page before; `None` starts at the first event.
-
-    Raises:
-        InputError: `limit` is under 1, or `cursor` is from another list.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")

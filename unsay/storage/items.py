@@ -148,11 +148,7 @@ def damaged(what: str, error: object) -> DatabaseCorruptError:
 
 @contextmanager
 def sound(what: str) -> Iterator[None]:
-    """Replace every error that damaged bytes cause in a deserializer with one error.
-
-    Raises:
-        DatabaseCorruptError: The bytes differ from what was written.
-    """
+    """Replace every error that damaged bytes cause in a deserializer with one error."""
     try:
         yield
     except (
@@ -175,11 +171,7 @@ def guard(data: bytes) -> bytes:
 
 
 def unguard(data: bytes) -> bytes:
-    """Return the bytes behind a checksum.
-
-    Raises:
-        ValueError: The checksum does not match.
-    """
+    """Return the bytes behind a checksum; `ValueError` if it does not match."""
     if guard(data[4:]) != data:
         raise ValueError("the checksum does not match")
     return data[4:]
@@ -194,11 +186,7 @@ def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> di
 
 
 def unsummed(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """Return an item's value without its checksum; a value without one is accepted.
-
-    Raises:
-        DatabaseCorruptError: The value was changed, or belongs to another item.
-    """
+    """Return an item's value without its checksum; a value without one is accepted."""
     what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
         raise damaged(what, "it is not a JSON object")
@@ -225,11 +213,7 @@ def unstorable(error: Exception) -> InputError:
 
 
 def packed(value: Any) -> bytes:
-    """Serialize plain values as a checkpoint does.
-
-    Raises:
-        InputError: A value is not plain.
-    """
+    """Serialize plain values as a checkpoint does."""
     try:
         _, data = _SERIALIZER.dumps_typed(value)
     except (TypeError, ValueError) as error:
@@ -238,11 +222,7 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """Deserialize bytes that `packed` returned.
-
-    Raises:
-        DatabaseCorruptError: The bytes are damaged.
-    """
+    """Deserialize bytes that `packed` returned."""
     with sound("A stored value"):
         return _SERIALIZER.loads_typed(("msgpack", data))
 
@@ -259,22 +239,13 @@ def frozen(plain: bytes, *, dense: bool = False) -> str:
 
 
 def thaw(text: str) -> Any:
-    """Deserialize a text that `freeze` returned.
-
-    Raises:
-        DatabaseCorruptError: The text is damaged.
-    """
+    """Deserialize a text that `freeze` returned."""
     with sound("A stored value"):
         return unpacked(bytes_of(text))
 
 
 def bytes_of(text: str) -> bytes:
-    """Decompress a text that `frozen` returned.
-
-    Raises:
-        ValueError: The text is damaged.
-        zlib.error: The text is damaged.
-    """
+    """Decompress a text that `frozen` returned; damage raises `ValueError` or `zlib.error`."""
     data = b64decode(text, validate=True)
     if not data.startswith(b"BZh"):  # the header of bzip2; data of zlib never begins so, RFC 1950
         return zlib.decompress(data)
@@ -290,10 +261,6 @@ def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> 
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
-    """Deserialize a text that `freeze_messages` returned.
-
-    Raises:
-        DatabaseCorruptError: The text is damaged.
-    """
+    """Deserialize a text that `freeze_messages` returned."""
     with sound("A stored message"):
         return messages_from_dict(thaw(text))

@@ -343,11 +343,7 @@ class WriterLock:
     def take(
         self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[None]:
-        """Wait for other users in this process, then for other processes.
-
-        Raises:
-            ThreadBusyError: They did not finish in time.
-        """
+        """Wait for other users in this process, then for other processes, as `Leases.hold` does."""
         deadline = time.monotonic() + wait_seconds
         place: Future[None] = Future()
         place.set_running_or_notify_cancel()

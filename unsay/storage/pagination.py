@@ -80,11 +80,7 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check a caller's filters and return them.
-
-    Raises:
-        InputError: A label, a time, the cursor or the limit is invalid.
-    """
+    """Check a caller's filters and return them."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(
             f"limit={limit!r} is not a page length: give a whole number from 1 to {MOST}"
@@ -100,12 +96,7 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """Parse a stored time; one without a zone is UTC.
-
-    Raises:
-        TypeError: It is not a text.
-        ValueError: It is not a time.
-    """
+    """Parse a stored time, without a zone in UTC; `TypeError` or `ValueError` if it is none."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -160,21 +151,13 @@ def read_items(
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
-    """Refuse a value that is not in a `Literal`.
-
-    Raises:
-        InputError: The value is unknown.
-    """
+    """Refuse a value that is not in a `Literal`."""
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
 
 
 def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
-    """Check labels and return them as a dict; `None` means no labels.
-
-    Raises:
-        InputError: A name is empty, or a name or value is not a text that can be stored.
-    """
+    """Check labels and return them as a dict; `None` means no labels."""
     given = {} if labels is None else labels
     if not isinstance(given, Mapping):
         raise InputError(
@@ -225,12 +208,7 @@ def encode_cursor(*parts: Any) -> str:
 
 
 def decode_cursor(cursor: str) -> Any:
-    """Return the values in a cursor.
-
-    Raises:
-        TypeError: It is not a text.
-        ValueError: It is not a cursor.
-    """
+    """Return the values in a cursor."""
     return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
 
 

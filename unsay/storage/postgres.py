@@ -246,12 +246,6 @@ def open_postgres(url: str) -> PostgresDatabase:
     Args:
         url: `postgresql://user:password@host:port/name`, in the syntax of libpq. A pooler in front
             of the server must not share connections by transaction.
-
-    Raises:
-        ConfigurationError: The URL is invalid.
-        StorageError: The server cannot be reached, or refuses the database or the user.
-        DatabaseTooNewError: A newer version of unsay made its tables.
-        DatabaseTooOldError: An older version made them, with another layout.
     """
     check_url(url)
     path = masked(url)

@@ -142,18 +142,14 @@ class _Walk:
 
 
 class FileSaver(OffLoop, SqliteSaver):
-    """LangGraph's SQLite checkpointer, which refuses a state with lost or changed rows."""
+    """LangGraph's SQLite checkpointer; lost or changed rows raise `DatabaseCorruptError`."""
 
     def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(conn, serde=serde)
         self.memo = Memo()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint of a thread, or the one that `config` names.
-
-        Raises:
-            DatabaseCorruptError: It differs from what was written.
-        """
+        """Return the newest checkpoint of a thread, or the one that `config` names."""
         thread = str(config["configurable"]["thread_id"])
         with sound(f"The newest checkpoint of {thread!r}"):
             found: CheckpointTuple | None = super().get_tuple(config)
@@ -164,23 +160,14 @@ class FileSaver(OffLoop, SqliteSaver):
         return found
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """Return the checkpoints of a thread, newest first.
-
-        Raises:
-            DatabaseCorruptError: One differs from what was written.
-        """
+        """Return the checkpoints of a thread, newest first."""
         with _metadata():
             yield from super().list(config, **options)
 
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Store a checkpoint, and delete those that nothing builds on any more.
-
-        Raises:
-            DatabaseCorruptError: An older one differs from what was written.
-            InputError: It holds something other than messages and plain values.
-        """
+        """Store a checkpoint, and delete those that nothing builds on any more."""
         noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
             stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
@@ -237,11 +224,7 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return each channel's last full value and the writes since then.
-
-        Raises:
-            DatabaseCorruptError: A checkpoint since then is missing or was changed.
-        """
+        """Return each channel's last full value and the writes since then."""
         place = config["configurable"]
         thread, ns = str(place["thread_id"]), place.get("checkpoint_ns", "")
         values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
