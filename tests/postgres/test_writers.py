@@ -18,7 +18,7 @@ AGAIN = (
     "test_reading_waits_for_nobody",
 )
 """What holds of a file and of a server alike. A writer that is stopped, not ended, keeps its leases
-on a server: see `postgres_leases`."""
+on a server: see `PostgresLeases`."""
 
 
 @pytest.fixture

@@ -164,20 +164,15 @@ def _live_after(
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
     checkpoints = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
-    returning = [
-        each for branch in branches for each in branch["segments"] if each["start"] in came
-    ]
+    returned = [each for branch in branches for each in branch["checkpoints"]]
+    segments = [each for branch in branches for each in branch["segments"]]
     return LiveBranch(
         messages=messages,
         before=live.before,
-        checkpoints=tuple(
-            with_returned(
-                checkpoints, [m for branch in branches for m in branch["checkpoints"]], came
-            )
-        ),
+        checkpoints=tuple(with_returned(checkpoints, returned, came)),
         segments=(
             *(each for each in live.segments if each["start"] in before),
-            *returning,
+            *(each for each in segments if each["start"] in came),
             *(each for each in live.segments if each["start"] in waiting),
         ),
         topics=_topics_after(live, branches, before | came | waiting),
@@ -199,11 +194,9 @@ def with_returned(
     for each in back.values():
         named.append({**each, "name": None} if each["name"] in names else each)
         names.add(each["name"])
-    return (
-        sorted([*checkpoints, *named], key=lambda each: each["created_at"])
-        if named
-        else list(checkpoints)
-    )
+    if not named:
+        return list(checkpoints)
+    return sorted([*checkpoints, *named], key=lambda each: each["created_at"])
 
 
 def _topics_after(

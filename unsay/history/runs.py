@@ -271,11 +271,7 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist.
-
-    Raises:
-        DatabaseCorruptError: The item with this id is not a run.
-    """
+    """Return a run; `None` if it does not exist."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     if item is None:
         return None

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError
@@ -43,7 +43,7 @@ def put_items(
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
     ]
-    return _batch(store, ops)
+    return Call.of(store.batch, store.abatch, ops)
 
 
 def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
@@ -58,16 +58,13 @@ def get_items(
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
-    found: list[Item | None] = yield _batch(store, ops)
+    found: list[Item | None] = yield Call.of(store.batch, store.abatch, ops)
     return {item.key: item.value for item in found if item is not None}
 
 
 def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
     """Make a call that deletes several items in one transaction."""
-    return _batch(store, [PutOp(namespace=namespace, key=key, value=None) for key in keys])
-
-
-def _batch(store: BaseStore, ops: Sequence[Op]) -> Call:
+    ops = [PutOp(namespace=namespace, key=key, value=None) for key in keys]
     return Call.of(store.batch, store.abatch, ops)
 
 

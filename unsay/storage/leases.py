@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 from unsay.effects import Call, Steps, off_loop
@@ -101,13 +101,17 @@ _FENCE = (
 )
 
 
-class Lease(Protocol):
+@dataclass(slots=True, eq=False)
+class Lease:
     """The right to write to a thread; until it is obtained, a place in the thread's queue."""
 
+    leases: Any
     thread_id: str
+    seconds: float
 
     def release(self) -> None:
         """Give up the lease; this never blocks an event loop."""
+        self.leases.forget(self)
 
 
 class Leases:
@@ -164,12 +168,9 @@ class Leases:
 
 
 @dataclass(slots=True, eq=False)
-class FileLease:
+class FileLease(Lease):
     """A place in the queue of a thread; at its head, the right to write."""
 
-    leases: "FileLeases"
-    thread_id: str
-    seconds: float
     token: int | None = None
     keeper: threading.Thread | None = None
     ended: threading.Event = field(default_factory=threading.Event)
@@ -280,9 +281,8 @@ class FileLeases(Leases):
                 target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
             )
             keeper.start()
-            lease.keeper = (
-                keeper  # only once it runs: another thread may join it when it ends the lease
-            )
+            # Only once it runs: another thread may join it when it ends the lease.
+            lease.keeper = keeper
         return _where(before)
 
     def _rows(self, thread: str) -> list[tuple[int, str, float]]:

@@ -29,11 +29,7 @@ _VERSIONS: dict[LiteralString, LiteralString] = {
     "store_migrations": "SELECT max(v) AS one FROM store_migrations",
     "unsay_layout": "SELECT max(version) AS one FROM unsay_layout",
 }
-_DELETE: dict[LiteralString, LiteralString] = {
-    "checkpoints": "DELETE FROM checkpoints WHERE thread_id = %s",
-    "checkpoint_blobs": "DELETE FROM checkpoint_blobs WHERE thread_id = %s",
-    "checkpoint_writes": "DELETE FROM checkpoint_writes WHERE thread_id = %s",
-}
+_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 _DELETE_ITEMS: LiteralString = (
     "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
     " OR prefix = %s AND key = %s"
@@ -45,12 +41,6 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
 
     If they exist, nothing is written, and the user needs no right to create tables. The connection
     must be in autocommit mode and return rows as dicts.
-
-    Raises:
-        ConfigurationError: The encoding of the database is not UTF-8.
-        DatabaseTooNewError: A newer version of unsay created them.
-        DatabaseTooOldError: An older version created them, with another layout.
-        DatabaseLockedError: Another process is creating them and does not finish in time.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
     if encoding != "UTF8":
@@ -71,7 +61,10 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
 
 def erase(connection: Any, thread_id: str) -> Purged:
     """Delete all rows of a thread; the caller has opened a transaction."""
-    deleted = {table: connection.execute(each, [thread_id]) for table, each in _DELETE.items()}
+    deleted = {
+        table: connection.execute(f"DELETE FROM {table} WHERE thread_id = %s", [thread_id])  # noqa: S608 - a constant
+        for table in _TABLES
+    }
     (_, _, quoted) = thread_namespace("*", thread_id)
     items = connection.execute(_DELETE_ITEMS, [OURS, quoted, ".".join(THREADS), thread_id])
     return Purged(
@@ -199,7 +192,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
     """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
-    if code == "22012":  # division by zero, which only `postgres_leases.GUARD` does
+    if code == "22012":  # division by zero, which only `postgres.GUARD` does
         return ThreadBusyError(
             f"The connection to {path!r} that held the lease of this thread was lost, and another "
             f"process may be writing to the thread. The rest of this turn was not stored. {KEPT}"
