@@ -15,7 +15,11 @@ from unsay.errors import MissingExtraError, StorageError
 from unsay.storage.base import Database, Purged, check_url, masked
 from unsay.storage.leases import Lease, Leases, on_loop, thread_of_item
 from unsay.storage.postgres_schema import (
+    GUARD,
+    KEEP_ALIVE,
     KEPT,
+    TRY_LOCK,
+    UNLOCK,
     VACUUM,
     erase,
     from_json,
@@ -62,24 +66,6 @@ OPTIONS: dict[str, Any] = {
 
 # Keepalive packets that may be lost before the server ends the connection of a silent machine.
 SIGNS = 4
-_TRY: LiteralString = (
-    "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
-    " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
-)
-_UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
-_ALIVE: LiteralString = (
-    "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
-    " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"
-    " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
-)
-
-# Divides by zero, and so ends its transaction, unless a lease is still held. Source: PostgreSQL,
-# pg_locks: a bigint key's high half is the class, its low half the object.
-GUARD: LiteralString = (
-    "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
-    " AND objsubid = 1 AND classid = %s AND objid = %s"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,13 +124,13 @@ class PostgresLeases(Leases):
         with lease.mutex:
             if lease.ended:
                 return elsewhere
-            row = self._session.ask(_TRY, lease.thread_id)
+            row = self._session.ask(TRY_LOCK, lease.thread_id)
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
         if self._tuned != (row["pid"], lease.seconds):
             half = lease.seconds / 2  # the server counts in whole seconds
             idle, interval = max(1, int(half)), max(1, int(half / SIGNS))
-            self._session.ask(_ALIVE, str(idle), str(interval), str(SIGNS))
+            self._session.ask(KEEP_ALIVE, str(idle), str(interval), str(SIGNS))
             self._tuned = row["pid"], lease.seconds
         return "" if row["got"] else elsewhere
 
@@ -152,7 +138,7 @@ class PostgresLeases(Leases):
         """Free a lock, unless its connection was replaced, which freed it already."""
         with lease.mutex:
             if lease.pid is not None:
-                self._session.execute(_UNLOCK, lease.key, lease.pid)
+                self._session.execute(UNLOCK, lease.key, lease.pid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The tables in a Postgres database: creating them, deleting a thread, JSON, error texts."""
+"""The tables in a Postgres database: creating them, deleting a thread, queries, JSON, error texts."""
 
 import json
 import re
@@ -33,6 +33,24 @@ _TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 _DELETE_ITEMS: LiteralString = (
     "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
     " OR prefix = %s AND key = %s"
+)
+TRY_LOCK: LiteralString = (
+    "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
+    " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
+)
+UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
+KEEP_ALIVE: LiteralString = (
+    "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
+    " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"
+    " ('idle_session_timeout', '0')) AS ours (name, wanted) USING (name)"
+)
+
+# Divides by zero, and so ends its transaction, unless a lease is still held. Source: PostgreSQL,
+# pg_locks: a bigint key's high half is the class, its low half the object.
+GUARD: LiteralString = (
+    "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
+    " AND objsubid = 1 AND classid = %s AND objid = %s"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
 
@@ -192,7 +210,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
     """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
-    if code == "22012":  # division by zero, which only `postgres.GUARD` does
+    if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(
             f"The connection to {path!r} that held the lease of this thread was lost, and another "
             f"process may be writing to the thread. The rest of this turn was not stored. {KEPT}"
