@@ -160,11 +160,7 @@ def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
 
 
 def plain(value: Any) -> str:
-    """Return a value as JSON text, the same text for equal values.
-
-    Raises:
-        InputError: The value is not JSON.
-    """
+    """Return a value as JSON text, the same text for equal values."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (RecursionError, TypeError, ValueError) as error:
@@ -226,7 +222,6 @@ def open_run(
     """Store and return a new run, or return the run that already has this id.
 
     Raises:
-        SessionEndedError: The thread was ended.
         RunConflictError: A run of another turn or parent has this id.
         InputError: An id is empty, the run is its own parent, or the status or a label is invalid.
     """

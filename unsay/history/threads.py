@@ -118,7 +118,6 @@ def begin(
     """Return a thread's session; a new one is begun and gets the `labels`.
 
     Raises:
-        SessionEndedError: The session was ended.
         InputError: The thread's id is empty, or a label cannot be stored.
     """
     if not thread_id:

@@ -29,6 +29,7 @@ from unsay.errors import (
 from unsay.settings import Settings
 
 _BUSY = frozenset({408, 409, 425, 429})
+_CONNECTION_FAULTS = {"APIConnectionError", "ConnectionError", "TransportError", "APIError"}
 _KEPT = "The question is kept: send it again to continue, or send another one to replace it."
 
 
@@ -52,7 +53,8 @@ def explain(error: Exception) -> UnsayError | None:
             f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
             f"and OPENAI_BASE_URL. {_KEPT}"
         )
-    if isinstance(status, int) or isinstance(error, TimeoutError) or _is_connection_fault(error):
+    classes = {each.__name__ for each in type(error).__mro__}
+    if isinstance(status, int) or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
         return ModelUnavailableError(f"The model could not be reached ({quoted}). {_KEPT}")
     retryable = getattr(error, "is_retryable", None)
     if isinstance(retryable, bool):
@@ -61,11 +63,6 @@ def explain(error: Exception) -> UnsayError | None:
     if isinstance(error, JSONDecodeError):
         return ModelReplyError(f"The model's server sent invalid JSON ({quoted}). {_KEPT}")
     return None
-
-
-def _is_connection_fault(error: Exception) -> bool:
-    names = {each.__name__ for each in type(error).__mro__}
-    return bool(names & {"APIConnectionError", "ConnectionError", "TransportError", "APIError"})
 
 
 T = TypeVar("T")
@@ -82,11 +79,7 @@ class FairSemaphore:
         self._turns: dict[int, Future[None]] = {}
 
     def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Wait in the queue, then run some steps.
-
-        Raises:
-            QueueFullError: Too many are waiting, or the wait took too long.
-        """
+        """Wait in the queue, then run some steps."""
         ticket, turn = self._join()
         try:
             if not turn.done():

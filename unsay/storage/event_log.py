@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict
 
 from langgraph.store.base import BaseStore
@@ -38,9 +39,7 @@ class Appended:
     inserted: bool
 
 
-def event_log_namespace(thread_id: str) -> tuple[str, ...]:
-    """Return the store's namespace for a thread's event log."""
-    return thread_namespace("event_log", thread_id)
+event_log_namespace = partial(thread_namespace, "event_log")
 
 
 def event_chain(store: BaseStore, thread_id: str) -> Chain:
@@ -90,7 +89,6 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
 
     Raises:
         EventConflictError: A different event has this id.
-        EventLogGapError: A page is missing or was changed.
     """
     namespace, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
     body = _digest(body_of(event))

@@ -354,12 +354,7 @@ def open_postgres(url: str) -> PostgresDatabase:
 
 
 def connect(url: str, path: str) -> Connection:
-    """Open a connection.
-
-    Raises:
-        ConfigurationError: The URL is invalid.
-        StorageError: The server cannot be reached, or refuses the database or the user.
-    """
+    """Open a connection."""
     # Raised outside of `except`, so that libpq's error is not chained: it can hold the password.
     failure: psycopg.Error
     try:
