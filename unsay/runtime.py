@@ -265,7 +265,7 @@ class Scope:
         return newest_language(messages) if chosen == "auto" else chosen
 
     def tell(self, event: str, **data: Any) -> None:
-        """Write an event to the custom stream."""
+        """Write an event to the custom stream; outside of the graph it is dropped."""
         self.emit({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:

@@ -44,12 +44,12 @@ SNAPSHOT_FLOOR = 32
 
 
 def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
-    """Apply writes to a transcript, in order, without changing it.
+    """Apply writes to a transcript, in order, and return the result; neither argument is changed.
 
-    A message with a known id replaces the old one in its place, a `RemoveMessage` removes one (all,
-    with `REMOVE_ALL_MESSAGES`; an unknown id changes nothing), anything else is appended. An id that
-    is missing is made of place and content, so that batches do not matter:
-    `merge(merge(r, xs), ys) == merge(r, xs + ys)`.
+    A message with a known id replaces the old one in its place. A `RemoveMessage` removes one
+    message, or all with `REMOVE_ALL_MESSAGES`; an unknown id changes nothing. Others are appended.
+    A missing id is a hash of the message before it and the content, so the split of writes has
+    no effect: `merge_messages(merge_messages(r, xs), ys) == merge_messages(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
     if all(isinstance(item, BaseMessage) and item.id for item in transcript):
@@ -213,7 +213,7 @@ class Update(Working, total=False):
 
 
 def as_ours(state: State) -> State:
-    """Mark a state's missing messages as removed by unsay, not by a host."""
+    """Return a state whose missing messages `offloaded_of` takes as removed by unsay."""
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
 

@@ -41,7 +41,7 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _awaited(made)).result()
 
     async def awaiting(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call without blocking the event loop."""
+        """Undo a call without blocking the event loop; a blocking `undo` runs in another thread."""
         if inspect.iscoroutinefunction(self.undo):
             await self._made(args, result)
             return
@@ -128,7 +128,7 @@ def reversal_of(target: Any) -> Reversal | None:
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:
-    """Whether our own tool of this name is among the tools; a user's tool does not count."""
+    """Return whether unsay's own tool of this name is among the tools, not a user's."""
     return any(each.name == name and each.metadata == OURS for each in tools)
 
 

@@ -96,6 +96,19 @@ def test_a_move_hands_back_the_question(tmp_path: Path) -> None:
         assert talk.checkpoints()[0]["id"] in moved.at
 
 
+def test_commands_and_notices_are_not_counted(tmp_path: Path) -> None:
+    """An undo restores as many messages as the rollback removed, and a redo removes them again."""
+    with opened(tmp_path, 0.6, 0.6) as talk:
+        talk.say("q1")
+        talk.say("/checkpoint kyoto")
+        talk.say("q2")
+        talk.say("/timeline")
+
+        moved = [talk.rollback("kyoto"), talk.undo(), talk.redo()]
+
+        assert [(2, 0), (0, 2), (2, 0)] == [(each.removed, each.restored) for each in moved]
+
+
 def test_checkpoints_by_name(tmp_path: Path) -> None:
     """A named point is found by name, by id and by the beginning of its id."""
     with opened(tmp_path, 0.6, 0.6, 0.6) as talk:

@@ -200,7 +200,7 @@ def readable(words: str) -> str:
 
 
 def decision_of(words: str) -> dict[str, Any]:
-    """Return what to resume the conversation with.
+    """Return what to resume with for `approve`, `reject`, `edit: ANSWER`, or other words.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}

@@ -77,7 +77,7 @@ def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> 
 def hidden(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> set[int]:
-    """Return the indices of the messages that are left out; never pins or system messages."""
+    """Return the indices of the messages left out; never system messages, pins or their calls."""
     return {index for _, out in hidden_by_span(messages, compaction, pins) for index in out}
 
 

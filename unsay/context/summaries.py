@@ -180,7 +180,7 @@ def local_summary(
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
-    """Yield each part of a message as a line with the speaker: text, tool calls and results."""
+    """Yield each part of a message but thinking, after its speaker; it may have line breaks."""
     for part in parts_of(message):
         match part:
             case Text():

@@ -52,7 +52,7 @@ T = TypeVar("T")
 def check_call(
     function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Check the arguments of a call against the function's annotations, without its first one."""
+    """Raise `InputError` unless the arguments fit the function's parameters after its first."""
     signature, verb = inspect.signature(function), function.__name__
     parameters = list(signature.parameters.values())[1:]
     try:

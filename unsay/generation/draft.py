@@ -159,7 +159,10 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """Return the compaction after an accepted draft, if the strategy plans at the end of turns."""
+    """Return the compaction after an accepted draft.
+
+    A strategy that plans at the end of turns plans it now; otherwise it is the last call's.
+    """
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
@@ -208,7 +211,7 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
 
 
 def _whole(message: BaseMessage) -> Any:
-    """Return the message, a chunk as a whole one, without annotations that only unsay may write."""
+    """Turn a chunk into a message, and leave out annotations that only unsay may write."""
     whole = message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
     if KEY not in whole.response_metadata:
         return whole

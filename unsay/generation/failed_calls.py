@@ -38,7 +38,7 @@ class RequestRecorder(BaseCallbackHandler):
         self.params: dict[str, Any] = {}
 
     def starts_with(self, context: Sequence[BaseMessage]) -> None:
-        """Record the context of the next call of a model or an agent."""
+        """Record a call's context; it counts as sent until `on_chat_model_start` records more."""
         self.context = self.sent = context
 
     def on_chat_model_start(
@@ -87,7 +87,7 @@ def payload_of(
 def shown_payload(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `payload_of`, or an empty body if the model's client cannot make one."""
+    """Return the request's body as `payload_of` makes it, or `{}` if making it raises."""
     try:
         return payload_of(model, sent, params)
     except Exception:  # noqa: BLE001 - any client's code, and without a body the messages remain

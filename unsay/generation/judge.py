@@ -99,7 +99,7 @@ def judge_exchange(
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Judge whether a retrieved document is relevant to the question."""
+    """Judge whether a document is relevant to the question; `unscored` if the judge fails."""
     settings = scope.settings
     asked, found = text_of(question), text_of(document)
     if settings.judging == "local":

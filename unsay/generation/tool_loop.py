@@ -42,7 +42,10 @@ def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile the loop; it uses the checkpointer of the graph around it."""
+    """Compile the graph in which a model and its tools take turns until there is an answer.
+
+    It uses the checkpointer of the graph around it.
+    """
     builder = StateGraph(Draft)
     step = RunnableLambda[Draft, Draft](
         lambda draft, config: drive(_step(draft, config)),

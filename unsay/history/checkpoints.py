@@ -153,7 +153,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints at or before an index of the transcript, newest first."""
+    """Return the checkpoints in `positions` at or before index `before`, newest first."""
     placed = [
         each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
     ]

@@ -40,7 +40,7 @@ class FailedRequest:
 
 
 def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
-    """Store a request and delete the oldest ones; a repeated attempt replaces its request."""
+    """Store a request and keep the newest `MOST_KEPT`; the same attempt of a turn is replaced."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
     value = {each.name: getattr(kept, each.name) for each in fields(kept)}

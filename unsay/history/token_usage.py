@@ -100,7 +100,7 @@ def tokens_of(
 
 
 def tokens_in(tallies: Mapping[str, Tally], purpose: str) -> Tokens:
-    """Return the tokens that calls for a purpose used."""
+    """Return the tokens counted for one purpose, such as `judge`; zeros if it has no tally."""
     tally = tallies.get(purpose)
     return Tokens() if tally is None else Tokens(**tally)
 

@@ -83,7 +83,7 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """Limits of the call; the mode `ask` becomes `hard` if the call cannot wait for a person."""
+        """Limits of the call; `ask` becomes `hard` for all but an answer to a thread in a graph."""
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
         return limits if can_wait or limits.mode != "ask" else replace(limits, mode="hard")

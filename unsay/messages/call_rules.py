@@ -211,7 +211,7 @@ def results_once(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator
 
 @rule
 def call_ids_differ(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """No call has the id of a call of an earlier message."""
+    """No call has the id of a call of an earlier message; `call_ids` checks within one message."""
     seen: dict[str, int] = {}
     for index, message in enumerate(messages):
         for call in calls_of(message):

@@ -79,7 +79,7 @@ def timeline_text(
 
 
 def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
-    """Return the checkpoints, one per line."""
+    """Return the checkpoints, one per line, or a text that says there are none."""
     lines = [
         texts.checkpoint_line.format(
             id=each["id"],
@@ -99,7 +99,7 @@ def score_text(score: float | None) -> str:
 
 
 def forgotten_text(state: State, texts: Texts) -> str:
-    """Return what is forgotten, one entry per line, the newest last."""
+    """Return what is forgotten, one per line, newest last, or a text that says there is none."""
     lines = [
         texts.forgotten_line.format(
             id=each["id"],

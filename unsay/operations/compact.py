@@ -30,7 +30,7 @@ MATERIAL_CHARS = 24_000
 def compact(
     live: LiveBranch, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
-    """Summarize each topic but the current one that has grown since its last summary."""
+    """Return all topics; each but the current one that has grown gets a new summary."""
     current = current_topic_id(live.segments)
     grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []

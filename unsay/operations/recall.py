@@ -59,7 +59,7 @@ class _Search:
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
-        """Estimate the tokens of a quotation from the tokens of each message alone."""
+        """Estimate a quotation's tokens, slightly too high, from kept counts of each message."""
         known = self.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")

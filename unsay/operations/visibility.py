@@ -23,7 +23,10 @@ TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
 
 
 def turns_needed(state: State, argument: str) -> int:
-    """Return how many of the newest turns must be loaded for an order such as `/pin 3`."""
+    """Return how many of the newest turns to load for a turn (`3`) or a range of turns (`3-5`).
+
+    Turns are numbered from the first. An empty argument means the newest; other words need none.
+    """
     match = TURNS.fullmatch(argument)
     if match is None:
         return 0 if argument else 1
@@ -151,6 +154,6 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Carry out a step that forgets or restores, as one that can be undone."""
+    """Forget or restore as `step` says, and record the step so that `undo` can take it back."""
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}

@@ -201,7 +201,7 @@ class Texts(ModelTexts):
     )
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
-        """Return how many messages a change removed and restored, and how many turns are left."""
+        """Return a text that says what a change removed and restored, and the turns left."""
         counted = {"removed": removed, "restored": restored, "turns": turns}
         names = {name: name if count != 1 else f"{name}_one" for name, count in counted.items()}
         parts = [

@@ -168,9 +168,10 @@ def masked(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Refuse an ambiguous URL.
+    """Refuse a URL whose password would be cut at an `@`, `/` or `?` and shown as the host.
 
-    With an `@`, `/` or `?` in the password, the rest of it would be read as the host, and shown.
+    Raises:
+        ConfigurationError: The URL is ambiguous; the message tells how to write it.
     """
     if masked(url).endswith("://…"):
         raise ConfigurationError(

@@ -31,7 +31,7 @@ from unsay.errors import ThreadBusyError
 
 
 def this_process() -> str:
-    """Return a name of this process that is unique across machines."""
+    """Return a name of this process; on Linux it is unique across machines and containers."""
     process = os.getpid()
     return f"{_PLACE} {process} {_life_of(process)[1]}"
 
@@ -110,7 +110,7 @@ class Lease:
     seconds: float
 
     def release(self) -> None:
-        """Give up the lease; this never blocks an event loop."""
+        """Give up the lease or the place in the queue; on an event loop, do not wait for it."""
         self.leases.forget(self)
 
 

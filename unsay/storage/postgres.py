@@ -289,7 +289,7 @@ class PostgresDatabase(Database):
     server: Server
 
     def close(self) -> None:
-        """Close all connections."""
+        """Give up all leases and close all connections."""
         self.leases.close()
         self.server.pool.close()
 

@@ -115,8 +115,8 @@ def read_back(
 ) -> Steps[list[OffloadedSegment]]:
     """Read segments from the newest until they hold the wanted messages and answered turns.
 
-    `wanted` has ids of messages; unknown ones are ignored. `None` among them, or instead of them,
-    means the beginning of the transcript. The newest segment is first in the result.
+    `wanted` has ids of messages; an unknown one adds no segment. `None` among them, or instead of
+    them, means the beginning of the transcript. The newest segment is first in the result.
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(each) for each in wanted or ()}

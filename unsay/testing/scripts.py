@@ -125,10 +125,10 @@ def tokens_of(text: str) -> list[str]:
 
 
 def attempt_of(messages: Sequence[BaseMessage]) -> int:
-    r"""Return which attempt at an answer a context asks for, 1 if it does not say.
+    """Return which attempt at an answer a context asks for, 1 if it does not say.
 
-    It is the largest number on the lines that begin with `Attempt` or `試行`, in system messages
-    and after the newest question; what users and models say does not count.
+    It is the largest number on lines that begin with `Attempt` or `試行`. Only system messages
+    are read, and what unsay adds inside the newest user message, after the user's own words.
 
     >>> attempt_of([SystemMessage("Be kind.\nAttempt 2: it was too long."), HumanMessage("Hi")])
     2

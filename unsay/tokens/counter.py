@@ -72,7 +72,7 @@ def schema_of(tool: Tool) -> str:
 
 
 def digest_of(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
-    """Return a checksum of a prompt: its messages, media and tools."""
+    """Return a checksum that tells whether a prompt changed: its messages, media and tools."""
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
         texts += [f"\0{message.type}", *(f"\0{text}" for text in words_of(message))]
