@@ -114,8 +114,7 @@ class Services:
             raise MissingModelError(
                 "There is no model to answer with: set UNSAY_MODEL to a model's name and "
                 "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
-                "(model=… in Python, --model on the command line); "
-                "`unsay demo` needs neither"
+                "with the option `model`; `unsay demo` needs neither"
             )
         return resolve_model(chosen, self.settings)
 

@@ -189,7 +189,7 @@ def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
 @pytest.mark.parametrize(
     ("turn", "attempt", "error", "words"),
     [
-        (9, None, NothingToUndoError, "Turn 9 is not on the record"),
+        (9, None, NothingToUndoError, "Turn 9 does not exist"),
         (1, 3, UnknownContextError, r"no attempt 3; there are \[1\]"),
         (2, None, UnknownContextError, "not kept: a host or an older version answered it"),
     ],

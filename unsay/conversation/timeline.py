@@ -120,6 +120,6 @@ def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTur
     """Return the turn with this number that a question began; `None` takes the last."""
     asked = [each for each in turns if each.question_id and number in (None, each.number)]
     if not asked:
-        which = "Nothing was asked" if number is None else f"Turn {number!r} is not on the record"
-        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns there are")
+        which = "Nothing was asked" if number is None else f"Turn {number!r} does not exist"
+        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns")
     return asked[-1]

@@ -119,8 +119,8 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
     removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
     if not removed:
         raise UnknownBranchError(
-            f"None of the messages {sorted(set(message_ids))!r} is pinned; this thread has "
-            f"{len(pins)} pins, which the timeline shows"
+            f"None of the messages {sorted(set(message_ids))!r} is pinned: the timeline shows "
+            f"what is pinned in this thread ({len(pins)})"
         )
     scope.step_log.later_events += [NewEvent("unpin", {"message_id": name}) for name in removed]
     return Update(pins=[pin for pin in pins if pin["message_id"] not in removed])

@@ -125,7 +125,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def attempt_of(messages: Sequence[BaseMessage]) -> int:
-    """Return which attempt at an answer a context asks for, 1 if it does not say.
+    r"""Return which attempt at an answer a context asks for, 1 if it does not say.
 
     It is the largest number on lines that begin with `Attempt` or `試行`. Only system messages
     are read, and what unsay adds inside the newest user message, after the user's own words.
