@@ -29,7 +29,7 @@ from unsay.operations.forget import apply, named_by
 from unsay.operations.record_events import log_rollback
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages, offloaded_of
+from unsay.state import State, Update, offloaded_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, make_page
 from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, StoredBranch, Undone
@@ -277,10 +277,10 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
 
     Messages that are moved or replaced do not count, nor do notices and the commands they answer.
     """
-    after = merge_messages(before, [writes])
-    removed = {m.id for m in spoken(before)} - {m.id for m in after}
-    added = {m.id for m in spoken(after)} - {m.id for m in before}
-    return len(removed), len(added)
+    written = [w for w in writes if w.type != "remove"]
+    removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in written}
+    added = {m.id for m in spoken(written)} - {m.id for m in before}
+    return len(removed & {m.id for m in spoken(before)}), len(added)
 
 
 def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
