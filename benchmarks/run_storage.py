@@ -96,7 +96,7 @@ def _turn(talk: Conversation, cast: Cast, exchange: Exchange) -> dict[str, Any]:
 
 
 def _moves(talk: Conversation, database: str, turns: int) -> Iterator[dict[str, Any]]:
-    """Go back, undo it, redo and undo that as well, several times."""
+    """Go back and undo it, several times; then redo and undo it once."""
     marks = {annotation["turn"]: annotation["id"] for annotation in talk.checkpoints()}
     length = len(talk.messages())
     for _ in range(ROUNDS):
@@ -104,9 +104,9 @@ def _moves(talk: Conversation, database: str, turns: int) -> Iterator[dict[str, 
         assert len(talk.messages()) == length - 2 * BACK
         yield _move("undo", talk.undo, database)
         assert len(talk.messages()) == length
-        yield _move("redo", talk.redo, database)
-        assert len(talk.messages()) == length - 2 * BACK
-        talk.undo()
+    yield _move("redo", talk.redo, database)
+    assert len(talk.messages()) == length - 2 * BACK
+    talk.undo()
 
 
 def _move(name: str, call: Callable[[], object], database: str) -> dict[str, Any]:

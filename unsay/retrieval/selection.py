@@ -131,7 +131,10 @@ def recall(
     fitting = _fitting(transcript, scored, budget_tokens, about or count)
     taken, tokens = _counted(transcript, fitting, budget_tokens, count)
     order = sorted(place for group in taken for place in group)
-    leading = {max(group, key=lambda place: scored.total.get(place, 0.0)) for group in taken}
+    leading = {
+        max((place for place in group if place in scored.total), key=scored.total.__getitem__)
+        for group in taken
+    }
     nearest = max(scored.near.values(), default=0.0)
     reasons: list[Recollection] = []
     for place in order:
