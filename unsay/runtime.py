@@ -208,7 +208,7 @@ class Scope:
     """`None` also without a thread id."""
 
     thread_id: str | None
-    emit: Callable[[dict[str, Any]], None]
+    stream_writer: Callable[[dict[str, Any]], None]
     run_id: str | None = None
     named: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -235,7 +235,7 @@ class Scope:
             config=config,
             store=runtime.store if thread_id else None,
             thread_id=None if thread_id is None else str(thread_id),
-            emit=runtime.stream_writer,
+            stream_writer=runtime.stream_writer,
             run_id=run_id,
             named=bool(info and info.run_id),
             labels=check_labels(context.labels),
@@ -263,9 +263,9 @@ class Scope:
         chosen = self.settings.language
         return newest_language(messages) if chosen == "auto" else chosen
 
-    def tell(self, event: str, **data: Any) -> None:
+    def emit(self, event: str, **data: Any) -> None:
         """Write an event to the custom stream; outside of the graph it is dropped."""
-        self.emit({"unsay": event, **data})
+        self.stream_writer({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:
         """A call that makes a model on first use."""
@@ -280,11 +280,11 @@ class Scope:
         aside: bool = False,
         timeout_seconds: float | None = None,
         configurable: dict[str, Any] | None = None,
-        witness: BaseCallbackHandler | None = None,
+        handler: BaseCallbackHandler | None = None,
     ) -> Call:
         """Call a model, judge, agent or graph.
 
-        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, and `witness`
+        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, and `handler`
         receives the callbacks of everything inside.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
@@ -294,18 +294,18 @@ class Scope:
         config["tags"] = [*(config.get("tags") or []), *tags]
         if configurable:
             config["configurable"] = {**config.get("configurable", {}), **configurable}
-        if witness is not None:
-            config["callbacks"] = with_witness(config.get("callbacks"), witness)
+        if handler is not None:
+            config["callbacks"] = with_handler(config.get("callbacks"), handler)
 
         def blocking() -> Any:
             with self._calling():
                 return runnable.invoke(value, config)
 
-        async def awaiting() -> Any:
+        async def awaitable() -> Any:
             with self._calling():
                 return await runnable.ainvoke(value, config)
 
-        return Call(blocking=blocking, awaitable=awaiting, timeout_seconds=timeout_seconds)
+        return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
@@ -316,10 +316,10 @@ class Scope:
             PARENT_RUN.reset(token)
 
 
-def with_witness(callbacks: Callbacks, witness: BaseCallbackHandler) -> Callbacks:
+def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
     """Add a handler to callbacks, for everything inside the call as well."""
     if not isinstance(callbacks, BaseCallbackManager):
-        return [*(callbacks or []), witness]
+        return [*(callbacks or []), handler]
     manager = callbacks.copy()
-    manager.add_handler(witness, inherit=True)
+    manager.add_handler(handler, inherit=True)
     return manager

@@ -212,7 +212,7 @@ class Update(Working, total=False):
     messages: list[Any]
 
 
-def as_ours(state: State) -> State:
+def without_removal_check(state: State) -> State:
     """Return a state whose missing messages `offloaded_of` takes as removed by unsay."""
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
@@ -223,16 +223,16 @@ def with_update(state: State, update: Update) -> State:
     if not update:
         return state
     if "messages" not in update:
-        return as_ours({**state, **update})
+        return without_removal_check({**state, **update})
     messages = merge_messages(state.get("messages", []), [update["messages"]])
-    return as_ours({**state, **update, "messages": messages})
+    return without_removal_check({**state, **update, "messages": messages})
 
 
 class StateDraft:
     """A state to which a node applies several updates, and the sum of these."""
 
     def __init__(self, state: State) -> None:
-        self.state, self.update = as_ours({"messages": [], **state}), Update()
+        self.state, self.update = without_removal_check({"messages": [], **state}), Update()
 
     def apply(self, update: Update) -> None:
         """Apply the next update; its messages are written after the earlier ones."""

@@ -33,23 +33,23 @@ class Reversal:
     idempotent: bool = False
     describe: Callable[..., str] | str | None = None
 
-    def blocking(self, args: Mapping[str, Any], result: str) -> None:
+    def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
         """Undo a call, an asynchronous `undo` on a new event loop."""
-        made = self._made(args, result)
+        made = self._call_undo(args, result)
         if inspect.isawaitable(made):
             with ThreadPoolExecutor(max_workers=1) as pool:
-                pool.submit(copy_context().run, asyncio.run, _awaited(made)).result()
+                pool.submit(copy_context().run, asyncio.run, _await(made)).result()
 
-    async def awaiting(self, args: Mapping[str, Any], result: str) -> None:
+    async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
         """Undo a call without blocking the event loop; a blocking `undo` runs in another thread."""
         if inspect.iscoroutinefunction(self.undo):
-            await self._made(args, result)
+            await self._call_undo(args, result)
             return
-        made = await asyncio.to_thread(self._made, args, result)
+        made = await asyncio.to_thread(self._call_undo, args, result)
         if inspect.isawaitable(made):
             await made
 
-    def words(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
+    def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
         """Describe a call; if `describe` fails, by the name of the tool and its arguments."""
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
@@ -61,12 +61,12 @@ class Reversal:
             return plain
         return plain
 
-    def _made(self, args: Mapping[str, Any], result: str) -> Any:
+    def _call_undo(self, args: Mapping[str, Any], result: str) -> Any:
         assert self.undo is not None  # noqa: S101 - calls without consequences are never undone
         return self.undo(**_given(self.undo, args, result))
 
 
-async def _awaited(made: Any) -> Any:
+async def _await(made: Any) -> Any:
     return await made
 
 
@@ -104,7 +104,7 @@ def reversible(
         ...     '''UsageAccount a seat.'''
         ...     booked.append(seat)
         ...     return "booked"
-        >>> reversal_of(book).words("book", {"seat": "4A"}, "booked")
+        >>> reversal_of(book).describe_call("book", {"seat": "4A"}, "booked")
         'the booking of seat 4A'
     """
     reversal = Reversal(undo=undo, confirm=confirm, idempotent=idempotent, describe=describe)

@@ -31,7 +31,7 @@ def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
     return {rule.name: rule.places for rule in view.rules}
 
 
-def stands(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
+def calls_in_brief(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
     """Where each call's answer is, its attempt, and its number."""
     return [(each.kind, each.context.attempt, each.words) for each in calls]
 
@@ -86,7 +86,7 @@ def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
     for question in ("q1", "q2", "q3"):
         talk.say(question)
     calls = talk.context().calls
-    assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in stands(calls)]
+    assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in calls_in_brief(calls)]
     assert all(each.context.fits for each in calls)
     assert calls[0].context.sent.places == (1, 2, 3, 4, 5)
     assert [0.1, 0.1, 0.9] == [each.score for each in calls]
@@ -114,14 +114,16 @@ def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
     assert [1, 2] == [each.context.attempt for each in calls]
     assert [PENDING] == [each.branch for each in calls][1:]
     talk.resume("approve")
-    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in stands(talk.context().calls)]
+    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in calls_in_brief(talk.context().calls)]
 
 
 def test_the_best_of_failed_drafts_is_told_where_it_stands(opened: Opening) -> None:
     """A draft that was taken back and then delivered is live, and told once."""
     talk = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
     talk.say("q1")
-    assert [(LIVE, 1), ("rejected", 2)] == [each[:2] for each in stands(talk.context().calls)]
+    assert [(LIVE, 1), ("rejected", 2)] == [
+        each[:2] for each in calls_in_brief(talk.context().calls)
+    ]
 
 
 def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:

@@ -267,9 +267,9 @@ def test_a_purge_forgets_what_the_process_remembers(tmp_path: Path) -> None:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
         store = talk._talk.database.store
-        assert MEMORIES.get(store, "t").leaves
+        assert MEMORIES.get(store, "t").pages
         talk.purge()
-        assert not MEMORIES.get(store, "t").leaves
+        assert not MEMORIES.get(store, "t").pages
         assert not len(MEMORIES.get(store, "t").index)
 
 

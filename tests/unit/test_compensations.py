@@ -95,8 +95,8 @@ def of(undo: Any) -> Reversal:
 )
 async def test_an_undo_is_given_what_it_asks_for(undo: Any, seen: Any) -> None:
     """By its parameters' names, blocking and on an event loop, one call each."""
-    of(undo).blocking({"seat": "4A"}, "booked")
-    await of(undo).awaiting({"seat": "4A"}, "booked")
+    of(undo).undo_sync({"seat": "4A"}, "booked")
+    await of(undo).undo_async({"seat": "4A"}, "booked")
 
     assert [seen, seen] == SEEN
 
@@ -174,7 +174,7 @@ def test_a_call_is_described(describe: Any, words: str) -> None:
     """In the developer's words, and where these fail by its name and arguments."""
     reversal = Reversal(undo=by_name, confirm=False, idempotent=False, describe=describe)
 
-    assert words == reversal.words("book", {"seat": "4A"}, "done")
+    assert words == reversal.describe_call("book", {"seat": "4A"}, "done")
 
 
 @reversible(undo=both, confirm=True, describe="booking {seat}")
@@ -277,7 +277,7 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
         config={},
         store=store,
         thread_id="fork",
-        emit=lambda _: None,
+        stream_writer=lambda _: None,
     )
     drive(disown(RECORD, scope, "t"))
     scope.step_log.changes.append(

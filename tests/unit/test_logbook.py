@@ -41,7 +41,7 @@ def scope(store: BaseStore | None) -> Scope:
         config={},
         store=store,
         thread_id="t",
-        emit=lambda _: None,
+        stream_writer=lambda _: None,
     )
 
 

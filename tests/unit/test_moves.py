@@ -32,13 +32,13 @@ from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.operations.rollback import (
     OPERATIONS,
+    add_history_note,
     counts,
     go_back,
     last_operation,
     last_undone,
     live_branch,
     load_branches,
-    note,
     place_name,
     redo_last,
     redoable,
@@ -78,7 +78,7 @@ def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
         config={},
         store=store,
         thread_id="t",
-        emit=lambda _: None,
+        stream_writer=lambda _: None,
     )
 
 
@@ -329,10 +329,10 @@ def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
         "current_topic": "Kyoto",
     }
     new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=scope().now())
-    notes = note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
+    notes = add_history_note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
 
     assert [line_before, line_before, new][3 - kept :] == notes
-    assert [{**new, "turn": 0, "topic": ""}][: len(notes)] == note(
+    assert [{**new, "turn": 0, "topic": ""}][: len(notes)] == add_history_note(
         State(), scope(history_limit=limit), "rollback", "draft", 0.1
     )
 

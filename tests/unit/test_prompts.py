@@ -126,7 +126,7 @@ def test_an_author_cannot_close_the_fence(tag: str, attack: str) -> None:
     """Not even one who knows the key: a text's own tags are made harmless."""
     fence = Fence.around("anything")
     words = attack.format(tag=tag, upper=tag.upper(), key=fence.key)
-    marked = fence.annotation("answer", words)
+    marked = fence.wrap("answer", words)
 
     opening, closing = f'<answer key="{fence.key}">\n', f'\n</answer key="{fence.key}">'
     assert (opening, closing) == (marked[: len(opening)], marked[-len(closing) :])
@@ -147,7 +147,7 @@ PIECES = st.lists(
 def test_no_text_closes_the_fence(words: str, others: list[str], tag: str) -> None:
     """For any text, only the first and the last line are tags, and no word is lost."""
     fence = Fence.around(words, *others)
-    marked = fence.annotation(tag, words)
+    marked = fence.wrap(tag, words)
     found = re.findall(rf"</?(?:{'|'.join(TAGS)})\b[^>]*>?", marked, re.IGNORECASE)
 
     assert [f'<{tag} key="{fence.key}">', f'</{tag} key="{fence.key}">'] == found

@@ -67,7 +67,7 @@ def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
         config={},
         store=store,
         thread_id=THREAD if store is not None else None,
-        emit=lambda _: None,
+        stream_writer=lambda _: None,
     )
 
 

@@ -79,7 +79,7 @@ def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
     now = plan_context(talk("suauauaua"))
     once = without(now, 3, 4, summary="- first")
     plan = without(once.after, 5, 6, summary="- second")
-    fenced = [Fence.around(each).annotation("summary", each) for each in ("- first", "- second")]
+    fenced = [Fence.around(each).wrap("summary", each) for each in ("- first", "- second")]
     told = "\n".join([TEXTS.compaction_heading, *fenced])
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m7", "m8"] == ids(plan.messages)

@@ -46,7 +46,7 @@ GRADE_SCHEMA = {
 def judged(answer: str) -> list[BaseMessage]:
     """Unsay's own judge prompt over one answer."""
     fence = Fence.around("How?", answer)
-    material = f"{fence.annotation('question', 'How?')}\n{fence.annotation('answer', answer)}"
+    material = f"{fence.wrap('question', 'How?')}\n{fence.wrap('answer', answer)}"
     return [
         SystemMessage(Texts("en").judge_system),
         HumanMessage(Texts("en").judge_request.format(material=material)),

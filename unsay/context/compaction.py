@@ -217,7 +217,7 @@ def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
 
 def fenced(summary: str) -> str:
     """Return a summary marked as data."""
-    return Fence.around(summary).annotation("summary", summary)
+    return Fence.around(summary).wrap("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:

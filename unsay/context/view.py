@@ -124,7 +124,7 @@ def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
 
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
-    fenced = texts.document.format(document=Fence.around(words).annotation("document", words))
+    fenced = texts.document.format(document=Fence.around(words).wrap("document", words))
     blocks = document.content if isinstance(document.content, list) else []
     others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
@@ -135,11 +135,11 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     fence = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "")
     parts = []
     if hints.context_reason is not None:
-        reason = fence.annotation("reason", hints.context_reason)
+        reason = fence.wrap("reason", hints.context_reason)
         parts.append(texts.retry_context.format(reasons=reason))
     if hints.rejections:
-        reasons = "\n".join(fence.annotation("reason", reason) for reason in hints.rejections)
+        reasons = "\n".join(fence.wrap("reason", reason) for reason in hints.rejections)
         parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
     if hints.guidance:
-        parts.append(texts.guidance.format(guidance=fence.annotation("reason", hints.guidance)))
+        parts.append(texts.guidance.format(guidance=fence.wrap("reason", hints.guidance)))
     return parts

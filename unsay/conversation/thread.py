@@ -90,7 +90,7 @@ class ThreadHandle:
             config=self.config,
             store=self.store,
             thread_id=self.thread_id,
-            emit=lambda _: None,
+            stream_writer=lambda _: None,
             is_reader=not self.writes,
             confirm=confirm,
             run_id=run_id,

@@ -67,7 +67,7 @@ def ask(
         key=f"{attempt.state['turn']['question_id']}-{attempt.hints.attempt}-{start.call}",
         tokens=lambda: min(start.tokens, start.window),
         quiet=scope.settings.stream == "held",
-        witness=attempt.recorder,
+        handler=attempt.recorder,
         fallback=scope.services.with_tools,
     )
     contexts: list[LaidOutContext] = []
@@ -95,7 +95,7 @@ def ask(
     )
     context = contexts[-1]
     for problem in plan.problems:
-        scope.tell("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
+        scope.emit("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
     manifest = _manifest(attempt, plan, context, reply, counter)
     if isinstance(reply, AIMessage):
         counter = counter.observe(context.sent, reply.usage_metadata, tools)

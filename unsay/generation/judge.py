@@ -27,7 +27,7 @@ from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import live_branch, note, save_branch
+from unsay.operations.rollback import add_history_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages
@@ -182,7 +182,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     stamped, failed, reasons = [], [], []
     for document in waiting[-scope.settings.max_judged_documents :]:
         verdict = yield from judge_document(question, document, scope)
-        scope.tell("verdict", of="document", message_id=document.id, **asdict(verdict))
+        scope.emit("verdict", of="document", message_id=document.id, **asdict(verdict))
         topic = state.get("current_topic", "")
         judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
         stamped.append(judged)
@@ -192,7 +192,9 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
             failed.append(document.id or "")
             reasons.append(verdict.reason)
     result = Update(messages=stamped)
-    result["state_history"] = note(state, scope, "evaluate_quality", "documents_judged", None)
+    result["state_history"] = add_history_note(
+        state, scope, "evaluate_quality", "documents_judged", None
+    )
     if failed:
         after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
         why = " / ".join(reasons)
@@ -210,5 +212,5 @@ def _remove_documents(
     label = Label(kind="document", reason=reason, created_at=scope.now())
     change = replace_tail(live_branch(state), turn["base"], label=label, keep=turn["pending"])
     refs = yield from save_branch(change, scope, state.get("branches", []))
-    scope.tell("messages_removed", reason=reason, messages=failed)
+    scope.emit("messages_removed", reason=reason, messages=failed)
     return Update(messages=change.writes, branches=refs)

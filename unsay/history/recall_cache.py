@@ -18,7 +18,7 @@ THREADS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class CachedPage:
     """An offloaded segment of a transcript, with the messages that recall may show."""
 
     before: Offloaded | None
@@ -28,13 +28,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Cached values of a thread, by id of the segment (`leaves`) or the message.
+    """Cached values of a thread, by id of the segment (`pages`) or the message.
 
     `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation; they are
     filled in place, and any other change makes a new memory.
     """
 
-    leaves: Mapping[str, Leaf] = field(default_factory=dict)
+    pages: Mapping[str, CachedPage] = field(default_factory=dict)
     index: RecallIndex = field(default_factory=RecallIndex)
     prints: Mapping[str, int] = field(default_factory=dict)
     vectors: Mapping[str, Vector] = field(default_factory=dict)

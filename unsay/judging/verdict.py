@@ -68,9 +68,7 @@ def _without_middle(text: str, chars: int, annotation: str) -> str:
 
 def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
     fence = Fence.around(*parts.values())
-    marked = [
-        fence.annotation(tag, text) for tag, text in parts.items() if text or tag != "earlier"
-    ]
+    marked = [fence.wrap(tag, text) for tag, text in parts.items() if text or tag != "earlier"]
     return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
 
 

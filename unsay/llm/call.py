@@ -31,7 +31,7 @@ from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import resolve_model
 from unsay.prompts.fields import Texts
-from unsay.runtime import Scope, with_witness
+from unsay.runtime import Scope, with_handler
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, tally_of, usage_of
@@ -59,7 +59,7 @@ class ModelRequest:
 
     `key` identifies the call in its thread; it must be the same when the call is repeated after a
     crash. `tokens` counts the prompt; `None` estimates it. `quiet` hides the reply's tokens from the
-    user; `aside` and `witness` are those of `Scope.ask`. `timeout_seconds` excludes the queue;
+    user; `aside` and `handler` are those of `Scope.ask`. `timeout_seconds` excludes the queue;
     `None` sets no limit. `fallback` prepares the fallback model, for example binds tools; `None`
     allows no fallback.
     """
@@ -73,7 +73,7 @@ class ModelRequest:
     quiet: bool = True
     aside: bool = False
     timeout_seconds: float | None = None
-    witness: BaseCallbackHandler | None = None
+    handler: BaseCallbackHandler | None = None
     fallback: Callable[[Model], Model] | None = None
 
     @property
@@ -172,11 +172,11 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     if check.warnings:
         limits = [asdict(gauge) for gauge in check.warnings]
         text = "; ".join(map(str, check.warnings))
-        scope.tell("budget_warning", text=text, usage=check.usage, limits=limits)
+        scope.emit("budget_warning", text=text, usage=check.usage, limits=limits)
     delay = delay_ms(check.usage, scope.settings.backpressure)
     if delay:
         level = pressure(check.usage)
-        scope.tell("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
+        scope.emit("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
         yield pause(delay)
     try:
         reply = yield from _asked(request, models)
@@ -209,7 +209,7 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     if grant.check.outcome != "ask":
         return grant
     is_allowed = ask_person(spending_request(grant.check, request.texts), read_permission)
-    scope.tell("decision", decision="approve" if is_allowed else "reject")
+    scope.emit("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
         over = "; ".join(map(str, grant.check.exceeded))
         raise BudgetDeclinedError(
@@ -223,7 +223,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
     if is_single and not request.quiet:
-        callbacks = with_witness(scope.config.get("callbacks"), stream)
+        callbacks = with_handler(scope.config.get("callbacks"), stream)
         scope = replace(scope, config={**scope.config, "callbacks": callbacks})
     calls = {
         name: scope.ask(
@@ -232,7 +232,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
             quiet=request.quiet,
             aside=request.aside,
             timeout_seconds=request.timeout_seconds,
-            witness=request.witness,
+            handler=request.handler,
         )
         for name, model in models.items()
     }
@@ -285,7 +285,7 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
     if stream.has_begun:  # this does not count as an attempt, hence 0
         reason = request.texts.rules.get(why, why)
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
-        request.scope.tell("draft_rejected", **data)
+        request.scope.emit("draft_rejected", **data)
     stream.has_begun = False
 
 

@@ -26,11 +26,11 @@ class Fault:
 
     index: int  # of the message that breaks the rule; 0 for a transcript without messages
     rule: str  # a stable name, for example `results_follow_calls`
-    words: str  # what is wrong and how to correct it
+    problem: str  # what is wrong and how to correct it
     source: str  # the public document that states the rule
 
 
-Finding = tuple[int, str]  # index of the message that breaks a rule, and the `words` of the fault
+Finding = tuple[int, str]  # index of the message that breaks a rule, and the `problem` of the fault
 Rule = Callable[[Sequence[BaseMessage], Dialect], Iterator[Finding]]
 
 RULES: dict[str, Rule] = {}

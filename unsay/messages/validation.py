@@ -37,10 +37,10 @@ def faults(
     dialect = COMMON if provider is None else DIALECTS[provider]
     sources = {**dialect.sources, **(dialect.thinking_sources if thinking else {})}
     found = [
-        Fault(index=index, rule=name, words=words, source=sources[name])
+        Fault(index=index, rule=name, problem=problem, source=sources[name])
         for name, rule in RULES.items()
         if name in sources
-        for index, words in rule(messages, dialect)
+        for index, problem in rule(messages, dialect)
     ]
     return tuple(sorted(found, key=lambda fault: fault.index))
 
@@ -61,5 +61,5 @@ def validate(
     more = f" ({others} more: see `faults`.)" if others else ""
     raise TranscriptError(
         f"Message {first.index} breaks {first.rule!r} of {provider or 'every provider'!r}: "
-        f"{first.words}{more} Source: {first.source}."
+        f"{first.problem}{more} Source: {first.source}."
     )

@@ -3,7 +3,7 @@
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
 from unsay.operations.compensate import run_compensations
-from unsay.operations.rollback import note
+from unsay.operations.rollback import add_history_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 
@@ -19,7 +19,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
     checkpoints = list(state.get("checkpoints", []))
     for checkpoint in turn["checkpoints_due"]:
         checkpoints = add_checkpoint(checkpoints, checkpoint, limit=scope.settings.checkpoint_limit)
-        scope.tell("checkpoint", **checkpoint)
+        scope.emit("checkpoint", **checkpoint)
     newest = turn["checkpoints_due"][-1]
     return Update(
         **update,
@@ -33,5 +33,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
             "message_count": len(state["messages"]),
         },
         turn={**turn, "checkpoints_due": []},
-        state_history=note(state, scope, "create_checkpoint", "created", newest["score"]),
+        state_history=add_history_note(
+            state, scope, "create_checkpoint", "created", newest["score"]
+        ),
     )

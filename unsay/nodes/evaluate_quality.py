@@ -25,7 +25,12 @@ from unsay.operations.pending import (
     repair_interrupted,
     unjudged,
 )
-from unsay.operations.rollback import archive_steps, live_branch, load_archived_steps, note
+from unsay.operations.rollback import (
+    add_history_note,
+    archive_steps,
+    live_branch,
+    load_archived_steps,
+)
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update
@@ -147,10 +152,10 @@ def _consequences(
         answers.append(answer)
         event = event_types.verdict(answer.id or "", annotation_of(answer))
         scope.step_log.new_events.append(event)
-        scope.tell("verdict", of="context", message_id=answer.id, **asdict(verdict))
+        scope.emit("verdict", of="context", message_id=answer.id, **asdict(verdict))
     scores = [verdict.score for _, verdict in verdicts if verdict.score is not None]
     lowest = min(scores, default=None)
-    history = note(state, scope, "evaluate_quality", "judged", lowest)
+    history = add_history_note(state, scope, "evaluate_quality", "judged", lowest)
     update = Update(messages=answers, state_history=history)
     if lowest is not None:
         update["quality_score"] = lowest

@@ -29,7 +29,7 @@ from unsay.operations.delivery import deliver, deliver_best
 from unsay.operations.offload import load_opened
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
-from unsay.operations.rollback import note
+from unsay.operations.rollback import add_history_note
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update
 from unsay.types import Rejection, Turn, Verdict
@@ -151,7 +151,7 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
     # The key is the same after a crash, so that a repeated step does not pay its judge twice.
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
     verdict = yield from judge_exchange(exchange, answer, scope, key=key)
-    scope.tell("verdict", of="draft", message_id=answer.id, **asdict(verdict))
+    scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
     return verdict
 
 
@@ -167,14 +167,14 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
     )
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
-    scope.tell(
+    scope.emit(
         "draft_rejected",
         message_id=draft[-1].id,
         attempt=attempt,
         score=verdict.score,
         reason=verdict.reason,
     )
-    history = note(state, scope, "process_message", "draft_rejected", verdict.score)
+    history = add_history_note(state, scope, "process_message", "draft_rejected", verdict.score)
     after: State = {**state, "turn": rejected, "state_history": history}
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
         if scope.settings.on_exhausted == "deliver":
@@ -199,6 +199,6 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     # The id follows from the turn: a step that runs again after a crash replaces its own notice.
     message_id = f"notice-{turn['question_id'] or last}-{turn['number']}"
     message = notice(text, message_id, requested["answers"])
-    scope.tell("notice", text=text, message_id=message.id)
+    scope.emit("notice", text=text, message_id=message.id)
     log_checkpoints(state, scope, turn["checkpoints_due"])
     return Update(messages=[message], notice=None, turn={**turn, "done": True})

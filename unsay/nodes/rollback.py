@@ -13,15 +13,15 @@ from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
+    add_history_note,
     counts,
-    forward,
     go_back,
     live_branch,
-    note,
     place_name,
     redo_last,
     save_branch,
     settle,
+    store_turn_places,
     turns_left,
     undo_last,
     with_step,
@@ -129,7 +129,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
     """Ask the last question again; the old answer is kept as a branch, which an undo restores."""
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
-    yield from forward({command or "": question or ""}, scope)
+    yield from store_turn_places({command or "": question or ""}, scope)
     return update
 
 
@@ -144,9 +144,9 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
         text = texts.rolled_back.format(where=where, changes=changes)
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
     kind, reason = request["kind"], request["reason"]
-    scope.tell("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
+    scope.emit("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
     score = state.get("quality_score") if kind in ("draft", "context") else None
-    update["state_history"] = note(state, scope, "rollback", kind, score)
+    update["state_history"] = add_history_note(state, scope, "rollback", kind, score)
 
 
 def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -168,8 +168,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     text = template.format(changes=texts.changes(turns=left, removed=removed, restored=restored))
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
-    scope.tell("undone" if undoes else "redone", removed=removed, restored=restored)
-    update["state_history"] = note(state, scope, "rollback", request["kind"], None)
+    scope.emit("undone" if undoes else "redone", removed=removed, restored=restored)
+    update["state_history"] = add_history_note(state, scope, "rollback", request["kind"], None)
     return update
 
 
@@ -179,7 +179,7 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
     question = person_request(state, scope.texts(state["messages"]))
     decision = ask_person(question, read_decision)
-    scope.tell("decision", decision=decision.kind)
+    scope.emit("decision", decision=decision.kind)
     if decision.kind == "reject":
         return (yield from _end_unanswered(state, scope, request))
     if decision.kind == "respond":

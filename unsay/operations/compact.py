@@ -44,7 +44,7 @@ def compact(
         summary = yield from summary_of(messages, live, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": last})
         scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
-        scope.tell("compaction", label=topic["label"], messages=len(messages), summary=summary)
+        scope.emit("compaction", label=topic["label"], messages=len(messages), summary=summary)
     return compacted
 
 
@@ -74,7 +74,7 @@ def summary_of(
     def request() -> list[AnyMessage]:
         text = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
         text = text if earlier is None else f"{earlier}\n{text}"
-        material = Fence.around(text).annotation("conversation", text)
+        material = Fence.around(text).wrap("conversation", text)
         words = texts.summary_request.format(material=material)
         return [SystemMessage(texts.summary_system), HumanMessage(words)]
 
@@ -109,7 +109,7 @@ def _written(
         return reply if isinstance(reply, str) else text_of(reply)
     except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and a text is optional
         if purpose == "summary":
-            scope.tell("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+            scope.emit("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
         return ""
 
 
@@ -124,7 +124,7 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         return plain
     request: list[AnyMessage] = [
         SystemMessage(scope.texts([HumanMessage(question)]).title_system),
-        HumanMessage(Fence.around(question).annotation("conversation", question[:2_000])),
+        HumanMessage(Fence.around(question).wrap("conversation", question[:2_000])),
     ]
     written = yield from _written(scope, "title", lambda: request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

@@ -86,7 +86,7 @@ def _compensation(
         tool=name,
         args=args,
         result=said,
-        description=shown.words(name, args, said),
+        description=shown.describe_call(name, args, said),
         confirm=shown.confirm,
         obstacle=obstacle,
     )
@@ -283,7 +283,7 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     for outcome in outcomes:
         call = asdict(outcome.compensation)
         about = {key: call[key] for key in ("tool", "tool_call_id", "description")}
-        scope.tell("compensation", result=outcome.result, reason=outcome.reason, **about)
+        scope.emit("compensation", result=outcome.result, reason=outcome.reason, **about)
     return Report(outcomes=tuple(outcomes))
 
 
@@ -312,8 +312,8 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
     yield from _note_entries([entry.to("running")], scope)
     result = call.result or ""
     undo = Call(
-        blocking=lambda: reversal.blocking(call.args, result),
-        awaitable=lambda: reversal.awaiting(call.args, result),
+        blocking=lambda: reversal.undo_sync(call.args, result),
+        awaitable=lambda: reversal.undo_async(call.args, result),
     )
     try:
         yield undo

@@ -26,8 +26,8 @@ from unsay.messages.content import has_other_content, text_of
 from unsay.operations.compensate import keeps_effects
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
+    add_history_note,
     live_branch,
-    note,
     save_branch,
     settle,
     turns_left,
@@ -60,7 +60,9 @@ def deliver(
         quality_score=verdict.score,
         should_rollback=False,
         rollback_request=None,
-        state_history=note(state, scope, "process_message", verdict.outcome, verdict.score),
+        state_history=add_history_note(
+            state, scope, "process_message", verdict.outcome, verdict.score
+        ),
         **with_step(state, step),
     )
 

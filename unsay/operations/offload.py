@@ -36,7 +36,7 @@ from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import live_branch, turns_left
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, as_ours, offloaded_of, with_update
+from unsay.state import State, Update, offloaded_of, with_update, without_removal_check
 from unsay.storage.event_log import event_chain
 from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
@@ -149,7 +149,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
         paged: Topic = {**topic, "pages": pages}
         told.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
-    return as_ours(
+    return without_removal_check(
         {
             **_without(state, end, segments),
             "offloaded": page.head,
@@ -352,7 +352,7 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
         try:
             pages += [(yield from read_page(*scope.address, name))]
         except DatabaseCorruptError as error:
-            scope.tell("segment_lost", error=str(error))
+            scope.emit("segment_lost", error=str(error))
     messages: list[AnyMessage] = []
     positions: dict[str, int] = {}
     texts = scope.texts(state["messages"])

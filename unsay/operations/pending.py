@@ -122,7 +122,7 @@ def repair_interrupted(
         change = replace_tail(live_branch(state), base, label=label, keep=kept)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    scope.tell("messages_removed", reason=label.reason)
+    scope.emit("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
         end = change.live.id_at(len(change.live.messages) - len(kept) - 1)

@@ -84,7 +84,7 @@ def if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
     try:
         return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
-        scope.tell("recall_failed", error=f"{type(error).__name__}: {error}")
+        scope.emit("recall_failed", error=f"{type(error).__name__}: {error}")
         return None
 
 
@@ -157,7 +157,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
     except UnsayError as error:
         if vectors is None:
             raise
-        scope.tell("recall_failed", error=str(error))
+        scope.emit("recall_failed", error=str(error))
         keep_vectors(scope, {})
         return choose(vectors=None)
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from unsay.context.exclusions import forgotten_ids, named_ids, topic_starts
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
-from unsay.history.recall_cache import MEMORIES, Leaf, Memory
+from unsay.history.recall_cache import MEMORIES, CachedPage, Memory
 from unsay.messages.annotations import annotate, is_answer, spoken
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
 from unsay.prompts.fields import Texts
@@ -23,12 +23,12 @@ from unsay.types import Forgotten, Offloaded, Segment
 
 # Most messages, roughly, that one turn reads and indexes; later turns read more. Source: own
 # measurement, 0.1 s.
-FRESH = 1_600
+INDEXED_AT_ONCE = 1_600
 # Most segments that one turn reads, also if they are small.
-PAGES = 64
+PAGES_AT_ONCE = 64
 # Messages, the newest, that a turn searches, rounded up to whole segments; a search by order has no
 # limit. Source: own measurement, about 12 ms at 2,000 and 20 ms at 10,000.
-REACH = 2_000
+SEARCHED_MESSAGES = 2_000
 # Longest field of a content block, in characters; a longer one is the data of an image or a file.
 SMALL = 200
 
@@ -40,7 +40,7 @@ class RecallSource:
     Attributes:
         live: The messages of the state.
         head: The newest offloaded segment; `None` if the state holds the whole transcript.
-        leaves: The offloaded segments by their ids, newest first, without images and files.
+        pages: The offloaded segments by their ids, newest first, without images and files.
         hidden: Ids of forgotten messages.
         asked_for: Ids of the messages that a person searched for.
         deep: The messages of `asked_for` that are in segments not read, oldest first.
@@ -51,7 +51,7 @@ class RecallSource:
     texts: Texts
     live: Sequence[AnyMessage]
     head: Offloaded | None
-    leaves: Mapping[str, Leaf]
+    pages: Mapping[str, CachedPage]
     hidden: frozenset[str]
     asked_for: Sequence[str] = ()
     deep: Sequence[AnyMessage] = ()
@@ -60,29 +60,31 @@ class RecallSource:
     @property
     def messages(self) -> list[AnyMessage]:
         """The messages that were read, oldest first."""
-        pages = reversed(list(self.leaves.values()))
-        return [*(message for leaf in pages for message in leaf.messages), *self.live]
+        pages = reversed(list(self.pages.values()))
+        return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
         """Index the messages that were read, and return the indexed ones and the thread's cache."""
         messages, known = self.messages, _memory(self.scope)
-        new = [leaf.messages for name, leaf in self.leaves.items() if name not in known.leaves]
+        new = [page.messages for name, page in self.pages.items() if name not in known.pages]
         prints = {
             message.id or "": hash(text_of(message)[: TEXT_LIMIT // 2])
             for message in chain(*new, self.live)
         }
         edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
-        leaves = self.leaves.items()
-        counts = accumulate((len(leaf.messages) for _, leaf in leaves), initial=0)
-        large = len(known.prints) > REACH + len(messages)
+        pages = self.pages.items()
+        counts = accumulate((len(page.messages) for _, page in pages), initial=0)
+        large = len(known.prints) > SEARCHED_MESSAGES + len(messages)
         # Without its print, a later edit of a message would not be noticed: so the index forgets too.
         if edited or large:
             known.index.forget(edited)
         memory = Memory(
-            leaves={
-                n: leaf for (n, leaf), newer in zip(leaves, counts, strict=False) if newer < REACH
+            pages={
+                n: page
+                for (n, page), newer in zip(pages, counts, strict=False)
+                if newer < SEARCHED_MESSAGES
             },
-            index=known.index.covering(messages, unread=None if self.by_hand else FRESH),
+            index=known.index.covering(messages, unread=None if self.by_hand else INDEXED_AT_ONCE),
             prints=prints if large else {**known.prints, **prints},
             vectors={name: each for name, each in known.vectors.items() if name not in edited},
             costs={} if edited or large else known.costs,
@@ -92,7 +94,7 @@ class RecallSource:
 
     def turn_numbers(self) -> dict[str, int]:
         """Return the number of each message's turn in the transcript, from 1, by message id."""
-        end = list(self.leaves.values())[-1].before if self.leaves else self.head
+        end = list(self.pages.values())[-1].before if self.pages else self.head
         numbers, number = {}, 1 + (end["turns"] if end else 0)
         for message in self.messages:
             numbers[message.id or ""] = number
@@ -103,7 +105,7 @@ class RecallSource:
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
     """Read the messages that a search may find; `by_hand` reads the whole transcript."""
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
-    leaves = yield from _leaves(head, scope, _memory(scope).leaves, wholly=by_hand)
+    pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
     source = RecallSource(
         scope=scope,
         texts=scope.texts(state["messages"]),
@@ -111,8 +113,8 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
             m for m in _searchable(state["messages"]) if m.id not in pending and m.type != "system"
         ],
         head=head,
-        leaves=leaves,
-        hidden=frozenset(hidden_ids(state) | _hidden_offloaded(leaves, forgotten)),
+        pages=pages,
+        hidden=frozenset(hidden_ids(state) | _hidden_offloaded(pages, forgotten)),
         by_hand=by_hand,
     )
     wanted = [] if by_hand else [n for n in state.get("asked_for", []) if n not in source.hidden]
@@ -122,33 +124,33 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
     deep: list[AnyMessage] = []
     missing = [name for name in wanted if name not in known]
     if missing and head is not None and scope.address is not None:
-        pages = yield from read_back(*scope.address, head, missing)
-        deep = [m for page in reversed(pages) for m in page.messages if m.id in missing]
+        holding = yield from read_back(*scope.address, head, missing)
+        deep = [m for page in reversed(holding) for m in page.messages if m.id in missing]
     return replace(source, asked_for=wanted, deep=deep)
 
 
-def _hidden_offloaded(leaves: Mapping[str, Leaf], forgotten: Sequence[Forgotten]) -> set[str]:
+def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
     found: set[str] = set()
     topic: str | None = None
-    for leaf in reversed(list(leaves.values())) if forgotten else ():
-        starts, segments = {each["start"] for each in leaf.segments}, list(leaf.segments)
-        if topic is not None and leaf.messages and leaf.messages[0].id not in starts:
-            segments.insert(0, Segment(topic_id=topic, start=leaf.messages[0].id or ""))
-        found |= forgotten_ids(leaf.messages, segments, forgotten)
+    for page in reversed(list(pages.values())) if forgotten else ():
+        starts, segments = {each["start"] for each in page.segments}, list(page.segments)
+        if topic is not None and page.messages and page.messages[0].id not in starts:
+            segments.insert(0, Segment(topic_id=topic, start=page.messages[0].id or ""))
+        found |= forgotten_ids(page.messages, segments, forgotten)
         topic = segments[-1]["topic_id"] if segments else topic
     return found
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
     """Return the messages of the newest segment that holds a call's result; empty if none does."""
-    known, head = _memory(scope).leaves, offloaded_of(state)
+    known, head = _memory(scope).pages, offloaded_of(state)
     while head is not None and scope.address is not None:
         name = head["page_id"]
-        leaf = known.get(name) or (yield from _leaf(name, scope))
-        results = (m.tool_call_id for m in leaf.messages if isinstance(m, ToolMessage))
+        page = known.get(name) or (yield from _cached_page(name, scope))
+        results = (m.tool_call_id for m in page.messages if isinstance(m, ToolMessage))
         if tool_call_id in results:
             return (yield from read_page(*scope.address, name)).messages
-        head = leaf.before
+        head = page.before
     return ()
 
 
@@ -180,41 +182,45 @@ def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
     _keep(scope, replace(_memory(scope), vectors=vectors))
 
 
-def _leaves(
-    head: Offloaded | None, scope: Scope, known: Mapping[str, Leaf], *, wholly: bool
-) -> Steps[dict[str, Leaf]]:
-    leaves: dict[str, Leaf] = {}
+def _read_pages(
+    head: Offloaded | None, scope: Scope, known: Mapping[str, CachedPage], *, wholly: bool
+) -> Steps[dict[str, CachedPage]]:
+    pages: dict[str, CachedPage] = {}
     messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:
         name = head["page_id"]
-        leaf = known.get(name)
-        if leaf is None:
-            if not wholly and (messages >= REACH or fresh >= FRESH or read >= PAGES):
+        page = known.get(name)
+        if page is None:
+            if not wholly and (
+                messages >= SEARCHED_MESSAGES or fresh >= INDEXED_AT_ONCE or read >= PAGES_AT_ONCE
+            ):
                 break
-            leaf = yield from _leaf(name, scope)
-            fresh, read = fresh + len(leaf.messages), read + 1
-        leaves[name] = leaf
-        messages += len(leaf.messages)
-        head = leaf.before
-    return leaves
+            page = yield from _cached_page(name, scope)
+            fresh, read = fresh + len(page.messages), read + 1
+        pages[name] = page
+        messages += len(page.messages)
+        head = page.before
+    return pages
 
 
-def _leaf(page_id: str, scope: Scope) -> Steps[Leaf]:
+def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
     """Return a segment for the cache; one that is damaged has no messages."""
     assert scope.address is not None  # noqa: S101 - only with a store are there segments
     try:
         page = yield from read_page(*scope.address, page_id)
     except DatabaseCorruptError as error:
-        scope.tell("segment_lost", error=str(error))
+        scope.emit("segment_lost", error=str(error))
         try:
             before = yield from older_part(*scope.address, page_id)
         except DatabaseCorruptError:
             before = None
-        return Leaf(before=before, messages=())
+        return CachedPage(before=before, messages=())
     said = [each for each in _searchable(page.messages) if each.type != "system"]
     dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
     segments, _ = topic_starts(page.messages, page.segments, (), dropped)
-    return Leaf(before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments))
+    return CachedPage(
+        before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments)
+    )
 
 
 def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -13,11 +13,11 @@ from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
 from unsay.operations.rollback import (
-    forward,
     live_branch,
     load_branches,
     save_branch,
     settle,
+    store_turn_places,
     turns_left,
 )
 from unsay.operations.targets import safe_base
@@ -84,7 +84,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     }
     if request["to"] is not None:
         names = [message.id or "" for message in asked if is_question(message)]
-        yield from forward(dict.fromkeys(names, question_id or ""), scope)
+        yield from store_turn_places(dict.fromkeys(names, question_id or ""), scope)
     return update
 
 

@@ -58,7 +58,9 @@ def live_branch(state: State) -> LiveBranch:
     )
 
 
-def note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
+def add_history_note(
+    state: State, scope: Scope, node: str, event: str, score: float | None
+) -> list[Note]:
     """Return `state_history` with one more entry, up to its limit."""
     turn = state.get("turn")
     added = Note(
@@ -98,11 +100,13 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
     if scope.address is not None:
         store, thread_id = scope.address
         yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
-        yield from forward(dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope)
+        yield from store_turn_places(
+            dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope
+        )
     return add_reference(refs, reference(branch, inline=scope.address is None))
 
 
-def forward(places: Mapping[str, str], scope: Scope) -> Steps[None]:
+def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
     """Store where to find turns that leave the state, for example by their run; see `history.branch`."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)

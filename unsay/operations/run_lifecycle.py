@@ -140,7 +140,7 @@ def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
     """Change the phase of a run, and set its status to running."""
-    scope.tell("phase", phase=phase)
+    scope.emit("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
 
 
