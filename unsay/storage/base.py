@@ -29,7 +29,7 @@ OURS = THREADS[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """Number of rows that a purge deleted; all are 0 for a thread that did not exist.
+    """Number of rows that `erase` deleted; all are 0 for a thread that did not exist.
 
     `checkpoints` includes those of subgraphs, `items` the thread's entry in the list of threads.
     """
@@ -55,7 +55,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """An open database: a checkpointer and a store.
+    """An open database: a checkpointer and a store; `open_database` returns it.
 
     `path` is that of the file, `:memory:`, or a URL without its secrets.
     """
@@ -67,11 +67,11 @@ class Database:
     leases: Leases = field(default_factory=Leases)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Give up all leases and close all connections."""
         raise NotImplementedError
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread, also unreadable ones, and return their number."""
+        """Delete all rows of a thread, also unreadable ones; only `purge_thread` calls this."""
         raise NotImplementedError
 
     def scrub(self) -> None:
@@ -79,11 +79,11 @@ class Database:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check all pages of a file; a server checks its own pages."""
+        """Raise `DatabaseCorruptError` if a page is damaged; a server checks its own pages."""
 
 
 def check_layout(path: str, version: int) -> None:
-    """Refuse a database with another layout."""
+    """Raise `DatabaseTooNewError` or `DatabaseTooOldError` for another layout than ours."""
     if version > LAYOUT_VERSION:
         raise DatabaseTooNewError(
             f"{path!r} was written by a newer version of unsay (layout {version}, this version "
@@ -98,7 +98,7 @@ def check_layout(path: str, version: int) -> None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Replace errors of SQLite with errors that name the next step."""
+    """Turn an error of SQLite in the block into one of unsay that names the next step."""
     try:
         yield
     except sqlite3.Error as error:
@@ -124,7 +124,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def damaged_file(path: str, error: object) -> DatabaseCorruptError:
-    """Return the error for a file that SQLite cannot read."""
+    """Return the error for a file that SQLite cannot read; the caller raises it."""
     return DatabaseCorruptError(
         f"{path!r} is damaged, or it is not a SQLite file ({error}): restore a backup, or give "
         "another path. unsay did not change the file"
@@ -147,6 +147,8 @@ def is_postgres(location: str) -> bool:
 
 def masked(url: str) -> str:
     """Return a URL that is safe to show: with its user, host and database, without any secret.
+
+    Of an ambiguous URL only the scheme and `…` remain.
 
     Example:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")

@@ -33,7 +33,7 @@ EMPTY = Head(page_id=None, count=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """The outcome of adding an event."""
+    """The new end of an event log; `inserted` is false if the event was there already."""
 
     head: Head
     inserted: bool
@@ -43,7 +43,7 @@ event_log_namespace = partial(thread_namespace, "event_log")
 
 
 def event_chain(store: BaseStore, thread_id: str) -> Chain:
-    """Return the chain of pages of a thread's event log."""
+    """Return the chain of pages of a thread's event log; nothing is read yet."""
     return Chain(
         store=store,
         namespace=event_log_namespace(thread_id),
@@ -53,7 +53,7 @@ def event_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """Make the page that continues an event log; equal events make an equal page."""
+    """Make the page that continues an event log, 1 event or more; equal events make an equal page."""
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
     return link(head["page_id"], {"count": head["count"] + len(events)}, list(events))
@@ -65,12 +65,16 @@ def head_of(page: Page) -> Head:
 
 
 def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
-    """Make a call that writes a page; repeating it changes nothing."""
+    """Return a call that writes a page; repeating it changes nothing."""
     return event_chain(store, thread_id).put(page)
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
-    """Read all events of a thread, oldest first."""
+    """Read all events of a thread up to `head`, oldest first; empty for `EMPTY`.
+
+    Raises:
+        EventLogGapError: A page is missing or was changed, or the number of events is wrong.
+    """
     chain = event_chain(store, thread_id)
     events: list[Event] = []
     for page in (yield from chain.read_all(head["page_id"])):
@@ -83,9 +87,10 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 
 
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
-    """Add an event once; the caller chose its id.
+    """Store an event once and return the new end of the log, which the caller commits.
 
-    An event that is there already is not added again, even if its time differs.
+    The caller chose the event's id. If the log has the event already, even with another time,
+    nothing is written and `head` is returned.
 
     Raises:
         EventConflictError: A different event has this id.
@@ -122,9 +127,10 @@ def select(
     labels: Mapping[str, str] | None = None,
     cursor: str | None = None,
 ) -> Slice[Event]:
-    """Return one page of the events that match all filters, oldest first.
+    """Return the first `limit` events after `cursor` that match all filters, oldest first.
 
-    `cursor` is that of the page before; `None` starts at the first event.
+    `cursor` is that of the page before; `None` starts at the first event. An invalid `limit` or
+    `cursor` raises `InputError`.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")
@@ -145,6 +151,7 @@ def select(
 
 
 def _after(events: Sequence[Event], cursor: str) -> int:
+    """Return the index behind the event that a cursor names; `InputError` if it names none."""
     try:
         index, name = decode_cursor(cursor)
         if index >= 0 and events[index]["id"] == name:

@@ -27,7 +27,7 @@ def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
 def put_item(
     store: BaseStore, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]
 ) -> Call:
-    """Make a call that writes an item, which is not indexed and never expires.
+    """Return a call that writes an item, which is not indexed and never expires.
 
     A lone surrogate, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
@@ -38,7 +38,7 @@ def put_item(
 def put_items(
     store: BaseStore, namespace: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
 ) -> Call:
-    """Make a call that writes several items as `put_item` does, in one transaction."""
+    """Return a call that writes several items, by key, as `put_item` does, in one transaction."""
     ops = [
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
@@ -47,14 +47,14 @@ def put_items(
 
 
 def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
-    """Make a call that reads an `Item`; `None` if it does not exist."""
+    """Return a call whose result is the `Item`, or `None` if it does not exist."""
     return Call.of(store.get, store.aget, namespace, key)
 
 
 def get_items(
     store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]
 ) -> Steps[dict[str, dict[str, Any]]]:
-    """Read the values of several items, by key; missing items are left out."""
+    """Read several items and return their values by key; missing items are left out."""
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
@@ -63,7 +63,7 @@ def get_items(
 
 
 def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
-    """Make a call that deletes several items in one transaction."""
+    """Return a call that deletes several items in one transaction; missing keys are skipped."""
     ops = [PutOp(namespace=namespace, key=key, value=None) for key in keys]
     return Call.of(store.batch, store.abatch, ops)
 
@@ -83,14 +83,14 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Memo:
-    """Cache of deserialized values, limited by the size of their bytes."""
+    """Cache of deserialized values; all keys together have at most `most` bytes."""
 
     def __init__(self, most: int = MEMO_BYTES) -> None:
         self._most, self._size = most, 0
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """Return a copy of a stored value; `read` deserializes it the first time."""
+        """Return a copy of a stored value, for the caller to change; `read` is called on a miss."""
         key = (kind, stored)
         if len(stored) > self._most:
             return read(key)
@@ -106,7 +106,7 @@ class Memo:
 
 
 def twin(value: Any) -> Any:
-    """Copy messages and plain values so that nothing mutable is shared."""
+    """Return a deep copy of messages and plain values, faster than `deepcopy`."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -145,7 +145,7 @@ def damaged(what: str, error: object) -> DatabaseCorruptError:
 
 @contextmanager
 def sound(what: str) -> Iterator[None]:
-    """Replace every error that damaged bytes cause in a deserializer with one error."""
+    """Turn an error that damaged bytes cause in a deserializer into `DatabaseCorruptError`."""
     try:
         yield
     except (
@@ -163,19 +163,19 @@ def sound(what: str) -> Iterator[None]:
 
 
 def guard(data: bytes) -> bytes:
-    """Return bytes with a checksum before them."""
+    """Return bytes with a checksum of 4 bytes before them."""
     return zlib.crc32(data).to_bytes(4) + data
 
 
 def unguard(data: bytes) -> bytes:
-    """Return the bytes behind a checksum; `ValueError` if it does not match."""
+    """Return the bytes behind a checksum; raise `ValueError` if it does not match."""
     if guard(data[4:]) != data:
         raise ValueError("the checksum does not match")
     return data[4:]
 
 
 def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's value with a checksum; a value that is not plain JSON gets none."""
+    """Return an item's value with a checksum of it and its key; not plain JSON gets none."""
     try:
         return {**value, SUM: _sum(namespace, key, value)}
     except (TypeError, ValueError):
@@ -183,7 +183,10 @@ def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> di
 
 
 def unsummed(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """Return an item's value without its checksum; a value without one is accepted."""
+    """Return an item's value without its checksum; a value without one is accepted.
+
+    A checksum that does not match raises `DatabaseCorruptError`.
+    """
     what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
         raise damaged(what, "it is not a JSON object")
@@ -210,7 +213,7 @@ def unstorable(error: Exception) -> InputError:
 
 
 def packed(value: Any) -> bytes:
-    """Serialize plain values as a checkpoint does."""
+    """Serialize plain values as a checkpoint does; `InputError` if one cannot be stored."""
     try:
         _, data = _SERIALIZER.dumps_typed(value)
     except (TypeError, ValueError) as error:
@@ -219,7 +222,7 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """Deserialize bytes that `packed` returned."""
+    """Deserialize bytes that `packed` returned; `DatabaseCorruptError` if they are damaged."""
     with sound("A stored value"):
         return _SERIALIZER.loads_typed(("msgpack", data))
 
@@ -230,13 +233,13 @@ def freeze(value: Any, *, dense: bool = False) -> str:
 
 
 def frozen(plain: bytes, *, dense: bool = False) -> str:
-    """Compress packed values into text."""
+    """Compress bytes that `packed` returned into text; `bytes_of` restores them."""
     data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
     return b64encode(data).decode("ascii")
 
 
 def thaw(text: str) -> Any:
-    """Deserialize a text that `freeze` returned."""
+    """Deserialize a text that `freeze` returned; `DatabaseCorruptError` if it is damaged."""
     with sound("A stored value"):
         return unpacked(bytes_of(text))
 
@@ -253,11 +256,11 @@ def bytes_of(text: str) -> bytes:
 
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
-    """Serialize messages as text."""
+    """Serialize messages as text; `dense` is that of `freeze`."""
     return freeze([message_to_dict(each) for each in messages], dense=dense)
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
-    """Deserialize a text that `freeze_messages` returned."""
+    """Deserialize a text that `freeze_messages` returned; damage is reported as by `thaw`."""
     with sound("A stored message"):
         return messages_from_dict(thaw(text))

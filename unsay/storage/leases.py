@@ -37,7 +37,7 @@ def this_process() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether the owner of a lease has certainly ended.
+    """Return whether the owner of a lease has certainly ended; `False` if this is not certain.
 
     Only processes of the same machine, boot and container can be checked.
     """
@@ -68,7 +68,7 @@ def _life_of(process: int) -> tuple[str, str]:
 
 
 def _place() -> str:
-    """Return what identifies this machine, boot and container: process ids are unique within it."""
+    """Return an id of this machine, boot and container; empty if unknown, as on macOS."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -115,7 +115,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of a database; this class serves one that no other process can open."""
+    """The leases of a database; this base class serves one that no other process can open."""
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
@@ -150,20 +150,21 @@ class Leases:
         return lease
 
     def forget(self, lease: Any) -> None:
-        """Record that a lease was given up."""
+        """Remove a lease from those held; `Lease.release` calls this."""
         thread_id = lease.thread_id
         if self._held.get(thread_id) is lease:
             del self._held[thread_id]
 
     def close(self) -> None:
-        """Give up all leases."""
+        """Give up all leases; here there are none."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
+        """Return a new lease that is not held yet; `None` if no other process can write."""
         del thread_id, seconds
         return None
 
     def _ask(self, lease: Any, *, waits: bool) -> str:
-        """Request a lease; return a text that says where its owner is, empty once it is obtained."""
+        """Request a lease once; return where its owner is as text, or "" if it was obtained."""
         raise NotImplementedError
 
 
@@ -204,17 +205,17 @@ class FileLeases(Leases):
         return FileLease(self, thread_id, seconds)
 
     def token(self, thread_id: str | None) -> int | None:
-        """Return the token of the lease held on a thread; `None` without a lease."""
+        """Return the token of the lease that this process holds; `None` without one."""
         lease: FileLease | None = self._held.get(thread_id or "")
         return None if lease is None else lease.token
 
     def forget(self, lease: FileLease) -> None:
-        """Record that a lease was given up; its background thread deletes the row."""
+        """Remove a lease from those held; its background thread deletes the row."""
         super().forget(lease)
         self._leaving.add(lease.token)
 
     def close(self) -> None:
-        """Give up every lease and close the connection."""
+        """Release every lease, wait until its row is deleted, and close the connection."""
         for lease in list(self._queued):
             lease.release()
             if lease.keeper is not None:
@@ -229,7 +230,7 @@ class FileLeases(Leases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Refuse writes over a connection by an owner that lost its lease.
+        """Make writes over a connection by an owner that lost its lease fail with the message `LOST`.
 
         Writes without a lease, by a graph that a host runs itself, are accepted, and so are rows
         for which `thread_of`, called with the values of the columns, returns `None`.
@@ -291,10 +292,12 @@ class FileLeases(Leases):
         ).fetchall()
 
     def _is_over(self, row: tuple[int, str, float]) -> bool:
+        """Return whether a lease expired, is being released here, or its owner has ended."""
         token, owner, expires = row
         return expires <= self._clock() or token in self._leaving or is_gone(owner)
 
     def _keep(self, lease: FileLease) -> None:
+        """Renew a lease until it is released, then delete its row; runs in a background thread."""
         while not lease.ended.wait(lease.seconds / RENEWALS):
             # An update, never an insert: a lease that was taken away must not come back.
             expires = self._clock() + lease.seconds
@@ -304,7 +307,7 @@ class FileLeases(Leases):
         self._queued.discard(lease)
 
     def _write(self, statement: str, *values: object) -> bool:
-        """Execute a statement and return whether that worked; if not, the row expires in time."""
+        """Execute a statement; return `False` if that failed, and then the row expires in time."""
         with self._mutex, suppress(sqlite3.Error):
             self._connection.execute(statement, values)
             return True
@@ -312,7 +315,7 @@ class FileLeases(Leases):
 
 
 def thread_of_item(prefix: str, key: str) -> str | None:
-    """Return the id of the thread that an item belongs to; see `items.thread_namespace`."""
+    """Return the id of the thread that a store's item belongs to; `None` for other items."""
     kind, _, rest = prefix.removeprefix("unsay.").partition(".")
     if not prefix.startswith("unsay."):
         return None
@@ -320,11 +323,12 @@ def thread_of_item(prefix: str, key: str) -> str | None:
 
 
 def _where(rows: list[tuple[int, str, float]]) -> str:
+    """Return which process owns the first row, as part of a message; empty without rows."""
     return f" in process {rows[0][1].rsplit(' ', 2)[1]}" if rows else ""
 
 
 def on_loop() -> bool:
-    """Return whether this thread runs an event loop, which must not be blocked."""
+    """Return whether this Python thread runs an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -373,7 +377,7 @@ class WriterLock:
             raise
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Give up the lock and its lease; the next user in the queue gets it."""
         lease, self._lease = self._lease, None
         try:
             if lease is not None:
@@ -382,6 +386,7 @@ class WriterLock:
             self._leave(self._queue[0])
 
     def _leave(self, place: Future[None]) -> None:
+        """Remove a place from the queue; if it was the first, the next place gets the lock."""
         with self._mutex:
             was_first = self._queue[0] is place
             self._queue.remove(place)

@@ -41,10 +41,10 @@ WORTH_PACKING = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One link of a chain; `before` is the id of the older page.
+    """One link of a chain; `before` is the id of the older page, `None` for the first page.
 
     `facts` are plain JSON that can be read without the body. `body` is packed values; `None` if it
-    is stored in a separate item and was not read.
+    is stored in a separate item and was not read. `digest` is the SHA-256 of the body.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Chain:
     apart: bool = False
 
     def put(self, page: Page) -> Call:
-        """Make a call that writes a page, which never expires; repeating it changes nothing."""
+        """Return a call that writes a page, which never expires; repeating it changes nothing."""
         assert page.body is not None  # noqa: S101 - a page that was made or read whole
         value = {"before": page.before, **page.facts, "body": page.digest}
         if self.apart:
@@ -82,14 +82,14 @@ class Chain:
         return put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that is stored separately."""
+        """Read one page, without a body that is stored separately; read that with `body`."""
         found = self._pages((yield get_item(self.store, self.namespace, page_id)))
         if not found:
             raise self.damaged(page_id)
         return found[-1]  # a packed item holds several pages and has the id of its newest
 
     def body(self, page: Page) -> Steps[Any]:
-        """Read the values of a page whose body is stored separately."""
+        """Read the values of a page whose body is stored separately (`apart`)."""
         item = yield get_item(self.store, self.namespace, f"{page.id}{BODY}")
         try:
             with sound(f"Page {page.id!r}"):
@@ -101,14 +101,14 @@ class Chain:
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """Return the values of a page that was read with its body."""
+        """Return the values of a page that was read with its body, that is without `apart`."""
         try:
             return unpacked(page.body or b"")
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
 
     def read_all(self, page_id: str | None) -> Steps[list[Page]]:
-        """Read the whole chain in few round trips, oldest first."""
+        """Read the chain that ends at `page_id` in few round trips, oldest first."""
         if page_id is None:
             return []
         listed = yield from read_items(self.store, self.namespace, self._pages)
@@ -124,8 +124,8 @@ class Chain:
     def pack(self, page_id: str | None) -> Steps[None]:
         """Pack the newest pages, up to those packed before, into one item; the chain stays the same.
 
-        Packing also ends at a page that has no separate item: a host may continue from an earlier
-        state, whose newest page was packed together with later ones.
+        It does nothing for fewer than `WORTH_PACKING` pages. Packing also ends at a page that has no
+        separate item: a host may continue from a state whose newest page was packed with later ones.
         """
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
@@ -151,13 +151,13 @@ class Chain:
         yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def damaged(self, page_id: str | None) -> StorageError:
-        """Return the error for a page that is missing or was changed."""
+        """Return the chain's `error` for a page that is missing or was changed."""
         return self.error(
             f"Page {page_id!r} of {self.name} is missing or was changed: {BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
-        """Return the pages in an item, oldest first; none if its key is not the id of the newest."""
+        """Return the pages in an item, oldest first; none if it is damaged or under a wrong key."""
         if item is None:
             return []
         try:
@@ -177,7 +177,10 @@ class Chain:
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Make the page that follows `before`; equal content makes an equal page."""
+    """Make the page that follows the page with the id `before`; equal content makes an equal page.
+
+    `values` become its body. `Chain.put` writes it.
+    """
     body = packed(values)
     return _linked(before, storable(facts), body, _digest(body))
 

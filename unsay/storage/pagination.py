@@ -24,7 +24,7 @@ _Place = tuple[datetime, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Generic[T]):
-    """One page of a list."""
+    """One page of a list; `cursor` is for the next page, `None` on the last."""
 
     items: tuple[T, ...]
     cursor: str | None
@@ -32,10 +32,10 @@ class Slice(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The filters of a list, and the page of it that is wanted.
+    """The filters of a list, and the page of it that is wanted; `window` checks and makes it.
 
-    A cursor of a list of another `kind` is refused. `since` is included and `until` excluded; `None`
-    sets no bound.
+    `since` is included and `until` excluded; `None` sets no bound. The page begins after the place
+    `after`, and `None` is the start of the list.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Window:
     def page(
         self, items: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
-        """Return the entries of this page and the cursor of the next."""
+        """Sort entries by `place`; return those of this page and the cursor of the next."""
         after = self.after
         rest = (
             (place(item), item)
@@ -80,7 +80,10 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check a caller's filters and return them."""
+    """Check a caller's filters and return them; `InputError` if one is invalid.
+
+    `kind` names the list: a cursor of a list of another kind is refused.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(
             f"limit={limit!r} is not a page length: give a whole number from 1 to {MOST}"
@@ -96,7 +99,7 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """Parse a stored time, without a zone in UTC; `TypeError` or `ValueError` if it is none."""
+    """Parse a stored time, in UTC if it has no zone; `TypeError` or `ValueError` if it is none."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -151,13 +154,13 @@ def read_items(
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
-    """Refuse a value that is not in a `Literal`."""
+    """Raise `InputError` for a value that is not in the `Literal` type `choices`."""
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
 
 
 def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
-    """Check labels and return them as a dict; `None` means no labels."""
+    """Return labels as a dict, empty for `None`; `InputError` if one cannot be stored."""
     given = {} if labels is None else labels
     if not isinstance(given, Mapping):
         raise InputError(
@@ -173,12 +176,12 @@ def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def are_labels(value: Any) -> bool:
-    """Return whether a value from JSON is labels; its keys are text in any case."""
+    """Return whether a value from JSON is a dict of labels; its keys are always text."""
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def has_labels(given: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Return whether `given` has all wanted labels."""
+    """Return whether `given` has all wanted labels with the same values."""
     return all(given.get(name) == value for name, value in wanted.items())
 
 
@@ -188,6 +191,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
+    """Parse a time that a caller gave; `InputError` unless it is ISO 8601 with a zone."""
     if text is None:
         return None
     try:
@@ -203,16 +207,17 @@ def _bound(name: str, text: str | None) -> datetime | None:
 
 
 def encode_cursor(*parts: Any) -> str:
-    """Make a cursor of plain JSON values."""
+    """Make a cursor, an opaque text, of plain JSON values."""
     return urlsafe_b64encode(json.dumps(parts).encode("ascii")).decode("ascii")
 
 
 def decode_cursor(cursor: str) -> Any:
-    """Return the values in a cursor."""
+    """Return the list of values in a cursor; `ValueError` or `TypeError` if it is not one."""
     return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
 
 
 def _place_in(kind: str, cursor: str) -> _Place:
+    """Return the place that a cursor of this kind of list names, else raise `InputError`."""
     try:
         own, at, *ids = decode_cursor(cursor)
         first, second = ids

@@ -70,7 +70,7 @@ SIGNS = 4
 
 @dataclass(slots=True, eq=False)
 class PostgresLease(Lease):
-    """The right to write to a thread while a connection is open."""
+    """The right to write to a thread while the connection with the backend id `pid` is open."""
 
     key: int = 0
     pid: int | None = None
@@ -97,7 +97,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """Return the parameters of `GUARD` for some threads; none for threads without a lease."""
+        """Return the parameters of `GUARD`, one for each thread on which a lease is held."""
         held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
@@ -114,7 +114,7 @@ class PostgresLeases(Leases):
             done.result()
 
     def close(self) -> None:
-        """Give up every lease."""
+        """End the connection that holds the locks, and with it every lease."""
         self._freeing.shutdown()
         self._session.close()
 
@@ -154,7 +154,7 @@ class Server:
     due: threading.local = field(default_factory=threading.local)
 
     def reach(self, work: Callable[[], T]) -> T:
-        """Run `work`, and run it again if its connection was lost."""
+        """Return what `work` returns; run it once more if its connection was lost."""
         # Work can be repeated after a lost commit: every row is written under a fixed id.
         with _translated(self.path):
             try:
@@ -174,13 +174,13 @@ class Server:
             self.due.proofs = []
 
     def check(self, cursor: Any) -> None:
-        """Make a transaction fail unless all leases that it needs are held."""
+        """Make the open transaction fail unless all leases that `write` needs are still held."""
         for proof in getattr(self.due, "proofs", []):
             cursor.execute(GUARD, proof)
 
 
 class _Pooled:
-    """A checkpointer or store over a pool."""
+    """A checkpointer or store whose calls each take a connection from the pool."""
 
     lock: Any
 
@@ -234,7 +234,7 @@ class PoolStore(_Pooled, PostgresStore):
     """LangGraph's Postgres store over a pool, without an index and without expiry."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """See `PostgresStore`."""
+        """Run operations, after checking the leases on the threads that they write to."""
         given = list(ops)
         puts = [each for each in given if isinstance(each, PutOp)]
         threads = [thread_of_item(".".join(each.namespace), each.key) for each in puts]
@@ -246,7 +246,7 @@ class PoolStore(_Pooled, PostgresStore):
 
 
 class Session:
-    """The connection that holds the leases."""
+    """The connection that holds the locks of all leases; it is opened on first use."""
 
     def __init__(self, url: str, path: str) -> None:
         self._url = url
@@ -270,7 +270,7 @@ class Session:
             return self._connection.execute(query, values).fetchone()
 
     def execute(self, query: LiteralString, *values: Any) -> None:
-        """Run a query unless the connection is lost."""
+        """Run a query; skip it if the connection was never opened or is lost."""
         with self._mutex, suppress(psycopg.OperationalError):
             if self._connection is not None:
                 self._connection.execute(query, values)
@@ -322,7 +322,7 @@ class PostgresDatabase(Database):
 
 
 def open_postgres(url: str) -> PostgresDatabase:
-    """Open a Postgres database, and create its tables if they are missing.
+    """Open a Postgres database, and create its tables if they are missing; see `open_database`.
 
     Args:
         url: `postgresql://user:password@host:port/name`, in the syntax of libpq. A pooler in front
@@ -354,7 +354,7 @@ def open_postgres(url: str) -> PostgresDatabase:
 
 
 def connect(url: str, path: str) -> Connection:
-    """Open a connection."""
+    """Return a new connection; a `StorageError` or `ConfigurationError` hides the password."""
     # Raised outside of `except`, so that libpq's error is not chained: it can hold the password.
     failure: psycopg.Error
     try:
@@ -366,6 +366,7 @@ def connect(url: str, path: str) -> Connection:
 
 
 def _is_lost(error: psycopg.OperationalError) -> bool:
+    """Return whether an error means that the connection ended, so that a new one can help."""
     if isinstance(error, PoolTimeout | PoolClosed):
         return False
     return error.sqlstate is None or is_broken(error.sqlstate)
@@ -373,6 +374,7 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
+    """Turn an error of Postgres or its pool in the block into one that names the next step."""
     try:
         yield
     except PoolTimeout as error:

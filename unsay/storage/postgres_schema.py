@@ -58,7 +58,8 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
     """Create the tables if they are missing, once, even if several processes start together.
 
     If they exist, nothing is written, and the user needs no right to create tables. The connection
-    must be in autocommit mode and return rows as dicts.
+    must be in autocommit mode and return rows as dicts. A database with another layout or encoding
+    is refused.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
     if encoding != "UTF8":
@@ -78,7 +79,7 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
 
 
 def erase(connection: Any, thread_id: str) -> Purged:
-    """Delete all rows of a thread; the caller has opened a transaction."""
+    """Delete all rows of a thread and return their number; the caller has opened a transaction."""
     deleted = {
         table: connection.execute(f"DELETE FROM {table} WHERE thread_id = %s", [thread_id])  # noqa: S608 - a constant
         for table in _TABLES
@@ -93,6 +94,7 @@ def erase(connection: Any, thread_id: str) -> Purged:
 
 
 def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
+    """Return whether all tables have their newest version; refuse another layout of unsay."""
     found = {
         table: _one(connection, query)
         for table, query in _VERSIONS.items()
@@ -110,7 +112,7 @@ def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
 
 @contextmanager
 def _alone(connection: Any, path: str) -> Iterator[None]:
-    """Hold the lock for creating tables."""
+    """Hold the lock for creating tables; `DatabaseLockedError` after `SETUP_SECONDS`."""
     # Polled: a statement that waits for the lock is an open transaction, and `CREATE INDEX
     # CONCURRENTLY` in the process that holds the lock would wait for it, which is a deadlock.
     latest = time.monotonic() + SETUP_SECONDS
@@ -128,6 +130,7 @@ def _alone(connection: Any, path: str) -> Iterator[None]:
 
 
 def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
+    """Return the column `one` of the first row of a query."""
     return connection.execute(query, values).fetchone()["one"]
 
 
@@ -193,7 +196,7 @@ def is_broken(code: str) -> bool:
 
 
 def unreadable(path: str) -> ConfigurationError:
-    """Return the error for an invalid URL; the text hides its password."""
+    """Return the error for a URL that libpq cannot parse; its text hides the password."""
     return ConfigurationError(
         f"{path!r} is not the URL of a Postgres database: check its parameters, and write % in a "
         "password as %25"
@@ -201,7 +204,7 @@ def unreadable(path: str) -> ConfigurationError:
 
 
 def refusal(words: str, path: str) -> StorageError:
-    """Return the error for a connection that failed."""
+    """Return the error for a connection that failed; `words` is libpq's message."""
     why = " ".join(words.split())
     other = "check that the server runs, and that host and port are right"
     advice = next((advice for part, advice in REFUSALS.items() if part in why), other)
@@ -209,7 +212,10 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
+    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none.
+
+    `lost` means that the connection ended.
+    """
     if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(
             f"The connection to {path!r} that held the lease of this thread was lost, and another "

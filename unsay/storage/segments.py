@@ -62,7 +62,11 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a part of a transcript as the newest page of the chain."""
+    """Write a part of a transcript as the newest page of the chain, and return it.
+
+    `before` is the end of the chain so far, `None` for the first part. `turns` is the number of
+    answered turns in the part. The caller then commits the result's `head` to the state.
+    """
     ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
     body = {
         "messages": [message_to_dict(each) for each in messages],
@@ -77,13 +81,16 @@ def put_page(
 
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
-    """Read one segment."""
+    """Read one segment by the id of its page."""
     chain = segment_chain(store, thread_id)
     return (yield from _whole(chain, (yield from chain.get(page_id))))
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Return the end of the part before a page; this works even if the page's body is lost."""
+    """Return the reference to all parts before a page; `None` if it is the oldest.
+
+    This works even if the page's body is lost.
+    """
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
 
@@ -91,7 +98,7 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloade
 def find_page(
     store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[OffloadedSegment | None]:
-    """Return the segment that holds a message; `None` if no segment does."""
+    """Return the segment that holds a message; `None` if no segment up to `head` does."""
     chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
     while next_id is not None:
@@ -150,6 +157,7 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def _whole(chain: Chain, page: Page) -> Steps[OffloadedSegment]:
+    """Read the body of a page and return the segment."""
     body = yield from chain.body(page)
     messages = cast("list[AnyMessage]", messages_from_dict(body["messages"]))
     return _segment(page, messages, body)
@@ -170,6 +178,7 @@ def _segment(
 
 
 def _print_of(message_id: str | None) -> bytes:
+    """Return a short hash of a message id; two ids can have the same."""
     return crc32((message_id or "").encode("utf-8", "surrogatepass")).to_bytes(PRINT)
 
 

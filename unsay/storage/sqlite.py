@@ -102,7 +102,10 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """Return a connection that any Python thread may use, one at a time."""
+    """Return a connection that any Python thread may use, one at a time.
+
+    It waits `busy_seconds` for a lock. With `isolation_level=None` it is in autocommit mode.
+    """
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
@@ -123,7 +126,7 @@ class FileStore(SqliteStore):
     conn: Connection
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction and return their results."""
+        """Run operations in one transaction and return their results; check what was read."""
         given = list(ops)
         for index, op in enumerate(given):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
@@ -196,7 +199,7 @@ class FileDatabase(Database):
         """Rewrite the file, so that the bytes of deleted rows are gone.
 
         Raises:
-            DatabaseLockedError: Another process is reading the file.
+            DatabaseLockedError: Another process is reading the file; the rows are deleted anyway.
         """
         # Deleted bytes stay in free pages, in the unused part of other pages, and in the journal.
         # Source: SQLite, VACUUM and `PRAGMA wal_checkpoint`.
@@ -286,6 +289,7 @@ def open_database(
 
 
 def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
+    """Delete a thread's items and its entry in the list; return how many."""
     (_, _, quoted) = thread_namespace("*", thread_id)
     connection.execute("BEGIN IMMEDIATE")
     with connection:
@@ -312,6 +316,7 @@ def _set_up(store: FileStore) -> None:
 
 
 def _make_file(path: Path) -> None:
+    """Create an empty file for its owner alone; `StorageError` if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -327,7 +332,7 @@ def _make_file(path: Path) -> None:
 
 
 def _check_layout(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file of another program; mark a new one as a file of unsay."""
+    """Refuse a file of another program or layout; mark a new one as a file of unsay."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -73,7 +73,7 @@ class CompressedSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type and bytes; the type is marked if the bytes are compressed."""
+        """Return the value's type and bytes; the type ends in `+z` if the bytes are compressed."""
         try:
             kind, data = super().dumps_typed(obj)
         except (TypeError, ValueError) as error:
@@ -95,7 +95,7 @@ class CheckedSerializer(CompressedSerializer):
     """A serializer that gives each value a checksum: that of zlib, or one of four bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type and bytes; the type is marked if the bytes start with a checksum."""
+        """Return the value's type and bytes; `+c` ends the type if the bytes start with a checksum."""
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
             return f"{kind}{ANNOTATION_SIGN}{obj.annotation}", data
@@ -103,7 +103,7 @@ class CheckedSerializer(CompressedSerializer):
         return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, with or without a checksum."""
+        """Return the value, with or without a checksum; `DatabaseCorruptError` if it is damaged."""
         with sound("A checkpoint"):
             kind, packed = data[0].partition(ANNOTATION_SIGN)[0], data[1]
             if kind.endswith(CHECKED):
@@ -119,7 +119,7 @@ def _off_loop(name: str) -> Any:
 
 
 class OffLoop(BaseCheckpointSaver[Any]):
-    """A checkpointer for asynchronous callers too: their calls run in a background thread."""
+    """A checkpointer whose asynchronous methods run the blocking ones in a background thread."""
 
     aget_tuple = _off_loop("get_tuple")
     aput = _off_loop("put")
@@ -135,7 +135,7 @@ class OffLoop(BaseCheckpointSaver[Any]):
 
 @dataclass(slots=True)
 class _Walk:
-    """By channel: the checkpoint with its full value, and those after it, newest first."""
+    """By channel: the checkpoint with its full value, and all that were passed, newest first."""
 
     behind: dict[str, list[str]] = field(default_factory=dict)
     seeded: dict[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class FileSaver(OffLoop, SqliteSaver):
         self.memo = Memo()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint of a thread, or the one that `config` names."""
+        """Return the newest checkpoint of a thread, or the one that `config` names; else `None`."""
         thread = str(config["configurable"]["thread_id"])
         with sound(f"The newest checkpoint of {thread!r}"):
             found: CheckpointTuple | None = super().get_tuple(config)
@@ -187,6 +187,7 @@ class FileSaver(OffLoop, SqliteSaver):
         super().put_writes(config, marked, task_id, task_path)
 
     def _prune(self, newest: Mapping[str, Any]) -> None:
+        """Delete the checkpoints that none of the newest full transcripts needs."""
         place = (str(newest["thread_id"]), newest["checkpoint_ns"])
         if place[1]:  # subgraphs are pruned below, together with their thread
             return
@@ -253,6 +254,7 @@ class FileSaver(OffLoop, SqliteSaver):
     def _history(
         self, cursor: Any, place: tuple[str, str], channel: str, walk: _Walk
     ) -> DeltaChannelHistory:
+        """Read a channel's writes in their order, and its full value if `walk` found one."""
         ids = walk.behind[channel]
         cursor.execute(
             "SELECT checkpoint_id, task_id, idx, type, value, task_path FROM writes "
@@ -286,7 +288,10 @@ class FileSaver(OffLoop, SqliteSaver):
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Find each channel's last full value; `None` if a checkpoint does not list what it holds."""
+    """Find each channel's last full value; `None` if a checkpoint does not list what it holds.
+
+    `rows` are the ancestors of a checkpoint, newest first: id, metadata and parent of each.
+    """
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:
@@ -305,6 +310,7 @@ def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) 
 
 @contextmanager
 def _metadata() -> Iterator[None]:
+    """Turn an error in the JSON of a checkpoint's metadata into `DatabaseCorruptError`."""
     try:
         yield
     except (JSONDecodeError, UnicodeDecodeError) as error:
