@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from unsay.graph.builder import Graph, build_graph
+from unsay.graph.builder import build_graph
+from unsay.graph.compiled import HostGraph
 from unsay.messages.content import text_of
 
 GOOD = "A list comprehension builds a list from an expression and a loop in one line."
@@ -47,7 +48,7 @@ def scores(*given: float | str | Exception) -> Callable[[Any], Any]:
     return judge
 
 
-def make(model: Any, judge: Any = None, **options: Any) -> Graph:
+def make(model: Any, judge: Any = None, **options: Any) -> HostGraph:
     """A graph in memory."""
     options = {"checkpointer": InMemorySaver(), "store": InMemoryStore(), **options}
     return build_graph(model, judge=judge or scores(), **options)
@@ -58,12 +59,12 @@ def said(messages: Iterable[AnyMessage]) -> list[str]:
     return [f"{message.type}: {text_of(message)}" for message in messages]
 
 
-def transcript(graph: Graph, thread: str = "t") -> list[str]:
+def transcript(graph: HostGraph, thread: str = "t") -> list[str]:
     """A thread's transcript as `role: words`."""
     return said(graph.get_state(config(thread)).values["messages"])
 
 
-def say(graph: Graph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:
+def say(graph: HostGraph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:
     """Say each text; the state after the last."""
     state: dict[str, Any] = {}
     for text in texts:

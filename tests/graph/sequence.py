@@ -29,7 +29,7 @@ from unsay.errors import (
     TranscriptError,
     UnsayError,
 )
-from unsay.graph.builder import Graph
+from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database
 
 WORDS = ("How do lists work?", "NEW: the weather?", "BACK to lists", "日本の首都は?", "Go on")
@@ -155,7 +155,7 @@ class Stage(Ways):
             database, thread="t", settings=settings, **self.troupe.parts(self.kind)
         )
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> HostGraph:
         """The graph, for a host that runs it without the conversation.
 
         LangGraph drops what stands between a step's writes and its checkpoint when the next

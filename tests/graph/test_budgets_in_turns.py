@@ -21,7 +21,7 @@ from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
-from unsay.graph.builder import Graph
+from unsay.graph.compiled import HostGraph
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.testing import ScriptedChat, ToolCalls
@@ -48,12 +48,12 @@ class Metered(Numbered):
 Run = Callable[..., dict[str, Any]]
 
 
-def run_blocking(graph: Graph, value: Any, **more: Any) -> dict[str, Any]:
+def run_blocking(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
     """One run of a graph."""
     return graph.invoke(_given(value), config(), **more)
 
 
-def run_async(graph: Graph, value: Any, **more: Any) -> dict[str, Any]:
+def run_async(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
     """One run of a graph, on an event loop."""
     return asyncio.run(graph.ainvoke(_given(value), config(), **more))
 

@@ -5,7 +5,7 @@ from langgraph.types import Command
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
-from unsay.graph.builder import Graph
+from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of
 
@@ -130,7 +130,7 @@ class Failing(Numbered):
         return draft
 
 
-def interrupted() -> Graph:
+def interrupted() -> HostGraph:
     """A thread whose third turn rolled back the second and then failed."""
     graph = make(Failing(), scores(0.9, 0.6, 0.1))
     say(graph, "q1", "q2")

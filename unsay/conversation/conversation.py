@@ -21,7 +21,8 @@ from unsay.conversation.verbs import (
     checked,
 )
 from unsay.effects import adrive, drive
-from unsay.graph.builder import Graph, GraphOptions, compile_graph, make_services
+from unsay.graph.builder import GraphOptions, compile_graph, make_services
+from unsay.graph.compiled import HostGraph, Trusted
 from unsay.model_factory import ModelLike
 from unsay.settings import Context
 from unsay.storage.base import Database, translated
@@ -84,7 +85,7 @@ class _Opened:
         return self._talk.thread_id
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> HostGraph:
         """The compiled graph, with this database's checkpointer and store."""
         return self._talk.graph
 
@@ -127,7 +128,9 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
-                    chunks: Any = handle.graph.stream(opened, handle.config, **handle.streaming())
+                    chunks: Any = handle.graph.stream(
+                        Trusted(opened), handle.config, **handle.streaming()
+                    )
                     # A reader that leaves early stops the graph before the lock is released.
                     with closing(chunks):
                         for mode, chunk in chunks:
@@ -174,7 +177,9 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
-                    chunks: Any = handle.graph.astream(opened, handle.config, **handle.streaming())
+                    chunks: Any = handle.graph.astream(
+                        Trusted(opened), handle.config, **handle.streaming()
+                    )
                     # A reader that leaves early stops the graph before the lock is released.
                     async with aclosing(pumped(chunks)) as read:
                         async for mode, chunk in read:

@@ -13,7 +13,7 @@ from langgraph.types import StateSnapshot
 
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
-from unsay.graph.builder import Graph
+from unsay.graph.compiled import HostGraph, Trusted
 from unsay.history.compensations import Compensation, Report
 from unsay.history.runs import run_named_after
 from unsay.history.threads import find_session, load_pending_input, revise
@@ -60,7 +60,7 @@ _END = "create_checkpoint"
 class ThreadHandle:
     """One thread of one database, and the graph over it."""
 
-    graph: Graph
+    graph: HostGraph
     services: Services
     database: Database
     thread_id: str
@@ -138,7 +138,7 @@ class ThreadHandle:
             # Commits an input, or a step whose writes are stored, and takes no other.
             options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
             graph: Any = self.graph
-            yield Call.of(graph.invoke, graph.ainvoke, lost, self.config, **options)
+            yield Call.of(graph.invoke, graph.ainvoke, Trusted(lost), self.config, **options)
             snapshot = yield reading
         return snapshot
 
@@ -277,5 +277,9 @@ class ThreadHandle:
         """Commit an update outside a run."""
         graph = self.graph
         yield Call.of(
-            graph.update_state, graph.aupdate_state, self.config, dict(update), as_node=_END
+            graph.update_state,
+            graph.aupdate_state,
+            self.config,
+            Trusted(dict(update)),
+            as_node=_END,
         )

@@ -13,6 +13,7 @@ from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, NothingToUndoError
+from unsay.graph.compiled import Trusted
 from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
 from unsay.history.runs import find_run, run_named_after
 from unsay.history.threads import (
@@ -194,7 +195,7 @@ def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> St
     """Run the graph on an input to the end of its turn."""
     graph: Any = thread.graph
     options = thread.run_options()
-    state = yield Call.of(graph.invoke, graph.ainvoke, value, thread.config, **options)
+    state = yield Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
     return (yield from _ended_turn(thread, state, tuple(state.get("__interrupt__", ())), turn_id))
 
 

@@ -13,7 +13,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
 from unsay.context.reminders import Reminder, ordered
@@ -22,6 +21,7 @@ from unsay.effects import adrive, drive, utc_now
 from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
+from unsay.graph.compiled import HostGraph
 from unsay.graph.routing import after_process_message
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
@@ -78,8 +78,6 @@ def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
     return [value for _, _, value in history[CHANNEL]["writes"]] == [[0], [1], [2]]
 
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]
-
 NODES: dict[str, Node] = {
     "evaluate_quality": evaluate_quality,
     "detect_topic_change": detect_topic_change,
@@ -118,7 +116,7 @@ def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     clock: Callable[[], datetime] | None = None,
-) -> Graph:
+) -> HostGraph:
     """Build a compiled graph that answers, judges, saves checkpoints and rolls back.
 
     Args:
@@ -212,7 +210,7 @@ def compile_graph(
     deltas: bool,
     checkpointer: BaseCheckpointSaver[Any] | None,
     store: BaseStore | None,
-) -> Graph:
+) -> HostGraph:
     """Compile the nodes and edges; with `deltas` the transcript is stored as deltas."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
@@ -226,7 +224,8 @@ def compile_graph(
     )
     builder.add_edge("rollback", "process_message")
     builder.add_edge("create_checkpoint", END)
-    return builder.compile(checkpointer=checkpointer, store=store, name="unsay")
+    compiled = builder.compile(checkpointer=checkpointer, store=store, name="unsay")
+    return HostGraph(services=services, **vars(compiled))
 
 
 class Lifted(Runnable[State, Update]):
