@@ -32,7 +32,7 @@ from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.operations.rollback import (
     OPERATIONS,
-    add_history_note,
+    add_note,
     counts,
     go_back,
     last_operation,
@@ -329,10 +329,10 @@ def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
         "current_topic": "Kyoto",
     }
     new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=scope().now())
-    notes = add_history_note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
+    notes = add_note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
 
     assert [line_before, line_before, new][3 - kept :] == notes
-    assert [{**new, "turn": 0, "topic": ""}][: len(notes)] == add_history_note(
+    assert [{**new, "turn": 0, "topic": ""}][: len(notes)] == add_note(
         State(), scope(history_limit=limit), "rollback", "draft", 0.1
     )
 

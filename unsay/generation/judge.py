@@ -27,7 +27,7 @@ from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import add_history_note, live_branch, save_branch
+from unsay.operations.rollback import add_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages
@@ -192,9 +192,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
             failed.append(document.id or "")
             reasons.append(verdict.reason)
     result = Update(messages=stamped)
-    result["state_history"] = add_history_note(
-        state, scope, "evaluate_quality", "documents_judged", None
-    )
+    result["state_history"] = add_note(state, scope, "evaluate_quality", "documents_judged", None)
     if failed:
         after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
         why = " / ".join(reasons)

@@ -3,7 +3,7 @@
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint
 from unsay.operations.compensate import run_compensations
-from unsay.operations.rollback import add_history_note
+from unsay.operations.rollback import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 
@@ -33,7 +33,5 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
             "message_count": len(state["messages"]),
         },
         turn={**turn, "checkpoints_due": []},
-        state_history=add_history_note(
-            state, scope, "create_checkpoint", "created", newest["score"]
-        ),
+        state_history=add_note(state, scope, "create_checkpoint", "created", newest["score"]),
     )

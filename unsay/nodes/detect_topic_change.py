@@ -10,7 +10,7 @@ from unsay.judging.topic_detector import label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import compact
 from unsay.operations.restore import COMPARED
-from unsay.operations.rollback import add_history_note, live_branch
+from unsay.operations.rollback import add_note, live_branch
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Segment, Topic, TopicMemory, TopicShift
@@ -80,9 +80,7 @@ def _start_segment(
     topics = yield from compact(extended, topics, scope, state.get("forgotten", []))
     label = next((t["label"] for t in topics if t["id"] == topic_id), label_of(question))
     scope.emit("topic", kind=kind, label=label, similarity=shift.similarity if shift else None)
-    history = add_history_note(
-        {**state, "current_topic": label}, scope, "detect_topic_change", kind, None
-    )
+    history = add_note({**state, "current_topic": label}, scope, "detect_topic_change", kind, None)
     return Update(
         topics=limited(topics, segments),
         segments=segments,

@@ -25,12 +25,7 @@ from unsay.operations.pending import (
     repair_interrupted,
     unjudged,
 )
-from unsay.operations.rollback import (
-    add_history_note,
-    archive_steps,
-    live_branch,
-    load_archived_steps,
-)
+from unsay.operations.rollback import add_note, archive_steps, live_branch, load_archived_steps
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update
@@ -155,7 +150,7 @@ def _consequences(
         scope.emit("verdict", of="context", message_id=answer.id, **asdict(verdict))
     scores = [verdict.score for _, verdict in verdicts if verdict.score is not None]
     lowest = min(scores, default=None)
-    history = add_history_note(state, scope, "evaluate_quality", "judged", lowest)
+    history = add_note(state, scope, "evaluate_quality", "judged", lowest)
     update = Update(messages=answers, state_history=history)
     if lowest is not None:
         update["quality_score"] = lowest

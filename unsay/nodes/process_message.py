@@ -29,7 +29,7 @@ from unsay.operations.delivery import deliver, deliver_best
 from unsay.operations.offload import load_opened
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
-from unsay.operations.rollback import add_history_note
+from unsay.operations.rollback import add_note
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update
 from unsay.types import Rejection, Turn, Verdict
@@ -174,7 +174,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
         score=verdict.score,
         reason=verdict.reason,
     )
-    history = add_history_note(state, scope, "process_message", "draft_rejected", verdict.score)
+    history = add_note(state, scope, "process_message", "draft_rejected", verdict.score)
     after: State = {**state, "turn": rejected, "state_history": history}
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
         if scope.settings.on_exhausted == "deliver":

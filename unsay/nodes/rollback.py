@@ -13,7 +13,7 @@ from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
-    add_history_note,
+    add_note,
     counts,
     go_back,
     live_branch,
@@ -146,7 +146,7 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     kind, reason = request["kind"], request["reason"]
     scope.emit("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
     score = state.get("quality_score") if kind in ("draft", "context") else None
-    update["state_history"] = add_history_note(state, scope, "rollback", kind, score)
+    update["state_history"] = add_note(state, scope, "rollback", kind, score)
 
 
 def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -169,7 +169,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
     scope.emit("undone" if undoes else "redone", removed=removed, restored=restored)
-    update["state_history"] = add_history_note(state, scope, "rollback", request["kind"], None)
+    update["state_history"] = add_note(state, scope, "rollback", request["kind"], None)
     return update
 
 

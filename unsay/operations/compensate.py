@@ -43,12 +43,12 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
-    """Return the calls that a change removes from the transcript, the newest first."""
+    """Return the tool calls that a change removes from the transcript, as `calls_to_undo` does."""
     return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return the calls of these messages, newest first, that need an undo or have an obstacle to it."""
+    """Return these messages' tool calls with consequences, newest first; `obstacle` says what prevents an undo."""
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):
@@ -64,6 +64,7 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
+    """Describe one tool call and its obstacle; `None` if its tool is declared without consequences."""
     tool = _tool_of(call["name"], services)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -93,7 +94,7 @@ def _compensation(
 
 
 def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Return whether none of the calls of these messages can have been undone."""
+    """Return whether the effects of these messages' tool calls still exist, since none can be undone."""
     return all(each.obstacle for each in calls_to_undo(messages, services))
 
 
@@ -117,7 +118,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store entries for the calls that a step must undo, before the step is committed."""
+    """Store entries for the calls that a step must undo, before its commit; raise if no person can be asked."""
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -137,7 +138,7 @@ def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
 
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """Return the calls of unfinished drafts whose question leaves the transcript."""
+    """Return the stored calls of unfinished drafts whose question the step removes, by key."""
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)
@@ -149,6 +150,7 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
+    """Empty the log's changes; return the calls that left the transcript after all, and that returned."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     changes, scope.step_log.changes = scope.step_log.changes, []
@@ -217,6 +219,7 @@ def _schedule(
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
+    """Return an entry for each call: pending if it may be undone, skipped with the reason if not."""
     # A call whose undo failed or may have run is not undone again unless its tool is idempotent.
     undecided = [
         each
@@ -242,6 +245,7 @@ def _decided(
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
+    """Ask a person about each call; outside of a run without `confirm`, raise `ConflictError`."""
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:
@@ -288,6 +292,7 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 
 
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
+    """Undo a call unless that is done or impossible, and return what a person is told about it."""
     call = entry.compensation
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")
@@ -303,6 +308,7 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
 
 
 def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
+    """Run a tool's undo once and store how it ended; an error of the tool becomes a failed entry."""
     call = entry.compensation
     if reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
@@ -325,7 +331,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Store the calls of an unfinished draft, so that they can be undone if its turn never ends."""
+    """Store the calls of an unfinished draft after each tool step, to undo them if its turn never ends."""
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]
@@ -334,7 +340,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Report the calls of rejected drafts whose undo failed or was skipped."""
+    """Report the calls of rejected drafts that are not undone, for the hints of the next attempt."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [

@@ -26,7 +26,7 @@ from unsay.messages.content import has_other_content, text_of
 from unsay.operations.compensate import keeps_effects
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
-    add_history_note,
+    add_note,
     live_branch,
     save_branch,
     settle,
@@ -42,7 +42,7 @@ from unsay.types import BranchRef, Checkpoint, CheckpointReason, Operation, Turn
 def deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
 ) -> Steps[Update]:
-    """Append an answer to the transcript, with its verdict, and note the checkpoints it makes."""
+    """Return the update that ends a turn: the draft, its verdict, due checkpoints, and a `flag` on the answer."""
     turn, topic = state["turn"], state.get("current_topic", "")
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
@@ -60,15 +60,13 @@ def deliver(
         quality_score=verdict.score,
         should_rollback=False,
         rollback_request=None,
-        state_history=add_history_note(
-            state, scope, "process_message", verdict.outcome, verdict.score
-        ),
+        state_history=add_note(state, scope, "process_message", verdict.outcome, verdict.score),
         **with_step(state, step),
     )
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn whose drafts all failed: deliver the best one, flagged, or a person's `own_answer`."""
+    """End a turn whose drafts all failed with the best one or `own_answer`; raise if the best one is empty."""
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -100,7 +98,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """Return the state as it was at the turn's start, and the update that restores it."""
+    """Return the state as at the turn's start, and the update to it: empty if no rollback was made since."""
     turn = state["turn"]
     if not turn["draft_branches"]:
         return state, Update()
@@ -170,6 +168,7 @@ def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bo
 def _reasons_after(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Iterator[CheckpointReason]:
+    """Yield the reasons for a checkpoint after the answer, the most important first."""
     asked = state["turn"]["pending"]
     questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
     if any(is_lasting(text_of(question)) for question in questions if question.name is None):
@@ -185,7 +184,7 @@ def _reasons_after(
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
-    """Make a checkpoint at the newest answer by a person's order."""
+    """Return a checkpoint at the newest answer, not yet stored; raise without an answer or for a bad name."""
     messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
     while messages and not is_answer(messages[-1]):
         messages.pop()

@@ -47,7 +47,7 @@ EXPANDED = 4
 
 
 def live_branch(state: State) -> LiveBranch:
-    """Return the part of a state that a rollback changes."""
+    """Return the parts of a state that a rollback changes, in the form that `replace_tail` takes."""
     offloaded = offloaded_of(state)
     return LiveBranch(
         messages=tuple(state.get("messages", ())),
@@ -58,10 +58,8 @@ def live_branch(state: State) -> LiveBranch:
     )
 
 
-def add_history_note(
-    state: State, scope: Scope, node: str, event: str, score: float | None
-) -> list[Note]:
-    """Return `state_history` with one more entry, up to its limit."""
+def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
+    """Return the state's `state_history` with one more entry; only the newest `history_limit` are kept."""
     turn = state.get("turn")
     added = Note(
         node=node,
@@ -76,14 +74,14 @@ def add_history_note(
 
 
 def last_operation(operations: Sequence[Operation]) -> Operation:
-    """Return the step that an undo reverses, or raise `NothingToUndoError`."""
+    """Return the step that an undo reverses; raise `NothingToUndoError` if there is none."""
     if not operations:
         raise NothingToUndoError("There is no step left to undo in this conversation")
     return operations[-1]
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of messages that must be loaded before the newest step is undone or redone."""
+    """Return the ids of the messages that undoing or redoing the newest step needs; `None` is the beginning."""
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] == "forget":
@@ -92,7 +90,7 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 
 
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
-    """Store what was removed as a branch, and return the state's references with it."""
+    """Log a change, store what it removed as a branch, and return the references to all branches."""
     log_rollback(scope, change)
     branch = change.branch
     if not branch["messages"] and not branch["drafts"]:
@@ -107,7 +105,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where to find turns that leave the state, for example by their run; see `history.branch`."""
+    """Store where a turn that leaves the state is found: by message id, its branch's or its new message's id."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -115,7 +113,7 @@ def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
 def load_branches(
     ids: Sequence[str], scope: Scope, refs: Sequence[BranchRef]
 ) -> Steps[list[StoredBranch]]:
-    """Return the branches with these ids, or raise `ConflictError` if one is no longer kept."""
+    """Return the branches with these ids, in the given order; raise `ConflictError` if one is not kept."""
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
     branches: list[StoredBranch] = []
     for name in ids:
@@ -134,7 +132,7 @@ def load_branches(
 
 
 def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
-    """Return the update for a change of the current branch."""
+    """Return the state update that makes a change of the current branch; `refs` becomes `branches`."""
     live = change.live
     labels = {each["id"]: each["label"] for each in live.topics}
     marks = by_age(live.checkpoints, live.positions(), before=len(live.messages))
@@ -150,14 +148,14 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
 
 
 def with_step(state: State, step: Operation) -> Update:
-    """Add a step that can be undone; what was undone before can no longer be redone."""
+    """Return an update that adds a step that can be undone; earlier undone steps can then not be redone."""
     return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
 
 
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Remove the messages after `base` except pending ones; a person's rollback becomes a step to undo."""
+    """Keep the messages after `base`, except pending ones, as a branch; a person's rollback can be undone."""
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
@@ -170,14 +168,14 @@ def go_back(
 def without_retries(
     state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """Restore what the rollbacks after rejected drafts removed, as the transcript was before the turn."""
+    """Return a change that reverses the rollbacks of the turn's rejected drafts, or raise `ConflictError`."""
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
     return replace_tail(live_branch(state), base, branches, label=label, keep=keep)
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step: remove a turn, or restore what a rollback removed."""
+    """Undo the newest step, such as a turn or a rollback; raise if there is none or its branch is not kept."""
     operations = state.get("operations", [])
     step = last_operation(operations)
     left = redoable(state, pending)
@@ -194,7 +192,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Redo the step that was undone last, with the same messages."""
+    """Redo the step that was undone last, with the same messages; raise like `last_undone` if none is."""
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
     change, update = yield from _reversed(state, scope, step, label, pending)
@@ -204,7 +202,7 @@ def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def last_undone(state: State, pending: Sequence[str]) -> Undone:
-    """Return the step that a redo repeats, or raise `NothingToRedoError`."""
+    """Return the step that a redo repeats; raise `NothingToRedoError` if none is left."""
     left = redoable(state, pending)
     if not left:
         raise NothingToRedoError(
@@ -214,17 +212,19 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
 
 
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
-    """Return the steps that were undone, newest last; none once a new turn followed."""
+    """Return the undone steps, newest last; empty if the transcript changed since the last undo."""
     undone = state.get("redo", [])
     end = _end(state.get("messages", ()), pending)
     return list(undone) if undone and undone[-1]["at"] == end else []
 
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
+    """Return the id of the last message that is not pending; `None` if there is none."""
     return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
 
 
 def _inverse(step: Operation, change: Change) -> Operation:
+    """Return the step that reverses a change: it restores the branch that the change made."""
     branches = [change.branch["id"]] if change.branch["messages"] else []
     plain = {key: value for key, value in step.items() if key != "at"}
     return cast("Operation", {**plain, "branches": branches})
@@ -253,7 +253,7 @@ def _reversed(
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Include an earlier topic's messages in contexts, or no longer."""
+    """Return an update that includes an earlier topic's messages in contexts, or stops to include them."""
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
@@ -266,7 +266,7 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
-    """Return the place after a message in words for a person."""
+    """Return words for the place after the message `base`: a checkpoint, a quotation, or the start."""
     if base is None:
         return texts.at_start
     for each in state.get("checkpoints", []):
@@ -277,7 +277,7 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
 
 
 def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
-    """Return how many messages an update removes, and how many it adds.
+    """Return how many messages an update removes, and how many it adds, as `(removed, added)`.
 
     Messages that are moved or replaced do not count, nor do notices and the commands they answer.
     """
@@ -294,7 +294,7 @@ def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = Non
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Move the oldest of many steps to the store; without a store, drop them."""
+    """Move the oldest steps that can be undone to the store if there are many; without a store, drop them."""
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()
@@ -306,7 +306,7 @@ def archive_steps(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Load the newest steps that were moved to the store, if the state has none left."""
+    """Load the newest archived steps for an undo; the update is empty if the state still has a step."""
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:
         return Update()

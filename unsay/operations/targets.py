@@ -22,24 +22,25 @@ NUMBER_CHARS = 9
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
     """Return the target after a failed draft: the last checkpoint, after a second failure an older one.
 
-    Without a checkpoint it is the start of the turn, after `base`.
+    Without a checkpoint it is `base`, after which the turn starts. `failures` counts rejected drafts.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, before=last, otherwise=base)
 
 
 def target_of_context(live: LiveBranch, start: int) -> str | None:
-    """Return the last checkpoint before a rejected exchange that begins at an index."""
+    """Return the last checkpoint before a failed exchange, else the message before its first index `start`."""
     return _last_checkpoint(live, before=start - 1, otherwise=live.id_at(start - 1))
 
 
 def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) -> str | None:
+    """Return the newest checkpoint at or before an index, else `otherwise`, moved to a safe place."""
     checkpoints = by_age(live.checkpoints, live.positions(), before=before)
     return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
 
 def safe_base(live: LiveBranch, base: str | None) -> str | None:
-    """Return the last message at or before this one after which no tool call lacks its result."""
+    """Return the last message up to `base` after which no tool call lacks its result; `None` is the start."""
     index = safe_split(live.messages, live.index_of(base) + 1, towards="older")
     return live.id_at(index - 1)
 
@@ -47,10 +48,11 @@ def safe_base(live: LiveBranch, base: str | None) -> str | None:
 def target_of(
     live: LiveBranch, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
 ) -> str | None:
-    """Return the target of a rollback by order: a checkpoint, or the point N turns back.
+    """Return the target of a person's or host's rollback: a checkpoint, or the point N turns back.
 
-    With neither it is the last checkpoint before the newest answer, or without checkpoints the
-    start of the last turn. The messages in `pending` wait for an answer and do not count.
+    With neither it is the last checkpoint before the newest answer, or without checkpoints the start of
+    the last turn. `pending` messages wait for an answer and do not count. It raises `InputError` for
+    both arguments or a bad number, `NothingToUndoError` for too many turns, and as `find_checkpoint`.
     """
     if to is not None and turns is not None:
         raise InputError(
@@ -74,6 +76,7 @@ def target_of(
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
+    """Return the index of the first message of the last N answered turns, or raise as `target_of` does."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise InputError(f"turns={turns!r} is out of range: give a whole number of 1 or more")
     ends = [index for index, message in enumerate(messages) if is_answer(message)]
@@ -89,13 +92,13 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
 
 
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
-    """Return the target of `/rollback`; its argument may be a number of turns. See `target_of`."""
+    """Return the target of `/rollback ARGUMENT`: a number of turns, or a checkpoint. See `target_of`."""
     turns = turns_typed(live, argument)
     return target_of(live, argument if turns is None else None, turns, pending)
 
 
 def turns_typed(live: LiveBranch, argument: str) -> int | None:
-    """Return the number of turns that an argument is; `None` if it can only name a checkpoint."""
+    """Return a typed number of turns; `None` if the argument is not a number or names a checkpoint."""
     named = any(each["name"] == argument for each in live.checkpoints)
     typed = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
     return int(argument) if typed else None
@@ -104,7 +107,7 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return what `target_of` needs in the state: ids of messages, and a number of turns."""
+    """Return the message ids and number of turns that `target_of` needs loaded; none for an unknown `to`."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to:
