@@ -48,7 +48,7 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return these messages' tool calls with consequences, newest first; `obstacle` says what prevents an undo."""
+    """Return these messages' tool calls with consequences, newest first; see `Compensation.obstacle`."""
     results: dict[str, ToolMessage] = {}
     found = []
     for message in reversed(messages):
@@ -64,7 +64,7 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """Describe one tool call and its obstacle; `None` if its tool is declared without consequences."""
+    """Describe one tool call and its obstacle; `None` if its tool has no consequences."""
     tool = _tool_of(call["name"], services)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -94,7 +94,7 @@ def _compensation(
 
 
 def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Return whether the effects of these messages' tool calls still exist, since none can be undone."""
+    """Return whether these messages' tool calls still have their effects: none can have been undone."""
     return all(each.obstacle for each in calls_to_undo(messages, services))
 
 
@@ -118,7 +118,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store entries for the calls that a step must undo, before its commit; raise if no person can be asked."""
+    """Store entries for the calls that a step must undo, before its commit; raise without a confirmation."""
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -150,7 +150,7 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Empty the log's changes; return the calls that left the transcript after all, and that returned."""
+    """Empty the log's changes, and return the calls that left the transcript after all and that returned."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     changes, scope.step_log.changes = scope.step_log.changes, []
@@ -219,7 +219,7 @@ def _schedule(
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
-    """Return an entry for each call: pending if it may be undone, skipped with the reason if not."""
+    """Return an entry for each call: pending if its undo may run, skipped with the reason if not."""
     # A call whose undo failed or may have run is not undone again unless its tool is idempotent.
     undecided = [
         each
@@ -308,7 +308,7 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
 
 
 def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
-    """Run a tool's undo once and store how it ended; an error of the tool becomes a failed entry."""
+    """Run a tool's undo once and store how it ended; the tool's error makes the entry `failed`."""
     call = entry.compensation
     if reversal.undo is None:
         ended = entry.to("skipped", NO_UNDO)
@@ -340,7 +340,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Report the calls of rejected drafts that are not undone, for the hints of the next attempt."""
+    """Report the calls of rejected drafts whose effects remain, for the hints of the next attempt."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [

@@ -42,7 +42,7 @@ from unsay.types import BranchRef, Checkpoint, CheckpointReason, Operation, Turn
 def deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
 ) -> Steps[Update]:
-    """Return the update that ends a turn: the draft, its verdict, due checkpoints, and a `flag` on the answer."""
+    """Return the update that ends a turn with a draft: its verdict, due checkpoints, a `flag` if not `None`."""
     turn, topic = state["turn"], state.get("current_topic", "")
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
@@ -66,7 +66,7 @@ def deliver(
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn whose drafts all failed with the best one or `own_answer`; raise if the best one is empty."""
+    """End a turn of failed drafts with the best one, or with `own_answer`; raise if the best is empty."""
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -114,7 +114,7 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
 
 
 def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
-    """Keep the turn's newest rejected draft as a branch, and return the references to all branches."""
+    """Keep the turn's newest rejected draft as a branch, and return all references to branches."""
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)
@@ -124,7 +124,7 @@ def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchR
 def _checkpoints_due(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Steps[list[Checkpoint]]:
-    """Return the checkpoints that a turn earned, oldest first, at most one before and one after it."""
+    """Return the checkpoints that a turn earned, oldest first: at most one before and one after it."""
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
 
@@ -151,7 +151,7 @@ def _checkpoints_due(
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool or the run failed, or an earlier turn from the same message never ended."""
+    """Return whether a tool or the run failed in this turn, or an earlier try at this turn never ended."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):

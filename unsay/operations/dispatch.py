@@ -32,9 +32,9 @@ from unsay.types import Checkpoint, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """Results of a command or a host's flag; all empty for a message to answer.
+    """The results of a command or a host's flag; all fields are empty for a message to answer.
 
-    The node `rollback` carries out the rollback, undo, redo or retry; `update` is applied at once.
+    `rollback` is left to the node `rollback`, `notice` is the reply, and `update` is applied at once.
     """
 
     rollback: RollbackRequest | None = None
@@ -55,7 +55,10 @@ class _Order:
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
-    """Carry out a command or a host's flag; an `UnsayError` becomes a notice with the reason."""
+    """Carry out a command or a host's flag; an `UnsayError` becomes a notice with its reason.
+
+    A message that cannot be answered, such as an empty one, becomes a notice as well.
+    """
     texts = scope.texts(state["messages"])
     try:
         if command is not None:
@@ -87,6 +90,7 @@ def read_orders(
 
 
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
+    """Return the request for the node `rollback`; raise here if there is nothing to undo, redo or retry."""
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
     if kind == "undo":
@@ -176,7 +180,7 @@ GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 
 
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
-    """Return what a command needs in the state: ids of messages, and a number of newest turns."""
+    """Return what a command needs loaded: message ids, and a number of newest turns; `None` is a flag."""
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":
         return step_places(state.get("operations", [])), 0

@@ -31,7 +31,7 @@ TOPIC_ENDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why something is forgotten."""
+    """Why something is forgotten, and when, in ISO 8601; both are shown in lists and kept in the event log."""
 
     reason: str
     created_at: str
@@ -40,7 +40,11 @@ class Cause:
 def forget_messages(
     state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
 ) -> Operation:
-    """Return the step that forgets messages, with the tool calls and results that go with them."""
+    """Return the step that forgets messages by their ids (`names`), with their tool calls and results.
+
+    The step is not carried out yet: see `apply`. It raises `InputError` if a message is pending or all
+    are system messages, and `ConflictError` if all are forgotten already or there are too many.
+    """
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, names))]
     if waiting := [m.id for m in group if m.id in pending]:
@@ -63,7 +67,7 @@ def forget_messages(
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
-    """Return the step that forgets all messages of a topic until now."""
+    """Return the step that forgets a topic's messages so far; raise if it is forgotten or just begun."""
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
@@ -81,7 +85,7 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 def make_entry(
     kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
-    """Return an entry; its id is a hash of its messages."""
+    """Return a forgotten entry; its id is a hash of the kind, the `seed` and the message ids `names`."""
     # A hash and not a random id, so that a node that runs again after a crash makes the same entry.
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
     return Forgotten(
@@ -94,7 +98,7 @@ def make_entry(
 
 
 def forgetting(state: State, entry: Forgotten) -> Operation:
-    """Return the step that forgets an entry and removes the pins on it."""
+    """Return the step that forgets an entry and removes its pins; raise `ConflictError` over the limits."""
     _within([*state.get("forgotten", []), entry])
     after = _gone(state, [entry])
     off = [each for each in state.get("pins", []) if each["message_id"] in after]
@@ -102,7 +106,7 @@ def forgetting(state: State, entry: Forgotten) -> Operation:
 
 
 def restoring(state: State, entry: Forgotten, what: str) -> Operation:
-    """Return the step that restores an entry, or one of its messages by the message's id."""
+    """Return the step that restores an entry, or only the message `what` of it, with its tool calls."""
     step = Operation(kind="forget", base=None, branches=[], remembered=[entry])
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
         return step
@@ -119,7 +123,7 @@ def named_by(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry with this id, or of this message or topic, also by its label."""
+    """Return the newest entry with the id `what`, or with this message, topic or label; `None` without."""
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
     for name in (what, *(labelled if len(labelled) == 1 else ())):
@@ -132,7 +136,11 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Carry out a step that forgets or restores, or undo it; its messages must be loaded."""
+    """Carry out a step that forgets or restores; with `back`, undo it. Its messages must be loaded.
+
+    It logs the change, and writes summaries again that covered a message. It raises `ConflictError`
+    over the limits.
+    """
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
         added, removed = removed, added
@@ -154,6 +162,7 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
 
 
 def _within(entries: list[Forgotten]) -> list[Forgotten]:
+    """Return the entries, or raise `ConflictError` if there are too many or they name too many messages."""
     named = sum(len(each["message_ids"]) for each in entries)
     if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
         raise ConflictError(

@@ -54,7 +54,10 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages of a transcript that is longer than `live_messages`."""
+    """Offload the oldest messages if the state has more than `live_messages`; else the update is empty.
+
+    Without a store, or with topics off, nothing is offloaded.
+    """
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
@@ -167,7 +170,7 @@ def _offload_topic(
     state: State,
     scope: Scope,
 ) -> Steps[Topic]:
-    """Return a topic with a summary of the offloaded ones (`ids`) of its `messages`."""
+    """Return a topic with a summary of its offloaded messages, those with an id in `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
     compactions = state.get("compaction", Compaction()).get("topics", {})
@@ -183,6 +186,7 @@ def _offload_topic(
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
+    """Return the state without the messages before `end`; checkpoints on them are marked as offloaded."""
     messages = state["messages"]
     gone = {message.id for message in messages[:end]}
     inner = [each for each in segments if each["start"] in gone]
@@ -211,7 +215,7 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
 def load_segments(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Load offloaded segments until the state holds the wanted messages and answered turns.
+    """Load offloaded segments until the state holds the `wanted` messages and N answered turns.
 
     In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is loaded.
     """
@@ -224,7 +228,7 @@ def load_segments(
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
     """Load the segments of messages that a front end sent again, so that they are not added twice.
 
-    A single question counts as new unless its run is known.
+    The update is empty if nothing was sent again. A single question of an unknown run counts as new.
     """
     # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
@@ -236,7 +240,7 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
-    """Load the whole transcript, for readers."""
+    """Return the state with the whole transcript, for readers: nothing is stored."""
     if scope.address is None:
         return state
     pages = yield from read_back(*scope.address, offloaded_of(state), None)
@@ -246,6 +250,7 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
+    """Read the segments with wanted messages, and return the update that adds them to the state."""
     if scope.address is None:
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)
@@ -257,6 +262,7 @@ def _put_back(
 
 
 def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
+    """Return the update that puts offloaded segments, newest first, before the state's messages."""
     if not pages:
         return Update()
     older = [message for page in reversed(pages) for message in page.messages]
@@ -310,7 +316,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
 
 
 def drop_offloaded(state: State) -> Update:
-    """Drop references to offloaded segments if a host removed all messages of the thread."""
+    """Return an update without references to offloaded segments if a host removed all messages, else none."""
     topics, checkpoints = state.get("topics", []), state.get("checkpoints", [])
     refers = (
         state.get("offloaded")
@@ -372,6 +378,7 @@ def _messages_before(page: OffloadedSegment) -> int:
 def _shown_of(
     page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
 ) -> list[AnyMessage]:
+    """Return a segment's messages that belong to one of the `topics` or are pinned, without forgotten ones."""
     grouped = by_topic(page.messages, page.segments)
     # In a segment without topics all messages belong to the topic that refers to it.
     no_topic = grouped.get("", [])

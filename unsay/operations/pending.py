@@ -46,7 +46,10 @@ class Injected:
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Find the pending question, and before it the question of a turn that was interrupted."""
+    """Find the pending question, and before it the question of an interrupted turn, if there is one.
+
+    Without a question, `question` is `None` and `start` may be the transcript's end.
+    """
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):
@@ -79,7 +82,7 @@ def _end_of_interrupted(
 
 
 def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
-    """Make the turn that answers the pending messages."""
+    """Return the turn that answers the pending messages; it is `done` at once if there is no question."""
     messages = state["messages"]
     return Turn(
         number=turns_left(messages, offloaded_of(state)) + 1,
@@ -131,7 +134,7 @@ def repair_interrupted(
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
-    """Raise if a message cannot be answered: it is empty, or longer than `limit` characters."""
+    """Raise `EmptyMessageError` or `MessageTooLongError` if a message cannot be answered."""
     text = text_of(message)
     if not text.strip() and not has_other_content(message):
         raise EmptyMessageError("The message is empty: write a text")
@@ -143,7 +146,7 @@ def check_message(message: AnyMessage, limit: int) -> None:
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
-    """Return the answers before an index that entered after the newest verdict, oldest first."""
+    """Return the answers before index `end` that entered after the newest verdict, oldest first."""
     entries: list[Injected] = []
     for index in range(end - 1, -1, -1):
         message = messages[index]
@@ -156,6 +159,7 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
 
 
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
+    """Return the index where an answer's exchange starts: its question or document, or the answer itself."""
     for index in range(answer - 1, -1, -1):
         if is_question(messages[index]):
             while index > 0 and is_document(messages[index - 1]):

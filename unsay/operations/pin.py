@@ -28,7 +28,7 @@ def make_pin(name: str, page: str | None) -> Pin:
 
 
 def bounded(pins: list[Pin]) -> list[Pin]:
-    """Return the pins, or raise `ConflictError` if there are too many."""
+    """Return the pins unchanged, or raise `ConflictError` if there are more than `PINS`."""
     if len(pins) > PINS:
         raise ConflictError(
             f"A thread may have {PINS} pins, and this would make {len(pins)}: unpin some first"
@@ -37,7 +37,7 @@ def bounded(pins: list[Pin]) -> list[Pin]:
 
 
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Return the first message of each step; its pin includes the step's other messages."""
+    """Return the id of each step's first message among `names`; its pin covers its calls and results."""
     led: list[str] = []
     seen: set[int] = set()
     for index, message in enumerate(messages):
@@ -50,7 +50,7 @@ def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]
 def move_pins(
     pins: Sequence[Pin], page: str | None, names: Collection[str | None] | None = None
 ) -> list[Pin]:
-    """Return the pins after messages moved to the offloaded segment `page`, or to the state (`None`).
+    """Return the pins after messages moved to the offloaded segment `page`, or (`None`) to the state.
 
     `names` are the ids of the messages that moved; `None` means all.
     """

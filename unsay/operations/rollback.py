@@ -59,7 +59,7 @@ def live_branch(state: State) -> LiveBranch:
 
 
 def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """Return the state's `state_history` with one more entry; only the newest `history_limit` are kept."""
+    """Return the state's `state_history` with one more entry, cut to the newest `history_limit`."""
     turn = state.get("turn")
     added = Note(
         node=node,
@@ -81,7 +81,7 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of the messages that undoing or redoing the newest step needs; `None` is the beginning."""
+    """Return the ids of the messages that an undo or redo of the newest step needs; `None` is the start."""
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] == "forget":
@@ -90,7 +90,7 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 
 
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
-    """Log a change, store what it removed as a branch, and return the references to all branches."""
+    """Log a change, store what it removed as a branch, and return all references to branches."""
     log_rollback(scope, change)
     branch = change.branch
     if not branch["messages"] and not branch["drafts"]:
@@ -105,7 +105,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where a turn that leaves the state is found: by message id, its branch's or its new message's id."""
+    """Store where turns that leave the state are found: by message id, a branch's id or a new message's."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -113,7 +113,7 @@ def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
 def load_branches(
     ids: Sequence[str], scope: Scope, refs: Sequence[BranchRef]
 ) -> Steps[list[StoredBranch]]:
-    """Return the branches with these ids, in the given order; raise `ConflictError` if one is not kept."""
+    """Return the branches with these ids, in this order; raise `ConflictError` if one is not kept."""
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
     branches: list[StoredBranch] = []
     for name in ids:
@@ -132,7 +132,7 @@ def load_branches(
 
 
 def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
-    """Return the state update that makes a change of the current branch; `refs` becomes `branches`."""
+    """Return the state update that makes a change of the current branch; `refs` are all branches."""
     live = change.live
     labels = {each["id"]: each["label"] for each in live.topics}
     marks = by_age(live.checkpoints, live.positions(), before=len(live.messages))
@@ -148,7 +148,7 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
 
 
 def with_step(state: State, step: Operation) -> Update:
-    """Return an update that adds a step that can be undone; earlier undone steps can then not be redone."""
+    """Return an update that adds a step to undo; steps undone before can then not be redone."""
     return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
 
 
@@ -175,7 +175,7 @@ def without_retries(
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step, such as a turn or a rollback; raise if there is none or its branch is not kept."""
+    """Undo the newest step, such as a turn or a rollback; raise if none is left or its branch is lost."""
     operations = state.get("operations", [])
     step = last_operation(operations)
     left = redoable(state, pending)
@@ -192,7 +192,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Redo the step that was undone last, with the same messages; raise like `last_undone` if none is."""
+    """Redo the step that was undone last, with the same messages; raise if there is none."""
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
     change, update = yield from _reversed(state, scope, step, label, pending)
@@ -253,7 +253,7 @@ def _reversed(
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Return an update that includes an earlier topic's messages in contexts, or stops to include them."""
+    """Return an update that adds an earlier topic's messages to contexts, or takes them out again."""
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)
@@ -266,7 +266,7 @@ def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
-    """Return words for the place after the message `base`: a checkpoint, a quotation, or the start."""
+    """Return words for the place after message `base`: a checkpoint, a quotation, or the start."""
     if base is None:
         return texts.at_start
     for each in state.get("checkpoints", []):
@@ -306,7 +306,7 @@ def archive_steps(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Load the newest archived steps for an undo; the update is empty if the state still has a step."""
+    """Load the newest archived steps for an undo; an empty update if the state has steps or none exist."""
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:
         return Update()

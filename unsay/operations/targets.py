@@ -22,19 +22,19 @@ NUMBER_CHARS = 9
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
     """Return the target after a failed draft: the last checkpoint, after a second failure an older one.
 
-    Without a checkpoint it is `base`, after which the turn starts. `failures` counts rejected drafts.
+    Without a checkpoint it is `base`, where the turn starts. `failures` counts the turn's failed drafts.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, before=last, otherwise=base)
 
 
 def target_of_context(live: LiveBranch, start: int) -> str | None:
-    """Return the last checkpoint before a failed exchange, else the message before its first index `start`."""
+    """Return the last checkpoint before a failed exchange, else the message before its index `start`."""
     return _last_checkpoint(live, before=start - 1, otherwise=live.id_at(start - 1))
 
 
 def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) -> str | None:
-    """Return the newest checkpoint at or before an index, else `otherwise`, moved to a safe place."""
+    """Return the newest checkpoint up to an index, else `otherwise`, as a safe base."""
     checkpoints = by_age(live.checkpoints, live.positions(), before=before)
     return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
@@ -76,7 +76,7 @@ def target_of(
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
-    """Return the index of the first message of the last N answered turns, or raise as `target_of` does."""
+    """Return the index where the last N answered turns begin, or raise as `target_of` does."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise InputError(f"turns={turns!r} is out of range: give a whole number of 1 or more")
     ends = [index for index, message in enumerate(messages) if is_answer(message)]
@@ -92,13 +92,13 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
 
 
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
-    """Return the target of `/rollback ARGUMENT`: a number of turns, or a checkpoint. See `target_of`."""
+    """Return the target of `/rollback ARGUMENT`: N turns back, or a checkpoint; raise as `target_of`."""
     turns = turns_typed(live, argument)
     return target_of(live, argument if turns is None else None, turns, pending)
 
 
 def turns_typed(live: LiveBranch, argument: str) -> int | None:
-    """Return a typed number of turns; `None` if the argument is not a number or names a checkpoint."""
+    """Return a typed number of turns; `None` if the argument is no number, or a checkpoint's name."""
     named = any(each["name"] == argument for each in live.checkpoints)
     typed = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
     return int(argument) if typed else None
