@@ -55,11 +55,11 @@ class _Search:
     memory: Memory
 
     def cost(self, messages: Sequence[AnyMessage]) -> int:
-        """Return the tokens of a quotation of these messages together."""
+        """Return the tokens of one message that quotes all of these; 0 for none."""
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def about(self, messages: Sequence[AnyMessage]) -> int:
-        """Estimate a quotation's tokens, slightly too high, from kept counts of each message."""
+        """Estimate `cost`, slightly too high, from kept counts: counting each candidate anew is slow."""
         known = self.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")
@@ -80,7 +80,7 @@ def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
 
 
 def if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
-    """Carry out a search, or a part of one; an error is announced and finds nothing, `None`."""
+    """Run a search or a part of one; an error of it is streamed as `recall_failed`, and gives `None`."""
     try:
         return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
@@ -96,10 +96,10 @@ def search_transcript(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search the messages that a context leaves out (not in `shown`), best matches within a budget.
+    """Search the messages that a context leaves out, and return the best within `budget_tokens`.
 
-    A search by a person or the model also finds weak matches. The matches come in the transcript's
-    order, offloaded ones without images and files. `budget_tokens` limits their quotation.
+    `shown` has the ids of the messages that the context includes. A search by a person or the model
+    also finds weak matches. Matches are in the transcript's order, offloaded ones without media.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):
@@ -133,7 +133,7 @@ def search_transcript(
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
-    """Return the messages that match a question by words or embeddings, without those in `asked`."""
+    """Return the messages that match the question by words or embeddings; those in `asked` are excluded."""
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=settings.recall_floor)
@@ -163,7 +163,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
 
 
 def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None]:
-    """Embed a question and the newest messages that are not excluded; `None` without embeddings."""
+    """Embed the question and the newest messages; `None` without embeddings, or if they fail."""
     scope, remembered = search.source.scope, search.memory.vectors
     embeddings = scope.services.embeddings
     if embeddings is None:
@@ -195,7 +195,7 @@ class Find:
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Search the whole transcript by a person's order; the event log records the matches."""
+    """Search the whole transcript for a person; log the matches, and raise `InputError` without words."""
     if not query.strip():
         raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()
@@ -229,7 +229,7 @@ def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
 
 
 def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
-    """Return the matches as text for a person."""
+    """Return the matches as text for a person, one per line, or a text that says there are none."""
     if not finds:
         return texts.recalled_none.format(words=preview(query))
     lines = [

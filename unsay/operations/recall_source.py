@@ -64,7 +64,10 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read, and return the indexed ones and the thread's cache."""
+        """Index the messages that were read, and store the index in the thread's cache.
+
+        Return the messages that the index covers, the newest ones, and the cache.
+        """
         messages, known = self.messages, _memory(self.scope)
         new = [page.messages for name, page in self.pages.items() if name not in known.pages]
         prints = {
@@ -93,7 +96,7 @@ class RecallSource:
         return messages[len(messages) - len(memory.index) :], memory
 
     def turn_numbers(self) -> dict[str, int]:
-        """Return the number of each message's turn in the transcript, from 1, by message id."""
+        """Return the turn's number of each message that was read, from 1, by message id."""
         end = list(self.pages.values())[-1].before if self.pages else self.head
         numbers, number = {}, 1 + (end["turns"] if end else 0)
         for message in self.messages:
@@ -103,7 +106,10 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read the messages that a search may find; `by_hand` reads the whole transcript."""
+    """Read the messages that a search may find; with `by_hand` all segments, else only the newest.
+
+    Messages that a person searched for before are read wherever they are.
+    """
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
     source = RecallSource(
@@ -130,6 +136,7 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
 
 
 def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
+    """Return the ids of forgotten messages in segments; a topic may go on from one to the next."""
     found: set[str] = set()
     topic: str | None = None
     for page in reversed(list(pages.values())) if forgotten else ():
@@ -155,7 +162,7 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 
 
 def hidden_ids(state: State) -> set[str]:
-    """Return the ids of forgotten messages, except offloaded ones of a forgotten topic."""
+    """Return the ids of forgotten messages; of a forgotten topic only those that the state holds."""
     forgotten, segments = state.get("forgotten", []), state.get("segments", [])
     out = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
     return {*out, *named_ids(forgotten)}
@@ -178,13 +185,14 @@ def _keep(scope: Scope, memory: Memory) -> None:
 
 
 def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
-    """Replace the thread's cached embeddings."""
+    """Replace the thread's cached embeddings, such as with `{}` after they did not fit together."""
     _keep(scope, replace(_memory(scope), vectors=vectors))
 
 
 def _read_pages(
     head: Offloaded | None, scope: Scope, known: Mapping[str, CachedPage], *, wholly: bool
 ) -> Steps[dict[str, CachedPage]]:
+    """Return the segments by id, newest first; only as many as one turn may read, or `wholly` all."""
     pages: dict[str, CachedPage] = {}
     messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:
@@ -204,7 +212,7 @@ def _read_pages(
 
 
 def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
-    """Return a segment for the cache; one that is damaged has no messages."""
+    """Read a segment for the cache; a damaged one is streamed as `segment_lost` and has no messages."""
     assert scope.address is not None  # noqa: S101 - only with a store are there segments
     try:
         page = yield from read_page(*scope.address, page_id)

@@ -34,7 +34,10 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch with this id, or the newest that holds the message with this id."""
+    """Return the branch with this id, or the newest that holds this message; `None` without.
+
+    An id with `BRANCH_PREFIX` that no branch has raises, as in `find_stored_branch`.
+    """
     if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
     return holder_of(branches, what)
@@ -43,9 +46,10 @@ def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | Non
 def restore(
     state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a branch, one message of a branch, or the messages of a compacted topic.
+    """Restore a branch, one message of a branch, or the messages of a compacted topic, as a step to undo.
 
-    Before the call, the base of `source_of` must be loaded; `branches` are all of the thread's.
+    `branches` are all of the thread's, and the base of `source_of` must be loaded. It raises
+    `UnknownBranchError` for an unknown `what`, and `ConflictError` for one that is present already.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
@@ -76,7 +80,10 @@ def restore(
 
 
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
-    """Return the branch with this id, or the only one whose id begins with it, or raise."""
+    """Return the branch with this id, or the only one whose id begins with it.
+
+    It raises `UnknownBranchError` for none, and `ConflictError` for several.
+    """
     matches = [branch for branch in branches if branch["id"] == name] or [
         branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)
     ]
@@ -94,7 +101,7 @@ def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBra
 def _put_back(
     state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a whole branch at its base, in place of what follows the base now."""
+    """Restore a whole branch at its base; what follows the base now becomes a branch."""
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
     if not missing:
@@ -116,6 +123,7 @@ def _put_back(
 def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
+    """Restore single messages of a branch, with their tool calls and results, after their neighbor."""
     live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = live.positions()
@@ -149,6 +157,7 @@ def _with_branch(state: State, scope: Scope, change: Change, step: Operation) ->
 def _check_base(
     places: Collection[str | None], base: str | None, branches: Sequence[StoredBranch]
 ) -> None:
+    """Raise `ConflictError` if the message that the branch follows is not in the transcript."""
     if base is None or base in places:
         return
     holder = holder_of(branches, base)
@@ -161,6 +170,7 @@ def _check_base(
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
+    """Return the wanted messages with their tool calls and results; raise for one that is not there."""
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")
@@ -169,6 +179,7 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 
 def _topic(state: State, what: str) -> Topic | None:
+    """Return the topic with the id or label `what`; `None` without, or raise if several have the label."""
     there = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
     found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
@@ -183,7 +194,10 @@ def _topic(state: State, what: str) -> Topic | None:
 def pick(
     state: State, messages: Sequence[AnyMessage], message_ids: Sequence[str], source: str
 ) -> Update:
-    """Copy messages of another branch or thread, `source`, to the end of the transcript."""
+    """Copy messages of another branch or thread, `source`, to the end of the transcript.
+
+    They must end in an answer, or `InputError` is raised. Undo removes the copies again.
+    """
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
     known = _ids(spoken(messages))
@@ -215,7 +229,7 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
-    """Return the live branch up to a checkpoint or N turns back; by default without pending messages."""
+    """Return the live branch up to a checkpoint or N turns back; by default up to the pending messages."""
     live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:
         base = target_of(live, at, turns)
@@ -229,7 +243,10 @@ def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
 
 
 def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
-    """Return the state of a new thread that begins with a branch of the thread `source`."""
+    """Return the first update of a new thread that begins with a branch of the thread `source`.
+
+    In the new thread, undo removes the copied turns one by one, but undoes none of their tool calls.
+    """
     unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(live.messages)

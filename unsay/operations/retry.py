@@ -27,7 +27,11 @@ from unsay.types import Segment, Turn
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the branch that has the question of an interrupted turn; `None` to retry the last turn."""
+    """Check that a question can be asked again, and return where it is.
+
+    The result is the branch of an interrupted turn; `None` for the last turn. It raises
+    `NothingToUndoError` if there is no question. `limit` is the longest question, in characters.
+    """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":
@@ -41,11 +45,7 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
 
 
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the command and the last turn, and add the turn's question again.
-
-    The removed turn becomes a branch, which an undo of the new answer restores. `request["to"]` is
-    the branch that `retried` returned.
-    """
+    """Remove the command and the last turn, and add the turn's question again, with new ids."""
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
     order = Label(kind="order", reason=request["reason"], created_at=scope.now())

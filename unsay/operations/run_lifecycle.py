@@ -40,7 +40,10 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node so that its run is tracked and its events are written to the event log."""
+    """Wrap a node: open or find its run, schedule compensations, write its events, and end the run.
+
+    An interrupt pauses the run, an error fails it; both are then raised again.
+    """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.
@@ -83,6 +86,7 @@ def _is_over(state: State) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
+    """Return the scope with the question's run, which is resumed; an ended thread raises."""
     if scope.address is None:
         return scope
     store, thread_id = scope.address
@@ -113,7 +117,7 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
-    """Cancel a run that is running or paused."""
+    """Cancel a run that is running or paused; another status, or a missing run, is left as it is."""
 
     def change(run: Run, now: str) -> Run:
         at_work = run.status in ("running", "paused")
@@ -139,13 +143,13 @@ def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
-    """Change the phase of a run, and set its status to running."""
+    """Change the phase of a run and stream it; a completed or missing run is left as it is."""
     scope.emit("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
 
 
 def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[None]:
-    """Set the final status of a run."""
+    """Set the final status of a run; a completed or missing run is left as it is."""
     why = None if error is None else error[:ERROR_CHARS]
     yield from _change(
         scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=why)
@@ -158,7 +162,7 @@ def resume_run(scope: Scope) -> Steps[None]:
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Set the status of a run whose step the host stopped."""
+    """Cancel the run of a step that the host stopped on an event loop."""
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)
@@ -170,6 +174,7 @@ def _going(run: Run, now: str) -> Run:
 
 
 def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
+    """Store that the run waits for a person, once for each interrupt."""
     interrupts = waiting.args[0] if waiting.args else ()
     if not interrupts:
         return

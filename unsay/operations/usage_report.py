@@ -28,7 +28,10 @@ ROUND_FROM = 9.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a thread: the newest context's parts, the tokens spent, the budgets' use."""
+    """Tokens of a thread: the parts of the newest context, the tokens spent, and each budget's use.
+
+    `window` is `None` before the first call; `gauges` are empty without budgets.
+    """
 
     window: CallContext | None
     spent: Spent
@@ -39,9 +42,9 @@ class Usage:
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
-    """Return the totals of the state and its branches, with a bounded number of reads.
+    """Return the tokens of the state and its kept branches, for `/tokens`, with a bounded number of reads.
 
-    Offloaded segments are not read; `spent.is_whole` then is false. A fork's first messages count.
+    Offloaded segments are not read, so that `spent.is_whole` is then false. A fork's first messages count.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = []
@@ -59,7 +62,7 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
 def usage_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], removed: Sequence[AnyMessage]
 ) -> Steps[Usage]:
-    """Return the totals of `live` messages, of removed ones, and of calls beside the answers, each message once."""
+    """Return the tokens of `live` and `removed` messages, each counted once, and of calls beside answers."""
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
@@ -91,14 +94,14 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
 
 
 def usage_text(totals: Usage, texts: Texts) -> str:
-    """Format the totals as tables: the window's parts, the tokens spent, the budgets."""
+    """Format all tokens as tables for a person: the context's parts, the tokens spent, the budgets."""
     budgets = [_gauge_row(gauge, texts) for gauge in totals.gauges]
     parts = [window_text(totals.window, texts), _spent_text(totals.spent, texts), _table(budgets)]
     return "\n".join(filter(None, parts))
 
 
 def brief_text(totals: Usage, texts: Texts) -> str:
-    """Format the totals in two lines, without parts that used nothing."""
+    """Format the tokens in two lines, the context and the spent ones, without parts that used nothing."""
     spent = totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
     lines = [
@@ -112,7 +115,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
 
 
 def window_text(window: CallContext | None, texts: Texts) -> str:
-    """Format the use of the window at a call, part by part."""
+    """Format the parts of a call's context as a table; `None` gives a text that says it is unknown."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
         (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))

@@ -35,7 +35,10 @@ def turns_needed(state: State, argument: str) -> int:
 
 
 def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest."""
+    """Return the messages of a turn (`3`), a range of turns (`3-5`), or the newest turn (empty).
+
+    It raises `InputError` if the state does not hold these turns.
+    """
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns: list[list[AnyMessage]] = [[]]
     for message in spoken([m for m in state["messages"] if m.id not in pending]):
@@ -56,7 +59,10 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label; `loose` accepts a part of a label, in any case."""
+    """Return the topic with this id or label; `loose` accepts a part of a label, in any case.
+
+    It raises `UnknownBranchError` for none, and `ConflictError` for several.
+    """
     topics = state.get("topics", [])
     matches = [topic for topic in topics if topic["id"] == what]
     matches = matches or [topic for topic in topics if topic["label"] == what]
@@ -73,7 +79,10 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Pin messages; `page` is the offloaded segment that holds them, or `None` for the state."""
+    """Pin messages; `page` is the offloaded segment that holds them, or `None` for the state.
+
+    It raises `ConflictError` if all are pinned already, one is forgotten, or there are too many.
+    """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -88,7 +97,10 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
-    """Return the id of the offloaded segment with a message to pin; `None` if the state has it."""
+    """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
+
+    It raises if no message has this id, or if it is forgotten, a command or a notice.
+    """
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)
         return None
@@ -114,7 +126,7 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
-    """Remove the pins of messages."""
+    """Remove the pins of messages; raise `UnknownBranchError` if none of them is pinned."""
     pins = state.get("pins", [])
     removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
     if not removed:
@@ -129,7 +141,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
 def forget_turns(
     state: State, messages: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets the messages of some turns."""
+    """Return the step that forgets the messages of some turns; raise as `forget_messages` does."""
     names = [message.id or "" for message in messages]
     return forget_messages(state, names, pending, cause, span=sum(map(is_answer, messages)) > 1)
 
@@ -137,7 +149,7 @@ def forget_turns(
 def forget_span(
     state: State, what: str, through: str | None, pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets a message, or a span of messages."""
+    """Return the step that forgets the message `what`, or all messages from `what` up to `through`."""
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
     ends = {what, through or what}
@@ -154,6 +166,6 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Forget or restore as `step` says, and record the step so that `undo` can take it back."""
+    """Forget or restore as `step` says, and add the step, so that `undo` can reverse it."""
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}
