@@ -1,6 +1,7 @@
 """What a thread keeps beside its transcript: events, runs, usage, labels."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from typing import Unpack
 
 from langchain_core.messages import ToolMessage
 
@@ -11,7 +12,7 @@ from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_stored_branches
-from unsay.history.runs import RunPage, list_runs
+from unsay.history.runs import RunFilters, RunPage, list_runs
 from unsay.history.threads import ThreadInfo, find_session, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
@@ -20,13 +21,14 @@ from unsay.operations.usage_report import Usage, usage_of
 from unsay.state import Update
 from unsay.storage.base import Purged
 from unsay.storage.event_log import append, read_events
-from unsay.types import Event, RunPhase, RunStatus
+from unsay.types import Event
 
 
 def events(thread: ThreadHandle) -> Steps[list[Event]]:
     """Return the event log: everything that happened in the thread, oldest first, verified.
 
-    `unsay.events.replay` rebuilds the transcript from it, byte for byte.
+    Each event is a dict, `unsay.types.Event`. `unsay.events.replay` rebuilds the transcript from
+    them, byte for byte.
 
     Raises:
         EventLogGapError: An event is missing or was changed.
@@ -48,16 +50,16 @@ def note(
     Args:
         thread: The thread.
         text: The remark.
-        event_id: An id of your own: the same note twice is one event.
-        labels: To find the note by.
+        event_id: An id of your own, so that a repeated call adds nothing; `None` makes one.
+        labels: Names and values that `events()` shows with the note.
 
     Returns:
-        Whether the note is new.
+        Whether the note is new; `False` if the log has it under this id already.
 
     Raises:
         InputError: The note is empty.
-        EventConflictError: Another event has this id.
-        ConflictError: A turn is under way.
+        EventConflictError: A different event has this id.
+        ConflictError: A turn was stopped and waits.
     """
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
@@ -78,52 +80,39 @@ def note(
     return done.inserted
 
 
-def runs(
-    thread: ThreadHandle,
-    *,
-    status: RunStatus | Collection[RunStatus] | None = None,
-    phase: RunPhase | None = None,
-    labels: Mapping[str, str] | None = None,
-    parent_run_id: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    cursor: str | None = None,
-    limit: int = 50,
-) -> Steps[RunPage]:
-    """List the thread's runs, oldest first; the arguments are those of `Registry.runs`."""
-    return (
-        yield from list_runs(
-            thread.store,
-            thread_id=thread.thread_id,
-            status=status,
-            phase=phase,
-            labels=labels,
-            parent_run_id=parent_run_id,
-            since=since,
-            until=until,
-            cursor=cursor,
-            limit=limit,
-        )
-    )
+def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
+    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`."""
+    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **filters))
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
-    """End the thread for good: it can be read, and no new run can start in it.
+    """End the thread for good and return its entry: it can be read, and no new run can start in it.
+
+    Ending it again changes nothing.
 
     Raises:
-        ConflictError: A turn is under way.
+        ConflictError: A turn was stopped and waits.
     """
     yield from thread.settled()
     return (yield from threads.end(*thread.address, now=thread.scope().now()))
 
 
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
-    """Set labels of the thread, to find it by; `None` removes one."""
+    """Set labels of the thread, to find it by, and return its entry; the value `None` removes one.
+
+    Labels that are not named stay. `Registry.sessions` searches by them.
+    """
     return (yield from threads.label(*thread.address, labels))
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone."""
+    """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone.
+
+    It returns the number of deleted rows; a thread that does not exist gives zeros.
+
+    Raises:
+        DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
+    """
     return (yield from purge_thread(thread.database, thread.thread_id))
 
 
@@ -131,7 +120,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     """Return the whole text of a tool's result, also where contexts hold only its beginning.
 
     Raises:
-        UnknownToolResultError: No tool call in the transcript has this id.
+        UnknownToolResultError: No result in the transcript has this tool call's id.
     """
     state = yield from thread.whole()
     for message in reversed(state["messages"]):
@@ -143,7 +132,10 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:
-    """Return how the context window is used, what was spent on what, and the budgets that are left."""
+    """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
+
+    Messages that a fork copied do not count; their thread paid for them.
+    """
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

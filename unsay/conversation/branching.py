@@ -82,7 +82,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two branches that are compared."""
+    """One of two branches that are compared; `name` is the argument of `diff`.
+
+    `last_score` is that of its newest scored answer, like `mean_score`.
+    """
 
     name: str
     messages: int
@@ -129,6 +132,7 @@ class Diff:
 
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
+    """Describe `live` as one side of a comparison with `other`."""
     there = {key_of(message) for message in spoken(other.messages)}
     said = spoken(live.messages)
     found = [annotation_of(m).get("score") for m in said if is_answer(m)]
@@ -146,6 +150,7 @@ def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
 
 
 def _labels_of(live: LiveBranch) -> list[str]:
+    """Return the labels of the topics that have messages in a branch."""
     labels = {each["id"]: each["label"] for each in live.topics}
     return [labels[topic] for topic in by_topic(live.messages, live.segments) if topic in labels]
 
@@ -161,9 +166,12 @@ def fork(
 
     Args:
         handle: The thread.
-        at: Where the copy ends: a checkpoint, as for `rollback`; `None` is the newest answer.
+        at: The copy ends at this checkpoint, as for `rollback`; `None` is the newest answer.
         turns: End it N answered turns back instead of at a checkpoint.
         thread: The new thread's id; `None` makes one.
+
+    Returns:
+        A conversation of the new thread; this thread is not changed.
 
     Raises:
         ConflictError: A thread has this id already.
@@ -182,6 +190,7 @@ def fork(
 def _begin(
     handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
 ) -> Steps[None]:
+    """Write the copied branch and the new thread's entry; the caller holds the new thread's lock."""
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:
         raise ConflictError(
@@ -202,7 +211,10 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the removed branches, newest first, and the forks."""
+    """List the current branch first, then the removed branches, newest first, and the forks.
+
+    A removed branch is left out while all its messages are in the transcript again.
+    """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
@@ -227,6 +239,7 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
+    """Make the entry of a branch; `named` has the fields that its messages do not tell."""
     said = [*spoken(messages), *drafts]
     first = next((m for m in said if is_question(m)), said[0] if said else None)
     return Branch(
@@ -241,7 +254,7 @@ def _branch(
 def _abandoned(
     transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
 ) -> Iterable[Branch]:
-    """The branches that hold what is not in the transcript, each once, the newest first."""
+    """Yield the branches with messages that the transcript lacks, each once, the newest first."""
     # A redo can restore what several branches hold; a branch is listed while it has something that
     # the transcript lacks.
     present = {key_of(message) for message in transcript}
@@ -264,11 +277,12 @@ def _abandoned(
 
 
 def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:
+    """Return a handle of another thread that only reads."""
     return replace(handle, thread_id=thread_id, writes=False)
 
 
 def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
-    """Compare two branches; the result prints readably.
+    """Compare two branches: messages in common, messages and topics of one alone, scores, tokens.
 
     Args:
         handle: The thread.
@@ -276,7 +290,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         b: The same.
 
     Raises:
-        UnknownBranchError: One of them is none of these.
+        UnknownBranchError: No branch, checkpoint or thread has this name.
         AmbiguousCheckpointError: Several checkpoints match.
     """
     first, second = (yield from _line(handle, a)), (yield from _line(handle, b))
@@ -287,6 +301,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
+    """Return the messages that a name stands for: `live`, a branch, a checkpoint, or a thread."""
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:
@@ -310,7 +325,10 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_cut(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """The branch as it was when `branch` was still part of it, with its rejected drafts."""
+    """Return the transcript with a removed branch in its old place, rejected drafts at the end.
+
+    If its base was itself removed, the branch that holds the base is put back first.
+    """
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [each for each in branches if each["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
@@ -327,7 +345,7 @@ def restore(
 ) -> Steps[RollbackResult]:
     """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
 
-    `undo` removes it again.
+    `undo` takes this back.
 
     Args:
         handle: The thread.
@@ -335,12 +353,12 @@ def restore(
             branch. The id of a message of a branch: it returns to its place, everything else
             stays. A topic's id or label: contexts hold its words until the topic changes. An id
             of `forgotten()`, or of a message or topic that was forgotten: contexts hold it again;
-            of several messages only this one, with what belongs to it.
+            of several messages only this one, with its tool calls and results.
         confirm: As for `rollback`.
 
     Raises:
         UnknownBranchError: No branch, topic or message has this id.
-        ConflictError: It is there already, its place was removed, or a turn is under way.
+        ConflictError: It is there already, its place was removed, or a turn was stopped and waits.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)
@@ -363,10 +381,10 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
         from_: The id of a branch or of a thread.
 
     Raises:
-        UnknownBranchError: There is no such branch, or a message is not in it.
-        UnknownThreadError: There is no such thread.
-        InputError: They do not end in an answer.
-        ConflictError: A turn is under way.
+        UnknownBranchError: No branch has this id, or a message is not in it.
+        UnknownThreadError: No thread has this id.
+        InputError: The messages do not end in an answer.
+        ConflictError: A turn was stopped and waits.
     """
     state = yield from handle.settled()
     messages: list[AnyMessage] = []

@@ -35,7 +35,7 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
-    """List the pins, oldest first; `page` names the offloaded segment with the message."""
+    """List the pins, oldest first; `page` is the id of the offloaded segment with the message."""
     return tuple((yield from thread.known()).get("pins", []))
 
 
@@ -86,7 +86,7 @@ def unpin(
 
     Raises:
         UnknownBranchError: The message is not pinned.
-        InputError: There is no such turn.
+        InputError: No turn has this number.
     """
     state, scope = (yield from thread.known()), thread.scope()
     names = [message_id or ""]
@@ -99,7 +99,7 @@ def unpin(
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
-    """List what is forgotten, oldest first."""
+    """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
     return tuple((yield from thread.known()).get("forgotten", []))
 
 
@@ -122,15 +122,15 @@ def forget(
         what: A message's id, or a topic's id or label: all messages of the topic until now. Later
             messages on the same subject are a new topic.
         through: Id of the last message of a span that begins at the message `what`.
-        turns: Instead of these a turn's number, or `"3-5"`.
+        turns: A turn's number, or a range such as `"3-5"`, instead of `what`.
         reason: In your words, for the list of what is forgotten.
 
     Raises:
         UnknownBranchError: No message or topic has this id or label.
         InputError: The question that waits for its answer is meant, or not exactly one of `what`
             and `turns` is given.
-        ConflictError: It is forgotten already, a turn is under way, a label is ambiguous, or
-            64 things or 1,000 messages are forgotten already.
+        ConflictError: It is forgotten already, a turn was stopped and waits, a label is ambiguous,
+            or 64 things or 1,000 messages are forgotten already.
     """
     if (what is None) == (turns is None):
         raise InputError(f"what={what!r} and turns={turns!r}: give one of them")
@@ -154,6 +154,7 @@ def forget(
 def _take(
     thread: ThreadHandle, state: State, scope: Scope, step: Operation
 ) -> Steps[RollbackResult]:
+    """Commit a step that forgets or restores; `restored` counts messages that contexts hold again."""
     update = yield from visibility.take_step(state, scope, step)
     shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
     moved = yield from settle(thread, state, scope, update)
@@ -161,7 +162,7 @@ def _take(
 
 
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
-    """Let contexts include what is forgotten under an id or label; `None` if nothing is."""
+    """Restore what is forgotten under an id or label; return `None` if nothing is."""
     entry = find_forgotten(state, what)
     if entry is None:
         return None
@@ -230,12 +231,16 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
-    """The state with some turns loaded, and their messages; `None` is the newest turn."""
+    """Load some turns and return the state and their messages; `None` is the newest turn.
+
+    `turns` is a number or a range such as `3-5`; `InputError` for a number that no turn has.
+    """
     argument = "" if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
     return state, visibility.turns_named(state, argument, _pending(state))
 
 
 def _pending(state: State) -> list[str]:
+    """Return the ids of the messages that wait for an answer, at the end of the transcript."""
     messages = state["messages"]
     return [message.id or "" for message in messages[find_pending(messages, None).start :]]

@@ -38,10 +38,16 @@ from unsay.types import Checkpoint, Operation
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
-    """Make a checkpoint at the newest answer.
+    """Make a checkpoint at the newest answer and return it; a second one there adds only a name.
+
+    `name` has 1 to 64 printable characters; `None` makes a checkpoint without a name, which is
+    deleted once there are many newer ones.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
+        InvalidNameError: The name is not allowed.
+        UnknownCheckpointError: There is no answer yet.
+        ConflictError: The thread has 200 checkpoints with names.
     """
     state = yield from thread.reached((yield from thread.known()), (), 1)
     scope = thread.scope()
@@ -95,7 +101,7 @@ def rollback(
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
-        NothingToUndoError: There are fewer turns.
+        NothingToUndoError: The thread has fewer answered turns, or no message.
         ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
     state = yield from thread.known()
@@ -112,7 +118,10 @@ def rollback(
 def preview(
     thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
 ) -> Steps[Preview]:
-    """Return what `rollback` with the same arguments would remove; nothing is written."""
+    """Return what `rollback` with the same arguments would remove; nothing is written.
+
+    It raises the same errors, except that of a missing `confirm`.
+    """
     state = yield from thread.whole()
     live = live_branch(state)
     base = target_of(live, to, turns)
@@ -135,10 +144,11 @@ def preview(
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
-    `confirm` is that of `rollback`.
+    A turn that was stopped counts as the newest step. `confirm` is that of `rollback`.
 
     Raises:
         NothingToUndoError: No step is left.
+        ConflictError: As `rollback`.
     """
     state = yield from thread.known()
     brought = yield from load_archived_steps(state, thread.scope())
@@ -163,6 +173,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 
     Raises:
         NothingToRedoError: Nothing was undone since the last turn or rollback.
+        ConflictError: As `rollback`.
     """
     state = yield from thread.known()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
@@ -177,7 +188,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     A turn that an error or a crash stopped is resumed instead.
 
     Raises:
-        NothingToUndoError: Nothing was asked.
+        NothingToUndoError: The thread has no question.
         UnsayError: As `say`.
     """
     state = yield from thread.known()
@@ -195,7 +206,10 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 def settle(
     thread: ThreadHandle, state: State, scope: Scope, update: Update
 ) -> Steps[RollbackResult]:
-    """Commit what an operation changes, close the turn, and return where the thread is now."""
+    """Commit what an operation changes, end an open turn, and return where the thread is now.
+
+    Every verb that moves messages ends here. `state` is from before the operation.
+    """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
@@ -228,10 +242,11 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
         words: What to search for; with `embeddings`, also what means the same.
 
     Returns:
-        At most 20 messages in the transcript's order, each with its turn's number and the reason.
+        At most 20 messages in the transcript's order, each with its turn's number and the reason;
+        empty if nothing matches.
 
     Raises:
-        InputError: There are no words.
+        InputError: The text is empty.
     """
     state, scope = (yield from thread.known()), thread.scope()
     finds = yield from search_command(state, scope, words)

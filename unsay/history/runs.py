@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from langgraph.store.base import BaseStore, Item
 
@@ -294,18 +294,21 @@ def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
     return found
 
 
+class RunFilters(TypedDict, total=False):
+    """The filters of a list of runs, and the page that is wanted; `list_runs` explains them."""
+
+    status: RunStatus | Collection[RunStatus] | None
+    phase: RunPhase | None
+    labels: Mapping[str, str] | None
+    parent_run_id: str | None
+    since: str | None
+    until: str | None
+    cursor: str | None
+    limit: int
+
+
 def list_runs(
-    store: BaseStore,
-    *,
-    thread_id: str | None = None,
-    status: RunStatus | Collection[RunStatus] | None = None,
-    phase: RunPhase | None = None,
-    labels: Mapping[str, str] | None = None,
-    parent_run_id: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    cursor: str | None = None,
-    limit: int = 50,
+    store: BaseStore, *, thread_id: str | None = None, **filters: Unpack[RunFilters]
 ) -> Steps[RunPage]:
     """Return one page of runs, in the order in which they were opened.
 
@@ -315,27 +318,31 @@ def list_runs(
     Args:
         store: The store of the threads.
         thread_id: `None` means all threads.
-        status: One status, or several of which any matches; `None` means any.
-        phase: `None` means any.
-        labels: All of them must match.
-        parent_run_id: Only runs that this run started; `None` means all.
-        since: Earliest start of a run, included. ISO 8601 with a zone.
-        until: Latest start of a run, excluded. ISO 8601 with a zone.
-        cursor: The cursor of the page before; `None` for the first page.
-        limit: 1 to 1,000.
+        **filters: `status`: one, or several of which any matches. `phase`. `labels`: all of them must
+            match. `parent_run_id`: only runs that this run started. `since` (included) and `until`
+            (excluded): when a run started, ISO 8601 with a zone. `cursor`: that of the page before.
+            `limit`: 1 to 1,000, by default 50. `None` sets no filter.
 
     Raises:
         InputError: An argument is invalid.
     """
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
-    asked = window("runs", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
+    asked = window(
+        "runs",
+        labels=filters.get("labels"),
+        since=filters.get("since"),
+        until=filters.get("until"),
+        cursor=filters.get("cursor"),
+        limit=filters.get("limit", 50),
+    )
+    status, phase = filters.get("status"), filters.get("phase")
     statuses = {status} if isinstance(status, str) else set(status or ())
     for each in statuses:
         check_word("status", each, RunStatus)
     if phase is not None:
         check_word("phase", phase, RunPhase)
-    equal: dict[str, str | None] = {"phase": phase, "parent_run_id": parent_run_id}
+    equal: dict[str, str | None] = {"phase": phase, "parent_run_id": filters.get("parent_run_id")}
     if len(statuses) == 1:
         equal["status"] = next(iter(statuses))
     given = {name: value for name, value in equal.items() if value is not None}
