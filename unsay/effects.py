@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to the outside world, in both forms."""
+    """One call to the outside world, in both forms; a step yields it and receives its result or error."""
 
     blocking: Callable[[], Any]
     awaitable: Callable[[], Awaitable[Any]]
@@ -35,7 +35,7 @@ class Call:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> "Call":
-        """Make a call of a function or of its twin for an event loop, with the same arguments."""
+        """Make a call of a function and its async twin, both with the same arguments."""
         return cls(
             blocking=partial(blocking, *args, **kwargs),
             awaitable=partial(awaitable, *args, **kwargs),
@@ -43,7 +43,7 @@ class Call:
 
 
 def off_loop(work: Callable[[], Any]) -> Call:
-    """Make a call of blocking work, which leaves an event loop for a thread."""
+    """Make a call of blocking work; on an event loop the work runs in a thread."""
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
@@ -52,12 +52,12 @@ Steps = Generator[Call, Any, T]
 
 
 def utc_now() -> datetime:
-    """Return the time of the system's clock, the default of every `clock` argument."""
+    """Return the system's time in UTC; the default of every `clock` argument."""
     return datetime.now(UTC)
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run a step to its end, making its calls in this thread."""
+    """Run a step to its end, making its calls in this thread; return its result, or raise its error."""
     result: Any = None
     error: Exception | None = None
     try:
@@ -77,7 +77,7 @@ def drive(steps: Steps[T]) -> T:
 
 
 async def adrive(steps: Steps[T]) -> T:
-    """Run a step to its end on the running event loop."""
+    """Run a step to its end on the running event loop; return its result, or raise its error."""
     result: Any = None
     error: Exception | None = None
     try:
@@ -97,7 +97,7 @@ async def adrive(steps: Steps[T]) -> T:
 
 
 def _bounded(call: Call) -> Any:
-    """The call's result, or `TimeoutError`; a call that hangs is left behind in its thread."""
+    """Return the call's result, or raise `TimeoutError`; a call that hangs is left in its thread."""
     if call.timeout_seconds is None:
         return call.blocking()
     future: Future[Any] = Future()

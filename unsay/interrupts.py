@@ -34,8 +34,7 @@ _KINDS: dict[str, Kind] = {
 class Decision:
     """A person's decision about a turn whose drafts all failed.
 
-    Deliver the best draft, an edited answer (`text`) or nothing, or try once more with `text` as
-    guidance.
+    Deliver the best draft, an edited answer (`text`) or nothing, or try again guided by `text`.
     """
 
     kind: Kind
@@ -43,7 +42,7 @@ class Decision:
 
 
 def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
-    """Interrupt the run until `read` accepts a person's answer.
+    """Interrupt the run until `read` accepts a person's answer, and return what `read` made of it.
 
     The text of an `InputError` becomes the description of the next request.
     """
@@ -58,7 +57,7 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """Ask about rejected drafts: the best one, its score, and the possible decisions."""
+    """Return the question about rejected drafts: the best one, its score, and the possible decisions."""
     turn = state["turn"]
     best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
     reasons = " / ".join(each["reason"] for each in turn["rejections"])
@@ -68,14 +67,14 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
 
 
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
-    """Ask about a call for which a budget has no room."""
+    """Return the question whether a call may exceed a budget, with the limits that have no room."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     words = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
     return _request([_action("exceed_budget", args, words)], ["approve", "reject"])
 
 
 def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
-    """Ask about tool calls to undo, one action for each."""
+    """Return the question whether tool calls may be undone, with one action for each."""
     actions = []
     for call in calls:
         args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
@@ -95,7 +94,7 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Read a yes or no, in the forms of `read_decision`."""
+    """Read a yes or no, in the forms of `read_decision`; raise `InputError` for any other answer."""
     kind = _KINDS.get(str(_first(answer).get("type", "")))
     if kind not in ("approve", "reject"):
         raise InputError(
@@ -125,7 +124,7 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """Read a yes or no for each of several actions; a single answer counts for all."""
+    """Read a yes or no for each of `count` actions; one answer counts for all, a wrong number raises."""
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count
     if len(decisions) != count:
@@ -147,6 +146,7 @@ def _first(answer: Any) -> Mapping[str, Any]:
 
 
 def _text(decision: Mapping[str, Any]) -> str:
+    """Return an answer's text, which front ends put under different keys; empty if there is none."""
     found: Any = decision
     for key in ("edited_action", "args", "arguments", "answer"):
         if isinstance(found, Mapping) and key in found:

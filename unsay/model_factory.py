@@ -26,7 +26,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
-    """Return a Runnable from any model that a caller may give.
+    """Return a Runnable from any model that a caller may give; a name becomes an OpenAI client.
 
     Raises:
         MissingModelError: A name was given, but no key or address for it.

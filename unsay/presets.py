@@ -41,7 +41,7 @@ that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Ow
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
-    """Return the most similar name, with its words in any order; `None` if none is similar."""
+    """Return the name most like `name`, whatever its words' order; `None` if none is `least` alike."""
     wanted = str(name).lower()
     likeness, found = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
     return found if likeness >= least else None
@@ -54,7 +54,10 @@ def _likeness(one: str, other: str) -> float:
 
 
 def merged(below: Values, given: Values) -> dict[str, Any]:
-    """Return the settings of a file and the environment, under the preset, under the given ones."""
+    """Return the given settings over the preset's, over those of the environment and file (`below`).
+
+    It raises `ConfigurationError` if there is no preset of the given name.
+    """
     named = {**below, **given}
     name, own = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
@@ -79,7 +82,7 @@ def hint(name: object, names: Iterable[str]) -> str:
 
 
 def refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
-    """Return an error that names each fault, and for an unknown setting the most similar name."""
+    """Return an error, to be raised, that names each fault and suggests the nearest names."""
     known = list(names)
     faults = "; ".join(_fault(each, known) for each in error.errors())
     return ConfigurationError(f"These settings cannot be used: {faults}")
@@ -97,7 +100,7 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Refuse a misspelt environment variable; others may use the prefix for their own."""
+    """Raise if a variable with the prefix is a misspelt setting; a name unlike any setting is allowed."""
     known = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()

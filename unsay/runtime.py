@@ -108,7 +108,7 @@ class Services:
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """The model, agent or graph that answers, or a `MissingModelError`."""
+        """The model, agent or graph that answers; `MissingModelError` is raised if none is configured."""
         chosen = self.model_like or self.settings.model
         if chosen is None:
             raise MissingModelError(
@@ -124,7 +124,7 @@ class Services:
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """Bind the graph's tools, if it has any, to a model."""
+        """Bind the graph's tools, if any, to a model; raise if it is not a chat model."""
         if not self.tools:
             return model
         if not isinstance(model, BaseChatModel):
@@ -135,7 +135,7 @@ class Services:
 
     @cached_property
     def provider(self) -> Provider | None:
-        """The answering model's provider; `None` if unknown."""
+        """The answering model's provider, which selects the rules of messages; `None` if unknown."""
         kind = getattr(self.model, "_llm_type", "")
         return next((name for part, name in PROVIDERS.items() if part in kind), None)
 
@@ -151,7 +151,7 @@ class Services:
         return encoder_of(vocabulary_of(self.model_name))
 
     def sole(self, make: Callable[[Settings], T]) -> T:
-        """Return what `make` makes of the settings, once for the graph, such as its queue."""
+        """Return `make(settings)`, made once for this graph: for example the queue that its calls share."""
         made: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
         return made
 
@@ -222,7 +222,7 @@ class Scope:
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """Return the scope of the current run."""
+        """Return the scope of the current run; only a node may call this."""
         runtime = get_runtime(Context)
         context = context_of(runtime.context) or Context()
         thread_id = config.get("configurable", {}).get("thread_id")
@@ -245,7 +245,7 @@ class Scope:
 
     @property
     def address(self) -> tuple[BaseStore, str] | None:
-        """The store and the thread's id; `None` if one of them is missing."""
+        """The store and the thread's id; `None` if one is missing, and then nothing can be stored."""
         if self.store is None or self.thread_id is None:
             return None
         return self.store, self.thread_id
@@ -255,7 +255,7 @@ class Scope:
         return self.services.clock().isoformat(timespec="milliseconds")
 
     def texts(self, messages: list[Any]) -> Texts:
-        """The catalogue in the conversation's language."""
+        """Return the texts for models and people in the conversation's language."""
         return self.services.prompts[self.language(messages)]
 
     def language(self, messages: list[Any]) -> Language:
@@ -264,11 +264,11 @@ class Scope:
         return newest_language(messages) if chosen == "auto" else chosen
 
     def emit(self, event: str, **data: Any) -> None:
-        """Write an event to the custom stream; outside of the graph it is dropped."""
+        """Write an event to LangGraph's custom stream, for front ends; outside of the graph it is dropped."""
         self.stream_writer({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:
-        """A call that makes a model on first use."""
+        """Return a call that gives one of the `Services`; making a model may block, so not on the loop."""
         return off_loop(lambda: getattr(self.services, part))
 
     def ask(
@@ -282,7 +282,7 @@ class Scope:
         configurable: dict[str, Any] | None = None,
         handler: BaseCallbackHandler | None = None,
     ) -> Call:
-        """Call a model, judge, agent or graph.
+        """Return a call of a model, judge, agent or graph, for a step to yield.
 
         `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, and `handler`
         receives the callbacks of everything inside.
@@ -309,6 +309,7 @@ class Scope:
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
+        """Make this run the parent of runs that start inside the call."""
         token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
         try:
             yield
@@ -317,7 +318,7 @@ class Scope:
 
 
 def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
-    """Add a handler to callbacks, for everything inside the call as well."""
+    """Return the callbacks with one more handler, which also hears everything inside the call."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [*(callbacks or []), handler]
     manager = callbacks.copy()

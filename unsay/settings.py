@@ -52,7 +52,7 @@ HOME = "home"
 
 
 def _window(messages: int) -> int:
-    """Return the nearest possible window; a change is logged as a warning."""
+    """Return the window, moved into 5 to 200; a change is logged as a warning."""
     inside = min(max(messages, 5), 200)
     if inside != messages:
         LOG.warning(
@@ -253,6 +253,7 @@ class Settings(BaseSettings):
         self._read({**file(), **EnvSettingsSource(kind)()}, given)
 
     def _read(self, below: dict[str, Any], given: dict[str, Any]) -> None:
+        """Set the values; the sources are kept, so that `for_run` can merge them again."""
         super().__init__(**merged(below, given))
         self._below, self._given = below, given
 
@@ -297,7 +298,7 @@ class Settings(BaseSettings):
         return (sources["init_settings"],)
 
     def for_run(self, context: "Context | None") -> "Settings":
-        """Return the settings of one run, with the overrides of its context."""
+        """Return the settings with a run's overrides; these settings themselves if it has none."""
         names = Context.__dataclass_fields__.keys() & Settings.model_fields.keys()
         given = {name: getattr(context, name) for name in names} if context else {}
         overrides = {name: value for name, value in given.items() if value is not None}
@@ -363,6 +364,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
 
 
 def _made(make: Callable[[], Settings]) -> Settings:
+    """Make settings; errors of pydantic and of the file become a `ConfigurationError`."""
     try:
         return make()
     except ValidationError as error:
@@ -376,7 +378,7 @@ def _made(make: Callable[[], Settings]) -> Settings:
 
 
 def context_of(value: object) -> Context | None:
-    """Return a run's context from a mapping, whose other keys are ignored, or from itself."""
+    """Return a run's context from a mapping or a `Context`; other keys are ignored, other values `None`."""
     if isinstance(value, Mapping):
         value = Context(**{key: value[key] for key in Context.__dataclass_fields__ if key in value})
     return value if isinstance(value, Context) else None

@@ -77,6 +77,7 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
 
 
 def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
+    """Return an unused id for a message without one, derived from its content and place."""
     # The place is named by the message before: a count would change when messages are offloaded.
     before = next(reversed(places), "")
     for position in range(len(places) + 1):
@@ -88,7 +89,7 @@ def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
 
 
 def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessage]:
-    """`merge_messages` for one write: the reducer where a saver cannot replay deltas."""
+    """Merge one write as `merge_messages` does; the reducer where a saver cannot replay deltas."""
     return merge_messages(transcript, [write])
 
 
@@ -213,13 +214,13 @@ class Update(Working, total=False):
 
 
 def without_removal_check(state: State) -> State:
-    """Return a state whose missing messages `offloaded_of` takes as removed by unsay."""
+    """Return a state for which `offloaded_of` does not ask whether a host removed all messages."""
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
 
 
 def with_update(state: State, update: Update) -> State:
-    """Apply an update that unsay made to a state."""
+    """Return the state after an update that unsay itself made."""
     if not update:
         return state
     if "messages" not in update:
@@ -229,7 +230,7 @@ def with_update(state: State, update: Update) -> State:
 
 
 class StateDraft:
-    """A state to which a node applies several updates, and the sum of these."""
+    """A state to which a node applies several updates; `update` is all of them, for the node to return."""
 
     def __init__(self, state: State) -> None:
         self.state, self.update = without_removal_check({"messages": [], **state}), Update()
@@ -246,7 +247,7 @@ class StateDraft:
 def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
     """Return the offloaded part of the transcript; `None` if the state holds all of it.
 
-    A host that removes every message of the state means the offloaded ones as well.
+    It is also `None` if a host removed every message of the state: that means the offloaded ones too.
     """
     offloaded, head = state.get("offloaded"), state.get("event_log")
     ends = head.get("ends", []) if head else []

@@ -34,14 +34,14 @@ class Reversal:
     describe: Callable[..., str] | str | None = None
 
     def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call, an asynchronous `undo` on a new event loop."""
+        """Undo a call; an asynchronous `undo` runs on an event loop of its thread. Its errors are raised."""
         made = self._call_undo(args, result)
         if inspect.isawaitable(made):
             with ThreadPoolExecutor(max_workers=1) as pool:
                 pool.submit(copy_context().run, asyncio.run, _await(made)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call without blocking the event loop; a blocking `undo` runs in another thread."""
+        """Undo a call on the event loop; a blocking `undo` runs in another thread. Its errors are raised."""
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return
@@ -50,7 +50,7 @@ class Reversal:
             await made
 
     def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
-        """Describe a call; if `describe` fails, by the name of the tool and its arguments."""
+        """Describe a call for a person: as `describe` says, or if that fails by its name and arguments."""
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
             if isinstance(self.describe, str):
@@ -128,12 +128,12 @@ def reversal_of(target: Any) -> Reversal | None:
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:
-    """Return whether unsay's own tool of this name is among the tools, not a user's."""
+    """Return whether unsay's own tool of this name is among the tools, rather than a user's."""
     return any(each.name == name and each.metadata == OURS for each in tools)
 
 
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's arguments, completed with the tool's plain defaults."""
+    """Return a call's arguments and the tool's plain defaults, so that an undo receives both."""
     schema = target.args_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(args)
@@ -144,6 +144,7 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
+    """Return the arguments for an undo or a description: those that its parameters name."""
     wanted = inspect.signature(function).parameters.values()
     given = {**args, "args": dict(args), "result": result}
     if any(each.kind is each.VAR_KEYWORD for each in wanted):
@@ -152,6 +153,7 @@ def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -
 
 
 def _check(function: Callable[..., Any], target: Any) -> None:
+    """Raise `ConfigurationError` if a parameter of the function is filled by no call of the tool."""
     known = _parameters(target)
     for each in inspect.signature(function).parameters.values():
         named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)

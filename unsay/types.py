@@ -75,7 +75,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge said about one answer.
+    """What a judge decided about one answer.
 
     A passed answer may become a checkpoint, a failed one may be rolled back, and an unscored one
     changes nothing. The score is from 0 to 1, and `None` only for unscored. The reason is one
@@ -155,7 +155,7 @@ class Checkpoint(TypedDict):
 
 
 class Segment(TypedDict):
-    """A part of the transcript on one topic, up to the start of the next segment."""
+    """A part of the transcript on one topic, from the message `start` to the next segment's start."""
 
     topic_id: str
     start: str
@@ -286,7 +286,7 @@ class Note(TypedDict):
 
 
 class Rejection(TypedDict):
-    """A rejected draft, and why it was rejected."""
+    """A rejected draft (its `messages`), and the verdict that rejected it."""
 
     messages: list[Any]
     score: float | None

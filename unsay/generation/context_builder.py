@@ -47,7 +47,7 @@ from unsay.tools import offers
 
 
 def strategy_of(scope: Scope) -> Strategy:
-    """Return the strategy that plans contexts; with topics on, it plans within each topic."""
+    """Return the graph's or the settings' strategy; with topics on, it plans within each topic."""
     chosen = scope.services.strategy or _named(scope.settings)
     if scope.settings.topics == "off" or isinstance(chosen, TopicScoped):
         return chosen
@@ -55,7 +55,7 @@ def strategy_of(scope: Scope) -> Strategy:
 
 
 def plans_at_end(strategy: Strategy) -> bool:
-    """Return whether a strategy also plans at the end of a turn, when its draft was accepted."""
+    """Return whether a strategy also plans after a turn, so that no question waits for its summary."""
     if isinstance(strategy, Composed):
         return any(plans_at_end(each) for each in strategy.strategies)
     if isinstance(strategy, TopicScoped):
@@ -64,6 +64,7 @@ def plans_at_end(strategy: Strategy) -> bool:
 
 
 def _window_of(model: Runnable[Any, Any] | None) -> int | None:
+    """Return the model's window in tokens, as its profile says; `None` if unknown."""
     profile = None if model is None else getattr(inner_of(model), "profile", None)
     tokens = (profile or {}).get("max_input_tokens")
     return tokens if isinstance(tokens, int) and tokens > 0 else None
@@ -135,7 +136,7 @@ class AttemptContext:
     can_read_results: bool
 
     def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
-        """Return the input of the strategy for the next call; `done` has the attempt's tool steps so far."""
+        """Return the strategy's input for the next call; `done` has the attempt's tool steps so far."""
         counter = self.counting(carried)
         return replace(
             self.start,
@@ -149,13 +150,13 @@ class AttemptContext:
         )
 
     def counting(self, carried: CallCarryover) -> TokenCounter:
-        """Return the counter, calibrated by the model's reports so far."""
+        """Return the token counter, corrected by the usage that the model reported so far."""
         return replace(self.counter, calibration=carried.get("calibration") or uncalibrated())
 
     def lay_out_plan(
         self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
     ) -> LaidOutContext:
-        """Lay out a plan's context in the form that its provider accepts, or raise."""
+        """Lay out a plan and the quotation `quoted` for the provider; raise if it would refuse them."""
         provider = None if self.model is None else self.scope.services.provider
         planned_messages = lay_out(
             plan.messages,
@@ -204,7 +205,7 @@ def attempt_context(
     pending: Collection[str],
     recall_source: RecallSource | None = None,
 ) -> Steps[AttemptContext]:
-    """Collect the parts of an attempt's contexts; `pending` has the ids of the question's messages."""
+    """Collect what all calls of an attempt share; `pending` has the ids of the question's messages."""
     yield scope.resolve("summarizer")
     counter = TokenCounter()
     if model is not None:
@@ -274,7 +275,7 @@ def attempt_context(
 
 
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
-    """Return the messages that the first call of an attempt would send, without calling."""
+    """Return the messages that an attempt's first call would send, for readers; nothing is sent."""
     plan = yield from plan_if_due(
         strategy_of(attempt.scope), attempt.plan_context([], CallCarryover())
     )

@@ -52,9 +52,9 @@ UNIQUE_CHARS = 16
 def ask(
     attempt: AttemptContext, done: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[tuple[Any, CallCarryover]]:
-    """Call the model once with a new context; if it is too long for the model, reduce and resend it.
+    """Call the model once with a new context, and return its reply and the values for the next call.
 
-    Return the reply, and the values for the next call.
+    A context that is too long for the model is reduced and sent again.
     """
     start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
@@ -109,6 +109,7 @@ def ask(
 
 
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
+    """Return earlier messages that match the question and fit into the room; empty without recall."""
     after, settings = plan.after, attempt.scope.settings
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
     room = min(settings.recall_tokens, int(share), int(free) - after.tokens)
@@ -128,6 +129,7 @@ def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]
 def _manifest(
     attempt: AttemptContext, plan: Plan, context: LaidOutContext, reply: Any, counter: TokenCounter
 ) -> Manifest:
+    """Describe a call for the timeline: its messages, what it left out, and its use of the window."""
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = ModelCall(
@@ -159,9 +161,9 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """Return the compaction after an accepted draft.
+    """Return the compaction to store after an accepted draft.
 
-    A strategy that plans at the end of turns plans it now; otherwise it is the last call's.
+    A strategy that plans at the end of turns plans it now; otherwise it is the one of the last call.
     """
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
@@ -177,6 +179,9 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         reply: A message, text, a list of messages, or a mapping with `messages`.
         sent: Ids of the messages that the model was sent. In a list of messages they are not new,
             except the last: some servers give every reply the same id.
+
+    Raises:
+        ModelReplyError: The reply has another form, or does not end in an answer without tool calls.
     """
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]
@@ -226,9 +231,9 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """Return the messages with unused ids; new ids begin with `stem`, which the attempt alone uses.
+    """Return the messages with unused ids; a used or short id becomes `stem` and an index.
 
-    An id with fewer characters than `shortest` is replaced as well.
+    `taken` are the used ids; an id with fewer characters than `shortest` is too short.
     """
     # Some servers give every reply the same id, which would replace the answer before it.
     used = set(taken)
@@ -244,7 +249,7 @@ def with_fresh_ids(
 def fresh(
     draft: Sequence[AnyMessage], state: State, done: Sequence[AnyMessage] = ()
 ) -> list[AnyMessage]:
-    """Return messages of an attempt with ids that neither transcript nor attempt (`done`) has."""
+    """Return an attempt's messages with ids that neither transcript nor attempt (`done`) has."""
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
     taken = {message.id for message in (*state["messages"], *done)}

@@ -44,7 +44,7 @@ class RequestRecorder(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any
     ) -> None:
-        """Record the newest request; it includes the earlier ones of the same attempt."""
+        """Record the newest request, unless it is tagged as beside the answer."""
         del serialized
         if ASIDE in (more.get("tags") or ()):
             return
@@ -53,6 +53,7 @@ class RequestRecorder(BaseCallbackHandler):
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that may be stored: JSON values only, and nothing in `UNKEPT`."""
     return {key: value for key, value in params.items() if key not in UNKEPT and _is_json(value)}
 
 
@@ -67,7 +68,7 @@ def _is_json(value: Any) -> bool:
 def payload_of(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the request's body as its provider gets it; `params` are the call's parameters."""
+    """Return the request's body as its provider gets it, without secrets; the client may raise."""
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model
     # Models of langchain-openai and langchain-anthropic make the body themselves; for others it is
@@ -102,7 +103,7 @@ def keep_failed_request(
     *,
     answer: str = "",
 ) -> Steps[None]:
-    """Store the request of an attempt whose draft was rejected or whose model failed, for `replay`."""
+    """Store the request of a rejected draft or a failed model (`why`) for `replay`, if there is a store."""
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]

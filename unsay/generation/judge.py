@@ -66,6 +66,7 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
 
 
 def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the provider stopped the answer at its length limit, or its stream broke off."""
     # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
     # client; only its reason to finish is missing.
     if "status" in metadata:
@@ -79,8 +80,7 @@ def judge_exchange(
 ) -> Steps[Verdict]:
     """Return a verdict on one exchange; a judge that fails leaves it unscored, with the reason.
 
-    `key` identifies the judge's call after a crash, so that it is not paid twice; `None` means the
-    answer's id.
+    `key` identifies the call, so that it is paid once after a crash; `None` is the answer's id.
     """
     settings = scope.settings
     if not exchange.answer.strip():
@@ -113,7 +113,7 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
 def judge_summary(
     messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Judge whether a summary agrees with the messages that it replaces."""
+    """Judge whether a summary agrees with its messages; `unscored` unless `judging` is `model`."""
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
     words = next((text for each in messages if (text := text_of(each)).strip()), summary)
@@ -129,6 +129,7 @@ def _texts(words: str, scope: Scope) -> Texts:
 def _ask_judge(
     make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
+    """Ask the model judge; any error, a budget or no judge gives `unscored` with the reason."""
     settings = scope.settings
     try:
         judge = yield scope.resolve("judge")
@@ -148,6 +149,7 @@ def _ask_judge(
 def _reply(
     judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Any]:
+    """Return the judge's reply: structured if its server can, else plain text."""
     limit = scope.settings.judge_timeout_seconds
     plain = ModelRequest(
         scope=scope,
@@ -174,7 +176,7 @@ def _reply(
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
-    """Judge the retrieved documents of the question, and remove those that fail, also from `turn`."""
+    """Judge the question's documents; move those that fail to a branch, and out of `turn` in place."""
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
     if not waiting or question is None or scope.settings.judging == "off":

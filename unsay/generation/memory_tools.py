@@ -53,6 +53,7 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
 def _read(
     tool_call_id: str, runtime: ToolRuntime, start: int = 0, length: int = READ_CHARS
 ) -> Steps[str]:
+    """Return a part of a tool result, with its place; a bad argument becomes an error for the model."""
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     result = yield from _result(attempt, runtime.state["messages"], tool_call_id)
     text, _ = text_and_media(result, attempt.texts)
@@ -90,6 +91,7 @@ def _of_call(messages: Sequence[AnyMessage], tool_call_id: str) -> ToolMessage |
 
 
 def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
+    """Return earlier messages that match the query, as a quotation, and log that they were recalled."""
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     try:
         matches = yield from search_transcript(
@@ -110,6 +112,7 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
 
 
 def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the messages that the last context of the attempt included."""
     manifests = list(draft.get("manifests", {}).values())
     offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
     before = offloaded["messages"] if offloaded else 0

@@ -36,7 +36,7 @@ class Draft(CallCarryover, total=False):
 
 
 def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
-    """Return the values that the attempt's last call left for the next one."""
+    """Return the values that the last call left for the next one, without the messages."""
     names = CallCarryover.__annotations__.keys() & draft.keys()
     return cast("CallCarryover", {name: draft[name] for name in names})
 
@@ -44,7 +44,7 @@ def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Compile the graph in which a model and its tools take turns until there is an answer.
 
-    It uses the checkpointer of the graph around it.
+    It uses the checkpointer of the graph around it. `process_message` runs it for each attempt.
     """
     builder = StateGraph(Draft)
     step = RunnableLambda[Draft, Draft](
@@ -66,6 +66,7 @@ def _next(draft: Draft) -> str:
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
+    """Call the model once; raise `ToolStepsError` after `max_tool_steps` rounds without an answer."""
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
     limit = scope.settings.max_tool_steps

@@ -43,8 +43,8 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    A checkpointer that drops old writes would lose messages silently, so it is tested on a scratch
-    thread, which is deleted afterwards.
+    A checkpointer that drops old writes would lose messages silently. So it is tested on a scratch
+    thread, which is deleted afterwards. `build_graph` and `Conversation` choose the schema by this.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -64,6 +64,7 @@ def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
 
 
 def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
+    """Write three deltas to a scratch thread, and return whether all of them are read back."""
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     for step in range(3):
         config = saver.put(
@@ -176,7 +177,7 @@ def make_services(
     clock: Callable[[], datetime] | None = None,
     **options: Unpack[GraphOptions],
 ) -> Services:
-    """Make the services of a graph's nodes; `build_graph` explains the arguments."""
+    """Make the services of a graph's nodes; `build_graph` explains the arguments and the errors."""
     given = [
         each if isinstance(each, BaseTool) else tool(each) for each in options.get("tools", ())
     ]
@@ -211,7 +212,7 @@ def compile_graph(
     checkpointer: BaseCheckpointSaver[Any] | None,
     store: BaseStore | None,
 ) -> HostGraph:
-    """Compile the nodes and edges; with `deltas` the transcript is stored as deltas."""
+    """Compile the nodes and edges; without `deltas` each step stores the whole transcript."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
     for name, node in NODES.items():
@@ -229,7 +230,7 @@ def compile_graph(
 
 
 class Lifted(Runnable[State, Update]):
-    """A node as LangGraph calls it, blocking or awaited, with its run tracked."""
+    """A node as LangGraph calls it, blocking or awaited; it opens and ends runs as `track_run` does."""
 
     # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
 

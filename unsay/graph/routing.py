@@ -6,7 +6,7 @@ from unsay.state import Working
 
 
 def after_process_message(state: Working) -> str:
-    """Choose the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
+    """Return the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
     if state.get("should_rollback"):
         return "rollback"
     if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):

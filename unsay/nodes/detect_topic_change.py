@@ -20,7 +20,7 @@ SEGMENTS = 48
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Find the topic of the pending question; on a change, start a segment and compact the others."""
+    """Find the question's topic; if it changed, start a segment and summarize the other topics."""
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")
     if is_command or scope.settings.topics == "off":
@@ -38,7 +38,7 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 def _shift(
     live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> TopicShift | None:
-    """Ask the detector; `None` for a conversation's first question."""
+    """Ask the detector; `None` for a conversation's first question, which begins the first topic."""
     if not live.segments:
         return None
     forgotten, current_id = state.get("forgotten", []), live.segments[-1]["topic_id"]
@@ -63,7 +63,7 @@ def _shift(
 def _start_segment(
     state: State, scope: Scope, live: LiveBranch, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
-    """Start a segment of a new topic, or of the one that the conversation returns to."""
+    """Start a segment of a new topic, or of the earlier one that the conversation returns to."""
     turn = state["turn"]
     kind = shift.kind if shift else "new"
     topics = list(state.get("topics", []))

@@ -33,7 +33,7 @@ from unsay.types import Topic, Verdict
 
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
-    """Open the turn, then carry out a command, or judge documents and answers that were injected.
+    """Open the turn, then carry out a command, or judge documents and answers that a host injected.
 
     A failed answer, a command or a host's flag may request a rollback: then `should_rollback` is set.
     """
@@ -66,7 +66,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 def _repair(
     draft: StateDraft, scope: Scope, pending: PendingInput, command: Command | None
 ) -> Steps[None]:
-    """Clean up after an interrupted turn and after messages that a host removed."""
+    """Clean up after an interrupted turn, and drop what refers to messages that a host removed."""
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps
     draft.apply((yield from move_steps(draft.state, scope)))
@@ -106,6 +106,7 @@ def _with_known_summary(topic: Topic, known: Collection[str | None]) -> Topic:
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
+    """Judge the newest answers that a host injected; more than `max_judged_entries` stay unscored."""
     messages = state["messages"]
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
     if not entered or scope.settings.judging == "off":
@@ -138,7 +139,7 @@ def _judge_one(
 def _consequences(
     state: State, scope: Scope, verdicts: Sequence[tuple[Injected, Verdict]]
 ) -> Update:
-    """Write the verdicts onto their messages, and request a rollback to before the first failure."""
+    """Write the verdicts onto their messages; request a rollback to before the first failure."""
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []
     first = state["turn"]["number"] - len(verdicts)

@@ -79,6 +79,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
+    """Collect what the attempt needs: its context, reminders, hints, and the recall source."""
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
     left = yield from not_undone(rejected, scope)
@@ -96,6 +97,7 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
 
 
 def _hints(state: State, scope: Scope, left: Report) -> Hints:
+    """Tell the model why earlier attempts failed, and which effects of their tool calls remain."""
     turn, effects = state["turn"], report_text(left, scope.texts(state["messages"]))
     reasons = [rejection["reason"] for rejection in turn["rejections"]]
     return Hints(
@@ -192,6 +194,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
+    """Answer a command or a host's order with its notice, which ends the turn."""
     turn, requested = state["turn"], state["notice"]
     assert requested is not None  # noqa: S101 - the caller has just seen it
     last = state["messages"][-1].id if state["messages"] else ""

@@ -86,7 +86,7 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 
 
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Keep a failed draft as a branch, and go back; each further failure goes one step farther."""
+    """Keep a failed draft as a branch, and go back; a further failure in the turn goes back farther."""
     turn, live = state["turn"], live_branch(state)
     drafts = tuple(turn["rejections"][-1]["messages"])
     base = target_of_drafts(live, turn["base"], len(turn["rejections"]))
@@ -209,5 +209,6 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
 
 def _turns_after(state: State, update: Update) -> int:
+    """Return how many answered turns the transcript has after an update."""
     messages = merge_messages(state["messages"], [update["messages"]])
     return turns_left(messages, offloaded_of(state))

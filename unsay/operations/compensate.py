@@ -118,7 +118,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store entries for the calls that a step must undo, before its commit; raise without a confirmation."""
+    """Store entries for the calls that a step must undo, before its commit; raise if one is unconfirmed."""
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -150,7 +150,7 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Empty the log's changes, and return the calls that left the transcript after all and that returned."""
+    """Empty the log's changes; return the calls that left the transcript after all and that returned."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     changes, scope.step_log.changes = scope.step_log.changes, []
@@ -182,10 +182,7 @@ def _schedule(
     *,
     again: set[str],
 ) -> Steps[None]:
-    """Store entries for calls that left the transcript or returned, and add them to the step log.
-
-    `again` has the keys of calls that are undone even if an earlier attempt failed.
-    """
+    """Store entries for calls that left or returned; those in `again` also if an undo failed before."""
     if not removed and not restored:
         return
     known = yield from _known_entries([*removed, *restored], scope)

@@ -42,7 +42,7 @@ from unsay.types import BranchRef, Checkpoint, CheckpointReason, Operation, Turn
 def deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
 ) -> Steps[Update]:
-    """Return the update that ends a turn with a draft: its verdict, due checkpoints, a `flag` if not `None`."""
+    """Return the update that ends a turn with a draft: its verdict, its checkpoints, and its `flag`."""
     turn, topic = state["turn"], state.get("current_topic", "")
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
@@ -66,7 +66,7 @@ def deliver(
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn of failed drafts with the best one, or with `own_answer`; raise if the best is empty."""
+    """End a turn of failed drafts with the best one or `own_answer`; raise if the best is empty."""
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -151,7 +151,7 @@ def _checkpoints_due(
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool or the run failed in this turn, or an earlier try at this turn never ended."""
+    """Return whether a tool or the run failed in this turn, or an earlier try of it never ended."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):

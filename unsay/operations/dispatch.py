@@ -55,10 +55,7 @@ class _Order:
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
-    """Carry out a command or a host's flag; an `UnsayError` becomes a notice with its reason.
-
-    A message that cannot be answered, such as an empty one, becomes a notice as well.
-    """
+    """Carry out a command or a host's flag; an error, also for an empty message, becomes a notice."""
     texts = scope.texts(state["messages"])
     try:
         if command is not None:
@@ -90,7 +87,7 @@ def read_orders(
 
 
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
-    """Return the request for the node `rollback`; raise here if there is nothing to undo, redo or retry."""
+    """Return the request for the node `rollback`; raise if there is nothing to undo, redo or retry."""
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
     if kind == "undo":
@@ -180,7 +177,7 @@ GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 
 
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
-    """Return what a command needs loaded: message ids, and a number of newest turns; `None` is a flag."""
+    """Return what a command (`None`: a flag) needs loaded: message ids, and a number of newest turns."""
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":
         return step_places(state.get("operations", [])), 0

@@ -31,7 +31,7 @@ TOPIC_ENDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why something is forgotten, and when, in ISO 8601; both are shown in lists and kept in the event log."""
+    """Why something is forgotten, and when (ISO 8601), for lists and the event log."""
 
     reason: str
     created_at: str
@@ -40,10 +40,9 @@ class Cause:
 def forget_messages(
     state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
 ) -> Operation:
-    """Return the step that forgets messages by their ids (`names`), with their tool calls and results.
+    """Return the step that forgets messages by id (`names`), with their tool calls and results.
 
-    The step is not carried out yet: see `apply`. It raises `InputError` if a message is pending or all
-    are system messages, and `ConflictError` if all are forgotten already or there are too many.
+    It raises `InputError` for pending or only system messages, `ConflictError` if all are forgotten.
     """
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, names))]
@@ -98,7 +97,7 @@ def make_entry(
 
 
 def forgetting(state: State, entry: Forgotten) -> Operation:
-    """Return the step that forgets an entry and removes its pins; raise `ConflictError` over the limits."""
+    """Return the step that forgets an entry and removes its pins; raise over the limits."""
     _within([*state.get("forgotten", []), entry])
     after = _gone(state, [entry])
     off = [each for each in state.get("pins", []) if each["message_id"] in after]
@@ -123,7 +122,7 @@ def named_by(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry with the id `what`, or with this message, topic or label; `None` without."""
+    """Return the newest entry with this id, or of this message, topic or label; `None` without."""
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
     for name in (what, *(labelled if len(labelled) == 1 else ())):
@@ -136,11 +135,7 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Carry out a step that forgets or restores; with `back`, undo it. Its messages must be loaded.
-
-    It logs the change, and writes summaries again that covered a message. It raises `ConflictError`
-    over the limits.
-    """
+    """Forget or restore as a loaded step says (`back` undoes it), and renew summaries; raise over limits."""
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
         added, removed = removed, added
@@ -162,7 +157,7 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
 
 
 def _within(entries: list[Forgotten]) -> list[Forgotten]:
-    """Return the entries, or raise `ConflictError` if there are too many or they name too many messages."""
+    """Return the entries, or raise `ConflictError` if they or their messages are too many."""
     named = sum(len(each["message_ids"]) for each in entries)
     if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
         raise ConflictError(

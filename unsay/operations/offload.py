@@ -54,10 +54,7 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages if the state has more than `live_messages`; else the update is empty.
-
-    Without a store, or with topics off, nothing is offloaded.
-    """
+    """Offload the oldest messages of a state with more than `live_messages`; needs a store and topics on."""
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
@@ -186,7 +183,7 @@ def _offload_topic(
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
-    """Return the state without the messages before `end`; checkpoints on them are marked as offloaded."""
+    """Return the state without the messages before `end`; their checkpoints count as offloaded."""
     messages = state["messages"]
     gone = {message.id for message in messages[:end]}
     inner = [each for each in segments if each["start"] in gone]
@@ -316,7 +313,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
 
 
 def drop_offloaded(state: State) -> Update:
-    """Return an update without references to offloaded segments if a host removed all messages, else none."""
+    """Drop references to offloaded segments if a host removed all messages; else an empty update."""
     topics, checkpoints = state.get("topics", []), state.get("checkpoints", [])
     refers = (
         state.get("offloaded")
@@ -343,10 +340,7 @@ class Earlier:
 
 
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
-    """Load the offloaded messages that the next context includes: of its topics, and pinned ones.
-
-    A damaged segment is left out: the topic's summary covers it.
-    """
+    """Load the offloaded messages of the context's topics and the pinned ones, without damaged segments."""
     segments = live_segments(state["messages"], state.get("segments", []))
     opened = opened_topics(segments, state.get("expanded", []))
     known = remaining_topics(state.get("topics", []), state.get("forgotten", []))
@@ -378,7 +372,7 @@ def _messages_before(page: OffloadedSegment) -> int:
 def _shown_of(
     page: OffloadedSegment, topics: Collection[str], state: State, texts: Texts
 ) -> list[AnyMessage]:
-    """Return a segment's messages that belong to one of the `topics` or are pinned, without forgotten ones."""
+    """Return a segment's messages in one of the `topics` or pinned, without forgotten ones."""
     grouped = by_topic(page.messages, page.segments)
     # In a segment without topics all messages belong to the topic that refers to it.
     no_topic = grouped.get("", [])

@@ -46,10 +46,7 @@ class Injected:
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Find the pending question, and before it the question of an interrupted turn, if there is one.
-
-    Without a question, `question` is `None` and `start` may be the transcript's end.
-    """
+    """Find the pending question (`None` without), and before it that of an interrupted turn."""
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):
@@ -82,7 +79,7 @@ def _end_of_interrupted(
 
 
 def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
-    """Return the turn that answers the pending messages; it is `done` at once if there is no question."""
+    """Return the turn that answers the pending messages; without a question it is done at once."""
     messages = state["messages"]
     return Turn(
         number=turns_left(messages, offloaded_of(state)) + 1,
@@ -106,10 +103,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool
 ) -> Steps[Update]:
-    """Remove the question of a turn that never ended; its rollbacks become a step to undo.
-
-    With `undone`, the pending input is an undo, which removes the interrupted turn itself.
-    """
+    """Remove an interrupted question and keep its rollbacks as a step; an undo removes the turn itself."""
     if not entry.interrupted:
         return Update()
     turn = state["turn"]
@@ -159,7 +153,7 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
 
 
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
-    """Return the index where an answer's exchange starts: its question or document, or the answer itself."""
+    """Return the index where an answer's exchange starts: its question or documents, else itself."""
     for index in range(answer - 1, -1, -1):
         if is_question(messages[index]):
             while index > 0 and is_document(messages[index - 1]):

@@ -96,10 +96,10 @@ def search_transcript(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search the messages that a context leaves out, and return the best within `budget_tokens`.
+    """Search the messages that a context leaves out (not in `shown`); return the best in a token budget.
 
-    `shown` has the ids of the messages that the context includes. A search by a person or the model
-    also finds weak matches. Matches are in the transcript's order, offloaded ones without media.
+    A search by a person or the model also finds weak matches. The matches come in the transcript's
+    order, offloaded ones without images and files. `budget_tokens` limits their quotation.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):
@@ -133,7 +133,7 @@ def search_transcript(
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
-    """Return the messages that match the question by words or embeddings; those in `asked` are excluded."""
+    """Return the messages that match the question by words or embeddings, without those in `asked`."""
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=settings.recall_floor)
@@ -195,7 +195,7 @@ class Find:
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Search the whole transcript for a person; log the matches, and raise `InputError` without words."""
+    """Search the whole transcript for a person, and log the matches; raise `InputError` without words."""
     if not query.strip():
         raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()

@@ -64,10 +64,7 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read, and store the index in the thread's cache.
-
-        Return the messages that the index covers, the newest ones, and the cache.
-        """
+        """Index the messages that were read; return the indexed ones, the newest, and the thread's cache."""
         messages, known = self.messages, _memory(self.scope)
         new = [page.messages for name, page in self.pages.items() if name not in known.pages]
         prints = {
@@ -106,10 +103,7 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read the messages that a search may find; with `by_hand` all segments, else only the newest.
-
-    Messages that a person searched for before are read wherever they are.
-    """
+    """Read the messages that a search may find: `by_hand` all segments, else only the newest."""
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
     source = RecallSource(

@@ -33,7 +33,7 @@ EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
 
 
 def log_rollback(scope: Scope, change: Change) -> None:
-    """Add a change and its events to the step log; a change that removes and restores nothing is skipped."""
+    """Add a change and its events to the step log, unless it removes and restores nothing."""
     branch = change.branch
     if not branch["messages"] and not branch["drafts"] and not change.restored:
         return
@@ -56,7 +56,7 @@ def log_rollback(scope: Scope, change: Change) -> None:
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Add checkpoints to the step log as they will be stored: with the name and score of an existing one."""
+    """Add checkpoints to the step log as they will be stored: merged with those of the same message."""
     kept = list(state.get("checkpoints", []))
     for new in due:
         kept = add_checkpoint(kept, new, limit=scope.settings.checkpoint_limit)
@@ -65,10 +65,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
-    """Write a step's events to the store, and return its update with the event log's new head.
-
-    Every step calls this before its update is committed. Without a store nothing is written.
-    """
+    """Write a step's events, if there is a store, and return its update with the log's new head."""
     step_log = scope.step_log
     if step_log.pending_compensations:
         known_calls = update.get("pending_compensations", state.get("pending_compensations", []))
@@ -131,10 +128,7 @@ def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
 
 
 def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int]:
-    """Return the events of what a host changed since the last step, and the transcript's checksum.
-
-    `logged` has the ids of messages that have events already.
-    """
+    """Return the events of a host's changes, except of `logged` ids, and the transcript's checksum."""
     head, transcript = state.get("event_log", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = transcript[head["length"] :]
@@ -162,6 +156,6 @@ def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """Return the events of messages that a host added since the last page, for readers of the event log."""
+    """Return the events of messages that a host added since the last page, for readers of the log."""
     entered, _ = _entered(state, scope.step_log.returned)
     return _events(entered, state, scope, Update())

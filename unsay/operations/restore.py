@@ -34,10 +34,7 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch with this id, or the newest that holds this message; `None` without.
-
-    An id with `BRANCH_PREFIX` that no branch has raises, as in `find_stored_branch`.
-    """
+    """Return the branch with this id, which must exist, or the newest with this message; else `None`."""
     if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
     return holder_of(branches, what)
@@ -46,10 +43,9 @@ def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | Non
 def restore(
     state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a branch, one message of a branch, or the messages of a compacted topic, as a step to undo.
+    """Restore a branch, a message of one, or a compacted topic; raise if `what` is unknown or present.
 
-    `branches` are all of the thread's, and the base of `source_of` must be loaded. It raises
-    `UnknownBranchError` for an unknown `what`, and `ConflictError` for one that is present already.
+    Before the call, the base of `source_of` must be loaded; `branches` are all of the thread's.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
@@ -80,10 +76,7 @@ def restore(
 
 
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
-    """Return the branch with this id, or the only one whose id begins with it.
-
-    It raises `UnknownBranchError` for none, and `ConflictError` for several.
-    """
+    """Return the branch whose id is `name` or begins with it; raise if there are none or several."""
     matches = [branch for branch in branches if branch["id"] == name] or [
         branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)
     ]
@@ -179,7 +172,7 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 
 def _topic(state: State, what: str) -> Topic | None:
-    """Return the topic with the id or label `what`; `None` without, or raise if several have the label."""
+    """Return the topic with this id or label; `None` without; raise if the label is not unique."""
     there = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
     found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
@@ -194,10 +187,7 @@ def _topic(state: State, what: str) -> Topic | None:
 def pick(
     state: State, messages: Sequence[AnyMessage], message_ids: Sequence[str], source: str
 ) -> Update:
-    """Copy messages of another branch or thread, `source`, to the end of the transcript.
-
-    They must end in an answer, or `InputError` is raised. Undo removes the copies again.
-    """
+    """Copy messages of the branch or thread `source` to the end; raise unless they end in an answer."""
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
     known = _ids(spoken(messages))
@@ -229,7 +219,7 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
-    """Return the live branch up to a checkpoint or N turns back; by default up to the pending messages."""
+    """Return the live branch up to a checkpoint or N turns back, by default to the pending messages."""
     live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:
         base = target_of(live, at, turns)
@@ -243,10 +233,7 @@ def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
 
 
 def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
-    """Return the first update of a new thread that begins with a branch of the thread `source`.
-
-    In the new thread, undo removes the copied turns one by one, but undoes none of their tool calls.
-    """
+    """Return the first update of a new thread, a copy of a branch of `source`; undo removes its turns."""
     unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(live.messages)

@@ -27,11 +27,7 @@ from unsay.types import Segment, Turn
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Check that a question can be asked again, and return where it is.
-
-    The result is the branch of an interrupted turn; `None` for the last turn. It raises
-    `NothingToUndoError` if there is no question. `limit` is the longest question, in characters.
-    """
+    """Return the branch of an interrupted turn to retry; `None` for the last turn; raise without one."""
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":

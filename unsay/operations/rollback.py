@@ -81,7 +81,7 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of the messages that an undo or redo of the newest step needs; `None` is the start."""
+    """Return the ids of the messages that undoing the newest step needs; `None` is the start."""
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] == "forget":
@@ -105,7 +105,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where turns that leave the state are found: by message id, a branch's id or a new message's."""
+    """Store where turns that leave the state are found, by message id: a branch's or new message's id."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -175,7 +175,7 @@ def without_retries(
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step, such as a turn or a rollback; raise if none is left or its branch is lost."""
+    """Undo the newest step, such as a turn or a rollback; raise if there is none to undo."""
     operations = state.get("operations", [])
     step = last_operation(operations)
     left = redoable(state, pending)
@@ -306,7 +306,7 @@ def archive_steps(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Load the newest archived steps for an undo; an empty update if the state has steps or none exist."""
+    """Load the newest archived steps for an undo; an empty update if the state still has steps."""
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:
         return Update()

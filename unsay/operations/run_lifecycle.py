@@ -40,10 +40,7 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node: open or find its run, schedule compensations, write its events, and end the run.
-
-    An interrupt pauses the run, an error fails it; both are then raised again.
-    """
+    """Wrap a node: open its run, write its events, end the run; pause it on an interrupt, fail on errors."""
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.

@@ -28,10 +28,7 @@ ROUND_FROM = 9.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a thread: the parts of the newest context, the tokens spent, and each budget's use.
-
-    `window` is `None` before the first call; `gauges` are empty without budgets.
-    """
+    """A thread's newest context (`None` before a call), the tokens spent, and each budget's use."""
 
     window: CallContext | None
     spent: Spent
@@ -42,9 +39,9 @@ class Usage:
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
-    """Return the tokens of the state and its kept branches, for `/tokens`, with a bounded number of reads.
+    """Return the tokens of the state and its kept branches, with a bounded number of reads.
 
-    Offloaded segments are not read, so that `spent.is_whole` is then false. A fork's first messages count.
+    Offloaded segments are not read; `spent.is_whole` then is false. A fork's first messages count.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = []
@@ -62,7 +59,7 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
 def usage_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], removed: Sequence[AnyMessage]
 ) -> Steps[Usage]:
-    """Return the tokens of `live` and `removed` messages, each counted once, and of calls beside answers."""
+    """Return the tokens of `live` and `removed` messages, each once, and of calls beside the answers."""
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
@@ -101,7 +98,7 @@ def usage_text(totals: Usage, texts: Texts) -> str:
 
 
 def brief_text(totals: Usage, texts: Texts) -> str:
-    """Format the tokens in two lines, the context and the spent ones, without parts that used nothing."""
+    """Format the tokens in two lines, the context's and the spent ones, without unused parts."""
     spent = totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
     lines = [

@@ -35,10 +35,7 @@ def turns_needed(state: State, argument: str) -> int:
 
 
 def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages of a turn (`3`), a range of turns (`3-5`), or the newest turn (empty).
-
-    It raises `InputError` if the state does not hold these turns.
-    """
+    """Return the messages of a turn (`3`), a range (`3-5`) or the newest (empty); raise if not loaded."""
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns: list[list[AnyMessage]] = [[]]
     for message in spoken([m for m in state["messages"] if m.id not in pending]):
@@ -59,10 +56,7 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label; `loose` accepts a part of a label, in any case.
-
-    It raises `UnknownBranchError` for none, and `ConflictError` for several.
-    """
+    """Return the topic with this id or label, or a part of it if `loose`; raise for none or several."""
     topics = state.get("topics", [])
     matches = [topic for topic in topics if topic["id"] == what]
     matches = matches or [topic for topic in topics if topic["label"] == what]
@@ -79,10 +73,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Pin messages; `page` is the offloaded segment that holds them, or `None` for the state.
-
-    It raises `ConflictError` if all are pinned already, one is forgotten, or there are too many.
-    """
+    """Pin messages of the state or of segment `page`; raise if all are pinned or one is forgotten."""
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -97,10 +88,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
-    """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
-
-    It raises if no message has this id, or if it is forgotten, a command or a notice.
-    """
+    """Return the offloaded segment with a message to pin, `None` if the state has it; else raise."""
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)
         return None
