@@ -25,7 +25,11 @@ MAX_KEPT = 256  # most messages inside one span that stay in the context
 
 
 class Span(TypedDict):
-    """The messages from `first` through `through` that rule `why` left out, except `kept`."""
+    """The run of messages from id `first` through id `through` that the rule `why` left out.
+
+    `kept` are the ids of messages in between that contexts still show. `summary` is shown in place
+    of the run; `None` shows nothing.
+    """
 
     first: str
     through: str
@@ -37,9 +41,9 @@ class Span(TypedDict):
 class Compaction(TypedDict, total=False):
     """What contexts leave out; an empty compaction leaves out nothing.
 
-    Tool results up to the messages `cleared` and `truncated` are shortened. `length` and `minutes`
-    are the number of messages and the time at the last change. `topics` has the compaction of each
-    topic that has its own context.
+    Tool results up to the message with id `cleared` become one line each, those up to `truncated`
+    lose their middle. `length` and `minutes` are the number of messages and the caller's clock at
+    the last change. `topics` has, by topic id, the compaction of topics with their own context.
     """
 
     spans: list[Span]
@@ -51,7 +55,7 @@ class Compaction(TypedDict, total=False):
 
 
 def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:
-    """Return the spans whose last message is in the transcript."""
+    """Return the spans whose last message is in the transcript; the others no longer apply."""
     # A rollback into a span removes its end: the summary covers removed messages and must go. Only
     # offloading removes the beginning, and then the span begins with the transcript.
     ids = {message.id for message in messages}
@@ -59,13 +63,13 @@ def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[S
 
 
 def summaries_of(compaction: Compaction, offloaded: Collection[str | None]) -> list[str]:
-    """Return the summaries of the spans that end in an offloaded message, oldest first."""
+    """Return the summaries of the spans that end in one of the `offloaded` ids, oldest first."""
     spans = [span for span in compaction.get("spans", []) if span["through"] in offloaded]
     return [summary for span in spans if (summary := span["summary"])]
 
 
 def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> Compaction:
-    """Return the compaction without the spans that end in an offloaded message."""
+    """Return the compaction, topics included, without spans that end in an offloaded message."""
     rest: Compaction = compaction.copy()
     if "spans" in compaction:
         rest["spans"] = [span for span in compaction["spans"] if span["through"] not in offloaded]
@@ -77,14 +81,14 @@ def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> 
 def hidden(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> set[int]:
-    """Return the indices of the messages left out; never system messages, pins or their calls."""
+    """Return the indices of the messages left out; system messages and the steps of pins stay."""
     return {index for _, out in hidden_by_span(messages, compaction, pins) for index in out}
 
 
 def hidden_by_span(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> Iterator[tuple[Span, list[int]]]:
-    """Yield each span with the indices that it leaves out and no earlier span does."""
+    """Yield each live span with the indices that it leaves out and no earlier span does."""
     spans = live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     done = with_partners(messages, pins) if spans else set()
@@ -98,8 +102,9 @@ def hidden_by_span(
 
 
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
-    """Return the indices of these messages and of their steps, such as a call and its results."""
+    """Return the indices of the messages with these ids and of all messages of the same steps."""
     indices: set[int] = set()
+    # A step never spans two turns, so only the turns concerned are split: a transcript may be long.
     for turn in {turn_around(messages, i) for i, m in enumerate(messages) if m.id in ids}:
         for step in steps(messages[turn.start : turn.stop]):
             if any(messages[turn.start + offset].id in ids for offset in step):
@@ -108,7 +113,7 @@ def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[i
 
 
 def turn_around(messages: Sequence[AnyMessage], place: int) -> range:
-    """Return the indices of the turn that has the message at index `place`."""
+    """Return the indices of the turn that the message at index `place` is in."""
 
     def opens(index: int) -> bool:
         return messages[index].type == "human" != messages[index - 1].type
@@ -131,9 +136,10 @@ def with_span(
     summary: str | None,
     rolling: bool,
 ) -> Compaction:
-    """Return the compaction that also leaves out the messages at the `chosen` indices.
+    """Return the compaction that also leaves out the messages at `chosen` indices, by rule `why`.
 
-    A `rolling` summary replaces all earlier spans as well.
+    `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. Raises
+    `InputError` if more than `MAX_KEPT` messages between the chosen ones would stay.
     """
     old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.
@@ -143,9 +149,9 @@ def with_span(
     span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
     spans = [*(earlier for earlier in old if earlier not in joined), span]
     while len(spans) > MAX_SPANS:
-        one, other, *rest = spans
-        both = "\n".join(filter(None, (one["summary"], other["summary"]))) or None
-        pair = _span(messages, (one, other), (), out=out, why=other["why"], summary=both)
+        oldest, second, *rest = spans
+        both = "\n".join(filter(None, (oldest["summary"], second["summary"]))) or None
+        pair = _span(messages, (oldest, second), (), out=out, why=second["why"], summary=both)
         spans = [pair, *rest]
     return {**compaction, "spans": spans, "length": len(messages)}
 
@@ -181,14 +187,16 @@ def _span(
 def render(
     messages: Sequence[AnyMessage], compaction: Compaction, *, pins: Collection[str], texts: Texts
 ) -> tuple[AnyMessage, ...]:
-    """Return the messages that are not left out, with all summaries in one message.
+    """Return the messages that are not left out, with shortened tool results and the summaries.
 
-    The summaries are in the place of the first message that is left out.
+    All summaries are in one message, in the place of the first message that is left out. If
+    messages are left out and the rest begins with the assistant, a user message is put before it.
     """
     out, spans = hidden(messages, compaction, pins), live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     cleared = places.get(compaction.get("cleared", ""), -1)
     last = max(cleared, places.get(compaction.get("truncated", ""), -1))
+    # Finding the partners of pins reads the transcript: skip it if no result is shortened.
     whole = with_partners(messages, pins if last >= 0 else ())
     context: list[AnyMessage] = []
     for index, message in enumerate(messages):
@@ -226,7 +234,7 @@ def is_summary(message: AnyMessage) -> bool:
 
 
 def summaries_as_user(context: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the context with its summaries as messages of the user."""
+    """Return the context with each summary as a user message; other messages stay as they are."""
     # As system messages, words of the conversation would get the weight of instructions, and
     # providers move system messages to the beginning, which invalidates the cache behind it.
     return [

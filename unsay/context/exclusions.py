@@ -19,10 +19,10 @@ def forgotten_ids(
     *,
     pending: Collection[str] = (),
 ) -> frozenset[str]:
-    """Return the ids of the forgotten messages and of their steps.
+    """Return the ids of the forgotten messages and of the other messages of their tool calls.
 
     A forgotten topic includes its messages up to the newest one that the entry names, or all of
-    them if none is in `messages`. The running question, `pending`, is never forgotten.
+    them if none is in `messages`. The question that is being answered, `pending`, is not forgotten.
     """
     if not forgotten:
         return frozenset()
@@ -41,13 +41,13 @@ def forgotten_ids(
 
 
 def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of the forgotten tool results, which a context shows as one line."""
+    """Return the ids of the tool results in `messages` that were forgotten without their calls."""
     named = {n for each in forgotten if each["kind"] == "tool_results" for n in each["message_ids"]}
     return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in named)
 
 
 def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of the forgotten topics."""
+    """Return the ids of the topics that were forgotten as a whole."""
     return frozenset(each["topic_id"] for each in forgotten if "topic_id" in each)
 
 
@@ -85,17 +85,20 @@ def topic_starts(
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
 ) -> tuple[Sequence[Segment], Sequence[ExpandedTopic]]:
-    """Return segments and expanded topics with each start at its first message not forgotten."""
+    """Return segments and expanded topics, each start moved to its first message not forgotten.
+
+    `forgotten` are ids. A segment whose messages are all forgotten is dropped.
+    """
     starts = {each["start"] for each in segments}
     if starts.isdisjoint(forgotten):
         return segments, expanded
     moved: dict[str, str] = {}
-    here = segments[0]["start"]  # messages before the first segment belong to its topic
+    start = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
         name = message.id or ""
-        here = name if name in starts else here
-        if here not in moved and name not in forgotten:
-            moved[here] = name
+        start = name if name in starts else start
+        if start not in moved and name not in forgotten:
+            moved[start] = name
     left = [each for each in segments if each["start"] in moved]
     return (
         [Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
@@ -116,10 +119,11 @@ def compaction_without(
     forgotten: Collection[str],
     cleared: Collection[str],
 ) -> Compaction:
-    """Return the compaction for the messages that are not forgotten.
+    """Return the compaction without the `forgotten` messages and `cleared` tool results (ids).
 
     A span whose summary covers a forgotten message is dropped: its other messages are shown and
-    summarized again. A span without a summary shrinks to the remaining messages.
+    summarized again. A span without a summary shrinks to the remaining messages. If the ids are
+    empty, the compaction itself is returned.
     """
     if not compaction or not (forgotten or cleared):
         return compaction
@@ -156,6 +160,7 @@ def _span_without(
     first = ids.index(span["first"]) if span["first"] in ids else 0
     inside = ids[first : ids.index(span["through"]) + 1]
     covered = set(inside) - set(span["kept"])
+    # The summary quotes what was forgotten: keeping it would send this to the model again.
     if span["summary"] is not None and covered & {*forgotten, *cleared}:
         return None
     left = [name for name in inside if name not in forgotten]

@@ -160,7 +160,7 @@ class WindowUse:
 
 
 def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifest:
-    """Return the manifest of a call."""
+    """Return the manifest of a call, made before the call from its messages and expected tokens."""
     own = {m.id or "": place for place, m in enumerate(call.transcript, start=call.before + 1)}
     places = {**call.offloaded_places, **own}
     rules = _rules(call, places)
@@ -182,19 +182,19 @@ def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifes
 
 
 def with_manifest(message: M, manifest: Manifest) -> M:
-    """Return a copy of the call's reply with the call's manifest."""
+    """Return a copy of a call's reply with the manifest in its annotations, as JSON text."""
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
     return annotate(message, **{NOTE: text})
 
 
 def manifest_in(message: AnyMessage) -> Manifest | None:
-    """Return the manifest of the call that returned a message; `None` if it has none."""
+    """Return the manifest of the call that returned a message; `None` if the message has none."""
     found = annotation_of(message).get(NOTE)
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
 
 def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter) -> dict[str, int]:
-    """Return the tokens of each part of the window, without empty parts, in prompt order."""
+    """Return the tokens of each part of the window, in prompt order; empty parts are left out."""
 
     def counted(messages: list[AnyMessage]) -> int:
         return count(messages) if messages else 0
@@ -214,7 +214,7 @@ def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter)
 
 
 def digest_of(ids: Iterable[str]) -> str:
-    """Return a checksum of the ids in their order: eight hexadecimal digits."""
+    """Return a checksum of ids in their order: eight hexadecimal digits."""
     return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
 
@@ -232,6 +232,7 @@ def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 def _fates(call: ModelCall) -> dict[str, str]:
+    """Return for each message, by id, `sent` or the rule that left it out or shortened it."""
     why = {
         name: omission.why for omission in reversed(call.left_out) for name in omission.message_ids
     }
@@ -252,6 +253,7 @@ def _fates(call: ModelCall) -> dict[str, str]:
 
 
 def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
+    """Return `sent`, or why a planned message was not sent unchanged; `went` is what was sent."""
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON
     # A message with content that was not sent under its own id was joined to its neighbour.
@@ -264,7 +266,7 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The messages of one rule."""
+    """The places and messages that one rule of a manifest covers."""
 
     name: str
     places: tuple[int, ...]  # counted from 1
@@ -293,7 +295,7 @@ class CallContext:
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt, as counted before the call."""
+        """The tokens of the prompt, as counted before the call; the reply's are not included."""
         return sum(tokens for part, tokens in self.parts.items() if part != "reply")
 
 
@@ -302,7 +304,9 @@ def read_manifest(
 ) -> CallContext:
     """Return what a manifest says about the call that returned `message`.
 
-    `transcript` includes offloaded messages and may have grown since the call.
+    `transcript` includes offloaded messages and may have grown since the call. If it no longer has
+    the manifest's messages, `fits` is false and the rules have no ids. Raises `InputError` if the
+    manifest itself was changed.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])

@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The messages of the planned context, oldest first."""
+        """The messages of the planned context, oldest first, with summaries."""
         return self.after.context
 
     @property
@@ -110,7 +110,7 @@ class PlanContext:
 
     @property
     def own_compaction(self) -> Compaction:
-        """The compaction of the topic that is planned; all of it without topics."""
+        """The compaction of the planned topic; without a topic, that of the thread."""
         if self.topic_id is None:
             return self.compaction
         return self.compaction.get("topics", {}).get(self.topic_id, Compaction())
@@ -122,7 +122,7 @@ class PlanContext:
 
     @property
     def shown(self) -> list[AnyMessage]:
-        """The messages that are not left out, as they are in the transcript."""
+        """The messages that are not left out, as they are in the transcript: without summaries."""
         out = hidden(self.messages, self.own_compaction, self.pins)
         return [message for index, message in enumerate(self.messages) if index not in out]
 
@@ -224,7 +224,7 @@ class PlanContext:
         """Return the plan that leaves out the messages, except those that must stay.
 
         Args:
-            messages: Any messages; see `removable` for those that stay.
+            messages: Any messages; those not in `removable` stay. If all stay, nothing changes.
             why: The name of your rule, which a user sees beside the messages.
             summary: Text that replaces the messages in the context; `None` replaces nothing.
             rolling: Whether the summary also replaces all earlier summaries.
@@ -244,7 +244,8 @@ class PlanContext:
     ) -> Plan:
         """Return the plan that shortens all tool results up to the given messages.
 
-        A cleared result becomes one line; a truncated one keeps its beginning and end.
+        Results up to `clear` become one line each; those up to `truncate` keep their beginning and
+        end. `None` leaves the earlier limit as it is.
         """
         compaction = self.own_compaction.copy()
         if clear is not None:
@@ -254,6 +255,7 @@ class PlanContext:
         return self._with(compaction)
 
     def _with(self, compaction: Compaction) -> Plan:
+        """Return the plan with another compaction of the planned topic, stamped with the clock."""
         if self.minutes is not None:
             compaction = {**compaction, "minutes": self.minutes}
         if self.topic_id is not None:
@@ -265,7 +267,7 @@ class PlanContext:
 
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:
-    """Return the id of the newest question if the messages do not end with an answer."""
+    """Return the id of the newest question, as a set; empty if it is answered or there is none."""
     spoken = [message for message in messages if message.type != "system"]
     if not spoken or is_answer(spoken[-1]):
         return frozenset()

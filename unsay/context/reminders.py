@@ -72,7 +72,7 @@ class Reminder:
 
 
 class ReminderCount(TypedDict):
-    """Number of uses of a reminder in its latest run, and the turn of the latest use."""
+    """How often a reminder was used in its latest run (`times`), and the turn of the latest use."""
 
     run_id: str
     times: int
@@ -83,7 +83,7 @@ ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
-    """Return the reminders with safety first, else in the order given; refuse doubled ids."""
+    """Return the reminders, safety first, else in the order given; doubled ids raise an error."""
     names = [each.reminder_id for each in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(
@@ -96,7 +96,7 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 def due(
     reminders: Sequence[Reminder], counts: Mapping[str, ReminderCount], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
-    """Return the reminders for the next context, in their order."""
+    """Return the reminders that the next context gets; `counts` is what `counted` returned."""
     return tuple(
         each
         for each in ordered(reminders)
@@ -112,7 +112,7 @@ def counted(
     turn: int,
     run_id: str,
 ) -> ReminderCounts:
-    """Return the counts after a context with the `shown` reminders; unknown ones are dropped."""
+    """Return the counts after a context with the `shown` ones; those of unknown ids are dropped."""
     after: ReminderCounts = {}
     for each in reminders:
         before = counts.get(each.reminder_id)

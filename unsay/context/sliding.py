@@ -18,7 +18,7 @@ FRESH_RESULTS = 5
 
 
 def clear_stale(ctx: PlanContext) -> Plan:
-    """Return the plan that clears all tool results except the newest five."""
+    """Return the plan that clears all tool results except pinned ones and the newest five."""
     results = [message for message in ctx.unpinned if isinstance(message, ToolMessage)]
     shortened = ctx.shortened_ids
     for result in reversed(results[:-FRESH_RESULTS]):
@@ -28,9 +28,10 @@ def clear_stale(ctx: PlanContext) -> Plan:
 
 
 def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
-    """Truncate tool results, oldest first, until the request has at most `goal_tokens`.
+    """Return the plan that truncates tool results, oldest first, until `goal_tokens` are reached.
 
-    `None` truncates one result.
+    `goal_tokens` is for the whole request; `None` truncates one result. Pinned and shortened
+    results are skipped. If nothing can be truncated, the plan changes nothing.
     """
     plan, shortened = ctx.keep(), ctx.shortened_ids
     results = [message for message in ctx.unpinned if isinstance(message, ToolMessage)]
@@ -44,10 +45,10 @@ def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
 
 
 def shorten_results(ctx: PlanContext) -> Plan:
-    """Clear old tool results after an overflow; if there are none, truncate large ones.
+    """Return the plan that clears old tool results, or truncates large ones if none can be cleared.
 
-    With a known window, as many results are truncated as the request needs to fit. Without one,
-    the first overflow of a call truncates one result, and a later one all of them.
+    It is for an overflow. With a known window, results are truncated until the request fits.
+    Without one, the first overflow of a call truncates one result, and a later one all of them.
     """
     cleared = clear_stale(ctx)
     if cleared.after is not ctx:

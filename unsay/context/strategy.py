@@ -57,7 +57,7 @@ class Strategy(Protocol):
 
 
 def check_per_turn(per_turn: PerTurn) -> None:
-    """Check that a `per_turn` value is a boolean or a number from 1.
+    """Raise a `ConfigurationError` unless `per_turn` is a boolean or a number from 1.
 
     Source: strands-agents sdk-python 1232230d, `per_turn`.
     """
@@ -68,7 +68,7 @@ def check_per_turn(per_turn: PerTurn) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Check that an object has `plan`, `reduce` and a valid `per_turn`."""
+    """Raise a `ConfigurationError` if an object lacks `plan`, `reduce` or a valid `per_turn`."""
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
             raise ConfigurationError(
@@ -79,7 +79,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def planning_interval(strategy: Strategy) -> PerTurn:
-    """Return when a strategy plans: before every call if it has no `per_turn`."""
+    """Return the `per_turn` of a strategy; `True` (before every call) if it has none."""
     return getattr(strategy, "per_turn", True)
 
 
@@ -108,8 +108,8 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
     if is_smaller(plan.after, ctx):
         return plan
     # A failed summarizer is the cause that a user can fix, so its error is raised instead.
-    models = (p for p in plan.problems if isinstance(p, ModelError))
-    stuck = next((p for p in models if not isinstance(p, ContextOverflowError)), None)
+    model_errors = (p for p in plan.problems if isinstance(p, ModelError))
+    stuck = next((p for p in model_errors if not isinstance(p, ContextOverflowError)), None)
     reasons = "; ".join(
         str(each) if isinstance(each, ContextOverflowError) else f"{type(each).__name__}: {each}"
         for each in plan.problems
@@ -123,14 +123,18 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
 
 
 def is_smaller(after: PlanContext, before: PlanContext) -> bool:
-    """Return whether a plan saved tokens or messages."""
+    """Return whether the context `after` a plan shows fewer messages or has fewer tokens."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
 def call_strategy(
     make: Callable[[PlanContext], Plan | Steps[Plan]], ctx: PlanContext
 ) -> Steps[Plan]:
-    """Return a strategy's plan; after an error, the plan changes nothing and has the error."""
+    """Return the plan that `make`, a strategy's `plan` or `reduce`, returns for `ctx`.
+
+    After an error, or if the plan lacks a pin or the running question, the returned plan changes
+    nothing and has the problem.
+    """
     try:
         made = make(ctx)
         plan = made if isinstance(made, Plan) else (yield from made)
@@ -164,7 +168,8 @@ def ask_with_strategy(
     request had extras, the same plan is sent again without them before anything is reduced.
 
     Raises:
-        ContextOverflowError: The context was too long every time; see also `reduce_context`.
+        ContextOverflowError: The context was too long in all `retries` + 1 requests.
+        Exception: Any other error of `send` or `reduce_context`.
     """
     plan = yield from plan_if_due(strategy, ctx)
     for overflows in range(1, retries + 2):

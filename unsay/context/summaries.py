@@ -41,7 +41,7 @@ SLACK = 2  # a summary is cut at this multiple of its requested length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizer:
-    """The model, instructions and length of a strategy's summaries."""
+    """How a strategy's summaries are made."""
 
     model: Any = None  # `None` uses the graph's summarizer, if there is one
     system: str | None = None  # `None` uses the instructions of the prompts
@@ -51,10 +51,11 @@ class Summarizer:
 def compact_with_model(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
 ) -> Steps[Plan]:
-    """Return the plan that replaces messages with a summary.
+    """Return the plan that replaces messages with a model's summary; `why` is the name of the rule.
 
     Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
-    the summarizer fails, nothing is left out and the plan has the problem.
+    the summarizer fails, nothing is left out and the plan has the problem. Without a model the
+    summary is made by `compact_locally`.
     """
     replaced = ctx.removable(messages)
     if not replaced:
@@ -72,7 +73,7 @@ def compact_with_model(
 def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with the user's questions, shortened.
 
-    If the questions are not shorter than the messages, no summary replaces them.
+    No model is asked. If the questions are not shorter than the messages, no summary replaces them.
     """
     replaced = ctx.removable(messages)
     try:
@@ -88,7 +89,10 @@ def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: st
 def summarized(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool = False
 ) -> Steps[str]:
-    """Return a model's summary of messages; a `rolling` one includes the earlier summaries."""
+    """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
+
+    Raises `SummarizationError` if the model fails or its summary is empty or too long.
+    """
     if ctx.ask is None:
         raise SummarizationError("The plan context cannot ask a model: set `ask`")
     earlier = [HumanMessage(summary) for summary in ctx.summaries] if rolling else []
@@ -146,7 +150,8 @@ def request(
 ) -> list[AnyMessage]:
     """Return the request for a summary: each message fenced as data, then the task.
 
-    Parts of a message longer than `chars` lose their middle; `None` sets no limit.
+    `earlier` are the summaries so far, as context; with `rolling` the new one replaces them. Parts
+    of a message longer than `chars` lose their middle; `None` sets no limit.
     """
     texts_read = ("\n".join(_clipped(line, chars) for line in lines_of(m)) for m in messages)
     material = [text for text in texts_read if text]
@@ -168,9 +173,9 @@ def local_summary(
     chars: int = LOCAL_CHARS,
     earlier: str | None = None,
 ) -> str:
-    """Return the user's questions, shortened, as a summary that needs no model.
+    """Return the user's questions, each shortened, as a summary of at most `chars` characters.
 
-    An `earlier` summary comes first, cut to the remaining room.
+    An `earlier` summary comes first, cut to the remaining room. Without both, the text is empty.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
@@ -180,7 +185,7 @@ def local_summary(
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
-    """Yield each part of a message but thinking, after its speaker; it may have line breaks."""
+    """Yield each part of a message but thinking as `speaker: text`; it may have line breaks."""
     for part in parts_of(message):
         match part:
             case Text():

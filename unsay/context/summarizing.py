@@ -101,6 +101,7 @@ class Summarizing(Strategy):
         return (yield from compact_with_model(ctx, unpinned, how, why="summary"))
 
     def _share(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
+        """Return how many of the oldest messages are `summary_ratio` of the context, 1 or more."""
         if self.measure == "messages":
             summary = 1 if ctx.summaries else 0  # the message that holds the earlier summaries
             return max(1, int((len(body) + summary) * self.summary_ratio) - summary)
@@ -111,9 +112,10 @@ class Summarizing(Strategy):
 
 
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
-    """Return the first index from `wanted` on at which a summary may end; refuse if there is none.
+    """Return the first index from `wanted` on at which a summary may end.
 
-    The remaining messages never begin with a tool result without its call.
+    The remaining messages never begin with a tool result without its call; if that is impossible, a
+    `ContextOverflowError` is raised.
     """
     if wanted > len(messages):
         raise ContextOverflowError(f"Cannot split {len(messages)} messages at index {wanted!r}")
@@ -200,6 +202,7 @@ class ByTurns(Strategy):
         return (yield from compact_with_model(ctx, older, how, why="turns"))
 
     def _kept_from(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
+        """Return the index in `body` of the first message that stays."""
         starts = [turn.start for turn in turns(body)]
         if not starts:
             return 0

@@ -65,7 +65,7 @@ class Ratios:
         object.__setattr__(self, "target", clamped("target_ratio", self.target, 0.1, 0.9))
 
     def reached(self, tokens: int, budget_tokens: int) -> bool:
-        """Return whether a request of `tokens` must be compressed."""
+        """Return whether a request of `tokens` is at the trigger or above it."""
         return tokens >= self.trigger * budget_tokens
 
     def goal(self, budget_tokens: int) -> int:
@@ -75,7 +75,7 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Fewest new messages and minutes between two compactions.
+    """Least distance between two compactions, in new messages and in minutes; both must be reached.
 
     Source: Kocoro-lab/Shannon 0190a84, `ShouldCompressContext` (20 messages and 30 minutes).
     """
@@ -97,13 +97,13 @@ class Rate:
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value, or the nearest limit with a warning in the log."""
+    """Return the value or the nearest limit, with a warning in the log; `nan` raises an error."""
     if math.isnan(value):
         raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
-    inside = min(max(value, least), most)
-    if inside != value:
-        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, inside)
-    return inside
+    used = min(max(value, least), most)
+    if used != value:
+        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, used)
+    return used
 
 
 @lru_cache(maxsize=256)
@@ -247,7 +247,9 @@ class ThreeStage(Strategy):
         return list(messages[first:end])
 
     def _less(self, ctx: PlanContext) -> list[AnyMessage]:
+        """Return the messages to summarize after an overflow, more for each further one."""
         times = max(ctx.overflows, 1) - 1
+        # A known window gives a goal in tokens. If that finds nothing, halve the recents.
         if ctx.window_tokens is not None:
             goal = self.ratios.goal(min(ctx.window_tokens, ctx.tokens)) >> times
             if removable := ctx.removable(self._until(ctx, goal, room=0)):

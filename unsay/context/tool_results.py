@@ -23,9 +23,9 @@ def truncate(
 ) -> ToolMessage:
     """Return a copy with a result's beginning and end, and a line about the missing middle.
 
-    `keep` is the number of characters at either end, `lacking` of those in the middle that the
-    result has lost already. A line replaces each image and file. A result that would not become
-    shorter, or was shortened before, is returned itself.
+    `keep` is the number of characters at either end. `lacking` is the number of characters that the
+    middle has lost before; the line counts them, too. A line replaces each image and file. A result
+    that would not become shorter, or was shortened before, is returned itself.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -66,13 +66,13 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
 
 
 def words_of(message: AnyMessage, texts: Texts) -> str:
-    """Return a message's text and data, and a line for each image and file."""
+    """Return a message's text and data as one text, with a line for each image and file."""
     words, media = text_and_media(message, texts)
     return "\n".join(filter(None, (words, *media)))
 
 
 def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
-    """Return a message's text and data, which `truncate` counts, and lines for images and files."""
+    """Return a message's text and data, and a line for each image and file; thinking is skipped."""
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):
@@ -90,6 +90,7 @@ def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
 
 
 def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
+    """Return the format of a media block, empty if unknown, and its size in bytes or `?`."""
     inner = next((v for v in block.values() if isinstance(v, Mapping)), {})
     fields = {**inner, **block}
     url = str(fields.get("url") or fields.get("image_url") or "")
@@ -98,6 +99,7 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
     if url.startswith("data:"):
         mime, _, data = url.removeprefix("data:").partition(";base64,")
     encoded = data if isinstance(data, str) else ""
+    # Four characters of base64 are three bytes; each `=` stands for a missing byte.
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     named = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
     return named, size if encoded else "?"

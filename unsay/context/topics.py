@@ -25,12 +25,12 @@ TOPICS_KEPT = 16
 
 
 def current_topic_id(segments: Sequence[Segment]) -> str | None:
-    """Return the current topic; `None` before the first question."""
+    """Return the id of the current topic; `None` before the first question."""
     return segments[-1]["topic_id"] if segments else None
 
 
 def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]) -> set[str]:
-    """Return the ids of the topics that are shown in full: the current and the expanded ones."""
+    """Return the ids of the topics shown in full: the current one and those expanded during it."""
     if not segments:
         return set()
     current = segments[-1]
@@ -47,26 +47,26 @@ def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -
 def by_topic(
     messages: Sequence[AnyMessage], segments: Sequence[Segment]
 ) -> dict[str, list[AnyMessage]]:
-    """Return the messages of each topic, by topic id; notices belong to no topic."""
+    """Return the messages of each topic by topic id, `""` without segments; notices are skipped."""
     # Messages before the first segment belong to its topic: a host may put some in before a turn.
     starts = {each["start"]: each["topic_id"] for each in segments}
     current = segments[0]["topic_id"] if segments else ""
     grouped: dict[str, list[AnyMessage]] = {}
-    said = {message.id for message in spoken(messages)}
+    spoken_ids = {message.id for message in spoken(messages)}
     for message in messages:
         current = starts.get(message.id or "", current)
-        if message.id in said:
+        if message.id in spoken_ids:
             grouped.setdefault(current, []).append(message)
     return grouped
 
 
 def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]:
-    """Return the topics; of more than `TOPICS`, the `TOPICS_KEPT` most recent ones."""
+    """Return the topics; of more than `TOPICS`, the `TOPICS_KEPT` visited last, in their order."""
     if len(topics) <= TOPICS:
         return list(topics)
-    there = [each["id"] for each in reversed(topics)]
-    visited = [each["topic_id"] for each in reversed(segments) if each["topic_id"] in there]
-    kept = list(dict.fromkeys([*visited, *there]))[:TOPICS_KEPT]
+    newest_first = [each["id"] for each in reversed(topics)]
+    visited = [each["topic_id"] for each in reversed(segments) if each["topic_id"] in newest_first]
+    kept = list(dict.fromkeys([*visited, *newest_first]))[:TOPICS_KEPT]
     return [each for each in topics if each["id"] in kept]
 
 
@@ -110,21 +110,21 @@ def place_summaries(
     topics: Sequence[Topic],
     opened: Collection[str],
 ) -> SummaryPlacement:
-    """Return the places of the topics' summaries.
+    """Return where each topic's summary goes: before the opened segment after it, or to the head.
 
-    Topics of `opened` are shown in full, so only their offloaded messages have a summary.
+    Topics of `opened` (ids) are shown in full, so only their offloaded messages have a summary.
     """
     places = {message.id: index for index, message in enumerate(messages)}
-    left: list[tuple[int, str]] = []  # place of the last message in a summary, and the summary
+    ends: list[tuple[int, str]] = []  # index of the last summarized message, and the summary
     for topic in topics:
         summary = None if topic["id"] in opened else topic["summary"]
         if text := summary or topic.get("offloaded"):
-            left.append((places.get(topic["summarized_through"], -1) if summary else -1, text))
+            ends.append((places.get(topic["summarized_through"], -1) if summary else -1, text))
     live = live_segments(messages, segments)
     starts = [segment["start"] for segment in live if segment["topic_id"] in opened]
     head: list[str] = []
     before: dict[str, list[str]] = {}
-    for last, text in sorted(left, key=lambda item: item[0]):
+    for last, text in sorted(ends, key=lambda item: item[0]):
         start = next((id_ for id_ in starts if places[id_] > last), None)
         target = head if start is None or start == starts[0] else before.setdefault(start, [])
         target.append(text)
@@ -154,7 +154,7 @@ class TopicScoped(Strategy):
         return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
     def scoped(self, ctx: PlanContext) -> PlanContext:
-        """Return the plan context of the current topic; `ctx` itself if there are no topics."""
+        """Return the plan context of the opened topics and pins; `ctx` itself without topics."""
         segments = live_segments(ctx.messages, ctx.segments)
         topic = current_topic_id(segments)
         if topic is None:

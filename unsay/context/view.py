@@ -18,7 +18,7 @@ from unsay.types import Offloaded, Provider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What one attempt gets besides the conversation; it never enters the transcript."""
+    """What a model gets for one attempt besides the conversation; the transcript never has it."""
 
     attempt: int = 1  # number of the attempt in the turn
     rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
@@ -34,9 +34,10 @@ def head_of(
     texts: Texts,
     offloaded: Offloaded | None = None,
 ) -> list[AnyMessage]:
-    """Return the system message of a context, or an empty list if it would be empty.
+    """Return the system message of a context, as a list; the list is empty without any content.
 
-    It has the system prompt, the transcript's system messages and the summaries.
+    It has the system prompt, the transcript's system messages and the `summaries` of topics. System
+    messages that were offloaded come before the others.
     """
     # What changes least comes first, so that most of the provider's cache stays valid.
     known = offloaded.get("instructions", []) if offloaded else []
@@ -59,8 +60,8 @@ def lay_out(
 ) -> list[AnyMessage]:
     """Return the planned messages in the order and form in which they are sent.
 
-    `summaries` of topics precede the message with their id, or come first if it is not shown.
-    `recalled` precedes the newest question and its documents.
+    `summaries` of topics, by message id, precede that message, or come first if it is not `shown`.
+    `recalled` quotes earlier messages and precedes the newest question and its documents.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
@@ -81,8 +82,8 @@ def _with_summaries(
     lost = [text for name, group in summaries.items() if name not in ids for text in group]
     view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
     for message in shown:
-        if words := summaries.get(message.id or ""):
-            view.append(summary_message(words, texts))
+        if texts_before := summaries.get(message.id or ""):
+            view.append(summary_message(texts_before, texts))
         view.append(message)
     return view
 
@@ -97,7 +98,8 @@ def sendable(
 ) -> list[AnyMessage]:
     """Return the context in a form that the provider accepts, with large tool results shortened.
 
-    `readable` is whether the model has the tool that reads the rest of a result.
+    `provider` `None` applies the common rules only. A result of more than `max_tool_result_bytes`
+    becomes an `omission`; `readable` is whether the model has the tool that reads the rest.
     """
     shown = [
         shortened_result(each, max_tool_result_bytes, readable=readable)
@@ -109,10 +111,10 @@ def sendable(
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
 
 
-def _presented(said: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
+def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
     # Documents come before their question and are fenced as data.
     ordered: list[AnyMessage] = []
-    for message in said:
+    for message in messages:
         place = len(ordered)
         if is_document(message):
             while place > 0 and is_question(ordered[place - 1]):
