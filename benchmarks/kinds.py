@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unsay.tokens.estimate import REACH
+from unsay.tokens.estimate import DISTANCES
 
 KINDS = 16
 """Kinds of each side."""
@@ -50,7 +50,7 @@ class Learned:
 
     def at(self, codes: Any) -> Any:
         """The chances at each place of a text, none at the first."""
-        for table, reach in zip(self.tables, REACH, strict=True):
+        for table, reach in zip(self.tables, DISTANCES, strict=True):
             kinds = table[codes]
             codes = _before(kinds >> 4, reach) << 4 | kinds & 15
         chances = self.chances[codes]
@@ -80,7 +80,7 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
         groups: For each code its group's number, which tells how a rare one behaves.
     """
     tables, codes = [], seen.codes
-    for reach in REACH:
+    for reach in DISTANCES:
         inside = np.ones(len(codes), bool)
         for place in range(reach):
             inside[np.minimum(seen.starts + place, len(codes) - 1)] = False

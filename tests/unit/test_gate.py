@@ -40,7 +40,7 @@ def gate(
     *, places: int = 1, waiting: int = 8, wait_seconds: float = LONG, clock: Clock | None = None
 ) -> Gate:
     """A gate with one place unless a test wants more."""
-    line = WaitQueue(places=places, most_waiting=waiting)
+    line = WaitQueue(places=places, max_waiting=waiting)
     return Gate(line, POLICY, wait_seconds=wait_seconds, clock=clock or Clock())
 
 
@@ -121,7 +121,7 @@ def test_threads_never_stand_inside_in_greater_number(places: int) -> None:
         served = list(pool.map(lambda n: drive(door.through({"m": crowd.call(n)})), range(20)))
 
     assert (list(range(20)), True) == (served, crowd.most <= places)
-    assert WaitQueue(places=places, most_waiting=20) == door.queue
+    assert WaitQueue(places=places, max_waiting=20) == door.queue
 
 
 @pytest.mark.parametrize("places", [1, 3])
@@ -136,7 +136,7 @@ def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
 
     assert list(range(20)) == asyncio.run(main())
     assert (list(range(20)), places) == (crowd.order, crowd.most)
-    assert WaitQueue(places=places, most_waiting=20) == door.queue
+    assert WaitQueue(places=places, max_waiting=20) == door.queue
 
 
 def test_threads_go_in_in_the_order_of_coming() -> None:
@@ -166,7 +166,7 @@ def test_threads_and_an_event_loop_share_a_gate() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         first: Future[Any] = pool.submit(drive, door.through({"m": crowd.call(1, held)}))
-        wait_until(lambda: bool(door.queue.inside))
+        wait_until(lambda: bool(door.queue.running))
         assert 2 == asyncio.run(main())
         assert 1 == first.result()
     assert [0, 1, 2, 3, 4] == ticks
@@ -200,7 +200,7 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
         driver(door.through({"m": call(2)}))
     assert () == door.queue.waiting
     busy.close()
-    assert WaitQueue(places=1, most_waiting=8) == door.queue
+    assert WaitQueue(places=1, max_waiting=8) == door.queue
 
 
 def test_a_task_that_is_cancelled_leaves_the_line() -> None:
@@ -226,7 +226,7 @@ def test_a_task_that_is_cancelled_leaves_the_line() -> None:
         return await last
 
     assert 3 == asyncio.run(main())
-    assert ([3], WaitQueue(places=1, most_waiting=8)) == (crowd.order, door.queue)
+    assert ([3], WaitQueue(places=1, max_waiting=8)) == (crowd.order, door.queue)
 
 
 @both
@@ -338,7 +338,7 @@ def test_whatever_comes_the_gate_is_empty_afterwards(outcomes: Sequence[Any]) ->
         with suppress(ConnectionError, ValueError, CircuitOpenError):
             assert "well" == drive(door.through({"m": call(outcome)}))
 
-    assert WaitQueue(places=1, most_waiting=0) == door.queue
+    assert WaitQueue(places=1, max_waiting=0) == door.queue
 
 
 def test_the_settings_make_the_gate() -> None:
@@ -354,7 +354,7 @@ def test_the_settings_make_the_gate() -> None:
     )
     door = Gate.of(settings)
 
-    assert WaitQueue(places=3, most_waiting=0) == door.queue
+    assert WaitQueue(places=3, max_waiting=0) == door.queue
     assert CircuitPolicy(failures=4, reset_seconds=5.0, probes=6) == door.circuit("m").policy
 
 

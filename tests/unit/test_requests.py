@@ -141,14 +141,14 @@ def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
 def test_a_witness_that_saw_nothing_has_the_view() -> None:
     """For a function in place of a model the request is the view."""
     recorder = RequestRecorder()
-    recorder.starts_with(SENT)
+    recorder.begin(SENT)
     assert (SENT, SENT, {}) == (recorder.context, recorder.sent, recorder.params)
 
 
 def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
     """What an agent puts around the view is noted as it leaves."""
     recorder = RequestRecorder()
-    recorder.starts_with(SENT)
+    recorder.begin(SENT)
     chat = ScriptedChat(default="Nine.")
     chain = RunnableLambda(lambda sent: [SystemMessage("Think."), *sent]) | chat
 
@@ -170,7 +170,7 @@ async def test_a_witness_hears_on_an_event_loop() -> None:
 def test_a_witness_does_not_hear_what_is_asked_aside() -> None:
     """Judges, summaries and titles below the call are no request of the answer."""
     recorder = RequestRecorder()
-    recorder.starts_with(SENT)
+    recorder.begin(SENT)
     aside: Any = {"callbacks": [recorder], "tags": [ASIDE]}
     ScriptedChat(default="0.9").invoke("Grade this.", aside)
     assert SENT == list(recorder.sent)

@@ -11,9 +11,9 @@ from unsay.budget.queue import WaitQueue
 from unsay.errors import ConfigurationError
 
 
-def line(*tickets: int, places: int = 2, most_waiting: int = 2) -> WaitQueue:
+def line(*tickets: int, places: int = 2, max_waiting: int = 2) -> WaitQueue:
     """A line that these joined, in order."""
-    made = WaitQueue(places=places, most_waiting=most_waiting)
+    made = WaitQueue(places=places, max_waiting=max_waiting)
     for ticket in tickets:
         made = made.joined(ticket)
     return made
@@ -23,7 +23,7 @@ def test_the_first_are_in_the_next_wait_the_rest_are_refused() -> None:
     """In the order of coming."""
     full = line(1, 2, 3, 4, 5)
 
-    assert ["inside", "inside", "waiting", "waiting", "refused"] == [
+    assert ["running", "running", "waiting", "waiting", "refused"] == [
         full.reception(ticket) for ticket in range(1, 6)
     ]
     assert line(1, 2, 3, 4) == full
@@ -33,20 +33,20 @@ def test_who_waits_longest_moves_up() -> None:
     """One place that becomes free is one who goes in."""
     moved = line(1, 2, 3, 4).left(2)
 
-    assert (frozenset({1, 3}), (4,)) == (moved.inside, moved.waiting)
+    assert (frozenset({1, 3}), (4,)) == (moved.running, moved.waiting)
 
 
 def test_who_gives_up_frees_a_place_in_the_line() -> None:
     """No caller enters for it."""
     moved = line(1, 2, 3, 4).left(3)
 
-    assert (frozenset({1, 2}), (4,)) == (moved.inside, moved.waiting)
+    assert (frozenset({1, 2}), (4,)) == (moved.running, moved.waiting)
     assert "waiting" == moved.joined(5).reception(5)
 
 
 def test_a_line_of_none_refuses_whoever_does_not_get_in() -> None:
     """No caller waits."""
-    assert "refused" == line(1, 2, places=1, most_waiting=0).reception(2)
+    assert "refused" == line(1, 2, places=1, max_waiting=0).reception(2)
 
 
 def test_who_is_not_there_cannot_leave() -> None:
@@ -57,10 +57,10 @@ def test_who_is_not_there_cannot_leave() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"places": 0, "most_waiting": 1}, "places 0: write a whole number from 1"),
-        ({"places": 1, "most_waiting": -1}, "most_waiting -1: write a whole number from 0"),
-        ({"places": 1.5, "most_waiting": 1}, "places 1.5: write"),
-        ({"places": True, "most_waiting": 1}, "places True: write"),
+        ({"places": 0, "max_waiting": 1}, "places 0: write a whole number from 1"),
+        ({"places": 1, "max_waiting": -1}, "max_waiting -1: write a whole number from 0"),
+        ({"places": 1.5, "max_waiting": 1}, "places 1.5: write"),
+        ({"places": True, "max_waiting": 1}, "places True: write"),
     ],
 )
 def test_a_line_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
@@ -71,31 +71,31 @@ def test_a_line_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> 
 
 @given(
     places=st.integers(1, 4),
-    most_waiting=st.integers(0, 4),
+    max_waiting=st.integers(0, 4),
     steps=st.lists(st.integers(0, 60) | st.none(), max_size=60),
 )
 def test_nobody_is_lost_and_nobody_overtakes(
-    places: int, most_waiting: int, steps: list[int | None]
+    places: int, max_waiting: int, steps: list[int | None]
 ) -> None:
     """For any arrivals: the bounds hold, free places are filled, and the first to come is first."""
     made, present, entered = (
-        WaitQueue(places=places, most_waiting=most_waiting),
+        WaitQueue(places=places, max_waiting=max_waiting),
         list[int](),
         list[int](),
     )
     for ticket, step in enumerate(steps):
-        inside = made.inside
+        running = made.running
         if step is None or not present:
             made = made.joined(ticket)
             refused = made.reception(ticket) == "refused"
-            assert refused == (len(present) == places + most_waiting)
+            assert refused == (len(present) == places + max_waiting)
             present += [] if refused else [ticket]
         else:
             gone = present.pop(step % len(present))
             made = made.left(gone)
-        entered += sorted(made.inside - inside)
-        assert set(present) == made.inside | set(made.waiting)
-        assert len(made.inside) == min(places, len(present))
-        assert len(made.waiting) <= most_waiting
+        entered += sorted(made.running - running)
+        assert set(present) == made.running | set(made.waiting)
+        assert len(made.running) == min(places, len(present))
+        assert len(made.waiting) <= max_waiting
     assert sorted(entered) == entered
     assert len(set(entered)) == len(entered)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from unsay.errors import ConfigurationError
 
-Reception = Literal["inside", "waiting", "refused"]
+Reception = Literal["running", "waiting", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,14 +13,14 @@ class WaitQueue:
     """Calls that run or wait, each with a ticket number."""
 
     places: int  # most calls that run at the same time
-    most_waiting: int | None  # `None` sets no limit
-    inside: frozenset[int] = frozenset()  # calls that run
+    max_waiting: int | None  # `None` sets no limit
+    running: frozenset[int] = frozenset()  # calls that run
     waiting: tuple[int, ...] = ()  # the call that runs next comes first
 
     def __post_init__(self) -> None:
-        for name, least in (("places", 1), ("most_waiting", 0)):
+        for name, least in (("places", 1), ("max_waiting", 0)):
             value = getattr(self, name)
-            unlimited = value is None and name == "most_waiting"
+            unlimited = value is None and name == "max_waiting"
             if not unlimited and (
                 not isinstance(value, int) or isinstance(value, bool) or value < least
             ):
@@ -30,21 +30,21 @@ class WaitQueue:
 
     def joined(self, ticket: int) -> "WaitQueue":
         """Return the queue with one more call; the same queue if the call is refused."""
-        if len(self.inside) < self.places:
-            return replace(self, inside=self.inside | {ticket})
-        if self.most_waiting is None or len(self.waiting) < self.most_waiting:
+        if len(self.running) < self.places:
+            return replace(self, running=self.running | {ticket})
+        if self.max_waiting is None or len(self.waiting) < self.max_waiting:
             return replace(self, waiting=(*self.waiting, ticket))
         return self
 
     def left(self, ticket: int) -> "WaitQueue":
         """Return the queue without a call that has ended; the calls that wait longest take its place."""
-        inside = self.inside - {ticket}
+        running = self.running - {ticket}
         waiting = tuple(other for other in self.waiting if other != ticket)
-        free = max(0, self.places - len(inside))
-        return replace(self, inside=inside | set(waiting[:free]), waiting=waiting[free:])
+        free = max(0, self.places - len(running))
+        return replace(self, running=running | set(waiting[:free]), waiting=waiting[free:])
 
     def reception(self, ticket: int) -> Reception:
-        """Return whether a ticket runs (`inside`), waits or was refused."""
-        if ticket in self.inside:
-            return "inside"
+        """Return whether a ticket runs (`running`), waits or was refused."""
+        if ticket in self.running:
+            return "running"
         return "waiting" if ticket in self.waiting else "refused"

@@ -172,8 +172,8 @@ def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifes
         by_rule={rule: write_places(places) for rule, places in rules.items() if places},
         parts=parts_of(call.context, use, count),
         window=use.window,
-        question=digest_of([call.question_id or ""]),
-        digest=digest_of(by_place[place] for place in sorted(checked)),
+        question=ids_checksum([call.question_id or ""]),
+        digest=ids_checksum(by_place[place] for place in sorted(checked)),
         attempt=call.attempt,
         call=call.call,
         model=clip(call.model, MODEL_CHARS),
@@ -213,7 +213,7 @@ def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter)
     return {part: tokens for part, tokens in parts.items() if tokens}
 
 
-def digest_of(ids: Iterable[str]) -> str:
+def ids_checksum(ids: Iterable[str]) -> str:
     """Return a checksum of ids in their order: eight hexadecimal digits."""
     return f"{zlib.crc32(chr(0).join(ids).encode('utf-8', 'surrogatepass')):08x}"
 
@@ -313,7 +313,7 @@ def read_manifest(
     checked = {place for name in named if name != OFFLOADED for place in named[name]}
     fits = not checked or max(checked) <= len(transcript)
     ids = [transcript[place - 1].id or "" for place in sorted(checked)] if fits else []
-    fits = fits and digest_of(ids) == manifest["digest"]
+    fits = fits and ids_checksum(ids) == manifest["digest"]
     rules: list[Rule] = []
     for name, places in sorted(named.items(), key=lambda item: (item[0] in EXTRA_RULES, item[1])):
         ids = [transcript[place - 1].id or "" for place in places] if fits else []

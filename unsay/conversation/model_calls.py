@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
-from unsay.context.manifest import CallContext, digest_of, manifest_in, read_manifest
+from unsay.context.manifest import CallContext, ids_checksum, manifest_in, read_manifest
 from unsay.context.reminders import due
 from unsay.context.view import Hints
 from unsay.conversation.branching import LIVE
@@ -124,7 +124,7 @@ def context(
 
 def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
     """The calls that answered a question; a message in two places is listed where it is live."""
-    question, transcript = digest_of([question_id]), state["messages"]
+    question, transcript = ids_checksum([question_id]), state["messages"]
     found: dict[Key, TurnCall] = {}
     for place, kind, messages, branch in _places(state, branches):
         told = ((message, manifest_in(message)) for message in messages)

@@ -82,7 +82,7 @@ def ask(
             ids = [message.id or "" for message in recalled]
         contexts.append(attempt.lay_out_plan(plan, quoted, ids))
         sent = contexts[-1].sent
-        attempt.recorder.starts_with(sent)
+        attempt.recorder.begin(sent)
         value = {"messages": sent} if scope.services.is_graph else sent
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))

@@ -37,7 +37,7 @@ class RequestRecorder(BaseCallbackHandler):
         self.sent: Sequence[BaseMessage] = ()
         self.params: dict[str, Any] = {}
 
-    def starts_with(self, context: Sequence[BaseMessage]) -> None:
+    def begin(self, context: Sequence[BaseMessage]) -> None:
         """Record a call's context; it counts as sent until `on_chat_model_start` records more."""
         self.context = self.sent = context
 

@@ -98,20 +98,20 @@ class FairSemaphore:
             reception = self.queue.reception(ticket)
             if reception == "refused":
                 raise QueueFullError(
-                    f"{self.queue.places!r} calls are running and {self.queue.most_waiting!r} are waiting, "
+                    f"{self.queue.places!r} calls are running and {self.queue.max_waiting!r} are waiting, "
                     "which is the limit: try again later, or raise parallel_calls or waiting_calls"
                 )
             self._turns[ticket] = turn
-            if reception == "inside":
+            if reception == "running":
                 turn.set_result(None)
         return ticket, turn
 
     def _leave(self, ticket: int) -> None:
         with self._mutex:
-            before = self.queue.inside
+            before = self.queue.running
             self.queue = self.queue.left(ticket)
             del self._turns[ticket]
-            for next_one in self.queue.inside - before:
+            for next_one in self.queue.running - before:
                 self._turns[next_one].set_result(None)
 
     def _wait(self, turn: Future[None]) -> Steps[None]:
@@ -160,7 +160,7 @@ class Gate:
     def of(cls, settings: Settings) -> "Gate":
         """Make the gateway from the settings."""
         return cls(
-            WaitQueue(places=settings.parallel_calls, most_waiting=settings.waiting_calls),
+            WaitQueue(places=settings.parallel_calls, max_waiting=settings.waiting_calls),
             CircuitPolicy(
                 failures=settings.circuit_failures,
                 reset_seconds=settings.circuit_reset_seconds,

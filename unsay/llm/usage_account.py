@@ -68,9 +68,7 @@ class ThreadAccount:
         self._store = store
         self._thread_id = thread_id
         self._unstored = new_usage_account()
-        self._lock = FairSemaphore(
-            WaitQueue(places=1, most_waiting=None), wait_seconds=wait_seconds
-        )
+        self._lock = FairSemaphore(WaitQueue(places=1, max_waiting=None), wait_seconds=wait_seconds)
 
     def reserve(
         self,

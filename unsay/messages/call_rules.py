@@ -49,8 +49,8 @@ def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule
     @wraps(check)
     def check_all(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
         for index, message in enumerate(messages):
-            for words in check(message, dialect):
-                yield index, words
+            for problem in check(message, dialect):
+                yield index, problem
 
     return rule(check_all)
 
@@ -130,8 +130,8 @@ def ends_without_space(messages: Sequence[BaseMessage], _dialect: Dialect) -> It
         *_, last = {}, *blocks_of(messages[-1])
         text = str(last.get("text") or "") if last.get("type") == "text" else ""
         if text != text.rstrip():
-            words = f"The final assistant message ends in whitespace, {text[-10:]!r}: strip it."
-            yield len(messages) - 1, words
+            problem = f"The final assistant message ends in whitespace, {text[-10:]!r}: strip it."
+            yield len(messages) - 1, problem
 
 
 @message_rule

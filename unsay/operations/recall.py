@@ -58,7 +58,7 @@ class _Search:
         """Return the tokens of one message that quotes all of these; 0 for none."""
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
-    def about(self, messages: Sequence[AnyMessage]) -> int:
+    def estimate(self, messages: Sequence[AnyMessage]) -> int:
         """Estimate `cost`, slightly too high, from kept counts: counting each candidate anew is slow."""
         known = self.memory.costs
         if _OPENING not in known:
@@ -149,7 +149,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
         hidden=hidden,
         index=search.memory.index,
         bars=bars,
-        about=search.about,
+        estimate=search.estimate,
     )
     vectors = yield from _vectors(search, hidden.union(search.shown))
     try:

@@ -101,12 +101,12 @@ def recall(
     index: RecallIndex | None = None,
     vectors: Vectors | None = None,
     bars: Bars = FILLING,
-    about: TokenCounter | None = None,
+    estimate: TokenCounter | None = None,
 ) -> Recalled:
     """Choose the messages that fit a question best, as many as the budget allows.
 
     The context shows the messages in `shown` anyway; those in `hidden` do not count at all.
-    Without `vectors` the words alone decide. `about` estimates the cost of single steps if counting
+    Without `vectors` the words alone decide. `estimate` counts the cost of single steps if counting
     is slow; `None` counts them. Nothing is recalled if no message has a word of the question or a
     related one, the question names no speaker, and there are no vectors.
 
@@ -128,7 +128,7 @@ def recall(
     scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
     if scored is None:
         return Recalled()
-    fitting = _fitting(transcript, scored, budget_tokens, about or count)
+    fitting = _fitting(transcript, scored, budget_tokens, estimate or count)
     taken, tokens = _counted(transcript, fitting, budget_tokens, count)
     order = sorted(place for group in taken for place in group)
     leading = {
@@ -199,18 +199,18 @@ def _scored(
 
 
 def _fitting(
-    transcript: Sequence[AnyMessage], scored: _Scored, budget: int, about: TokenCounter
+    transcript: Sequence[AnyMessage], scored: _Scored, budget: int, estimate: TokenCounter
 ) -> list[list[int]]:
     """Return the best steps that fit the budget; a step that is too large is skipped."""
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
     for group in _best_first(transcript, scored):
         step = [transcript[place] for place in group]
-        cost = about(step) - opening
+        cost = estimate(step) - opening
         if cost <= left:
             if not taken:
                 # The fixed cost of a sequence counts once, not for each step.
-                opening = max(0, 2 * about(step) - about([*step, *step]))
+                opening = max(0, 2 * estimate(step) - estimate([*step, *step]))
             taken.append(group)
             left, missed = left - cost, 0
         elif (missed := missed + 1) == PATIENCE:

@@ -71,7 +71,7 @@ def schema_of(tool: Tool) -> str:
     return _json(tool.get("function", tool))
 
 
-def digest_of(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
+def prompt_checksum(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
     """Return a checksum that tells whether a prompt changed: its messages, media and tools."""
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
@@ -127,7 +127,7 @@ class Anchor(TypedDict):
     """A prompt whose tokens the model reported."""
 
     messages: int  # number of messages
-    digest: int  # see `digest_of`
+    digest: int  # see `prompt_checksum`
     tokens: int
 
 
@@ -205,7 +205,7 @@ class TokenCounter:
             new, share = self._parts(sent, tools), _WHOLE_SHARE
             words = reported - REPLY_TOKENS - new.fixed
         learned = _learned(self.calibration, counted=new.words, reported=words, share=share)
-        anchor = Anchor(messages=len(sent), digest=digest_of(sent, tools), tokens=reported)
+        anchor = Anchor(messages=len(sent), digest=prompt_checksum(sent, tools), tokens=reported)
         return replace(self, calibration={**learned, "anchor": anchor})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
@@ -213,7 +213,7 @@ class TokenCounter:
         anchor = self.calibration.get("anchor")
         if anchor is None or not 0 < anchor["messages"] <= len(messages):
             return None
-        same = anchor["digest"] == digest_of(messages[: anchor["messages"]], tools)
+        same = anchor["digest"] == prompt_checksum(messages[: anchor["messages"]], tools)
         return anchor if same else None
 
     def _added(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:

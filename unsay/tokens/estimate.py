@@ -19,7 +19,7 @@ from zlib import decompress
 
 Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 
-REACH = (1, 2, 4, 8)  # characters between the two that each step joins
+DISTANCES = (1, 2, 4, 8)  # characters between the two that each step joins
 WIDE = 1 << 16  # code points with separate kinds; those above, such as emoji, share one
 CHUNK = 1 << 16  # characters that are computed together, so that they fit the processor's cache
 
@@ -155,6 +155,6 @@ def _chances(tables: bytes, scale: float) -> Chances:
     *steps, weights = (tables[start : start + 256] for start in range(0, len(tables), 256))
     joins = tuple(
         Step(reach=reach, before=table.translate(_HIGH), after=table.translate(_LOW))
-        for reach, table in zip(REACH, steps, strict=True)
+        for reach, table in zip(DISTANCES, steps, strict=True)
     )
     return Chances(steps=joins, weights=weights, scale=scale)
