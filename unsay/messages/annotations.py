@@ -16,19 +16,20 @@ M = TypeVar("M", bound=BaseMessage)
 
 
 def annotation_of(message: BaseMessage) -> dict[str, Any]:
-    """Return the annotations of a message; empty if it has none."""
+    """Return what unsay stored with a message, by name; an empty dict if it stored nothing."""
     noted = message.response_metadata.get(KEY)
+    # A host may write anything under our key, so any other type counts as no annotation.
     return noted if isinstance(noted, dict) else {}
 
 
 def annotate(message: M, **noted: Any) -> M:
-    """Return a copy of the message with these annotations added."""
+    """Return a copy of the message with these annotations added; known names are replaced."""
     metadata = {**message.response_metadata, KEY: {**annotation_of(message), **noted}}
     return message.model_copy(update={"response_metadata": metadata})
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
-    """Return a copy of an answer with its verdict in the annotations."""
+    """Return a copy of an answer with its verdict, turn and topic label in the annotations."""
     return annotate(message, **asdict(verdict), turn=turn, topic=topic, **more)
 
 
@@ -41,29 +42,30 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 
 
 def is_notice(message: BaseMessage) -> bool:
-    """Return whether a message is a notice of unsay."""
+    """Return whether a message is a notice, see `notice`: people see it, models never do."""
+    # The cheap test comes first: this runs for every message of every context.
     return bool(message.response_metadata) and annotation_of(message).get("kind") == "notice"
 
 
 def is_document(message: BaseMessage) -> bool:
-    """Return whether a message is retrieved material: a user message named `document`."""
+    """Return whether a message is retrieved material: a user message with the name `document`."""
     return message.type == "human" and message.name == DOCUMENT
 
 
 def is_question(message: BaseMessage) -> bool:
-    """Return whether a message is from the user: no document, summary or recalled messages."""
+    """Return whether a message is the user's own: not a document, summary or recalled messages."""
     if message.type != "human" or message.name == DOCUMENT:
         return False
     return not message.response_metadata or annotation_of(message).get("kind") not in _ADDED
 
 
 def is_answer(message: BaseMessage) -> bool:
-    """Return whether a message is an assistant's final answer: no tool call, no notice."""
+    """Return whether a message is an assistant's final answer: without tool calls, not a notice."""
     return isinstance(message, AIMessage) and not message.tool_calls and not is_notice(message)
 
 
 def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages without notices and the commands that they answer."""
+    """Return the messages except notices and the commands that notices answer."""
     listed = list(messages)
     notices = [message for message in listed if is_notice(message)]
     if not notices:

@@ -21,11 +21,13 @@ def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
     held = bytearray(len(messages) + 1)
     for first, last in _bonds(messages):
         held[first + 1 : last + 1] = b"\x01" * (last - first)
-    return [index for index, inside in enumerate(held) if not inside]
+    return [index for index, is_held in enumerate(held) if not is_held]
 
 
 def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
     """Return the index itself or the nearest one `towards` a side at which a split is allowed.
+
+    The beginning and the end are always allowed, so there is a result on either side.
 
     Raises:
         IndexError: The index is not from 0 to the number of messages.
@@ -37,6 +39,7 @@ def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Directio
     """Return the index itself or the nearest one `towards` a side at which a question begins.
 
     A question begins with its documents. `None` means that there is no question on that side.
+    Raises `IndexError` as `safe_split` does.
     """
     return _nearest(messages, index, tail_places(messages), towards)
 
@@ -73,7 +76,9 @@ def turns(messages: Sequence[BaseMessage]) -> list[range]:
 
 
 def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMessage]:
-    """Return the leading system messages and the newest logical turns; 0 or less keeps all turns.
+    """Return the leading system messages and the newest `turns_kept` logical turns; see `turns`.
+
+    0 or less keeps all turns.
 
     Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (KeepRecentTurns).
     """
@@ -86,6 +91,7 @@ def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMess
 def _nearest(
     messages: Sequence[BaseMessage], index: int, places: Sequence[int], towards: Direction
 ) -> int | None:
+    """Return the place nearest to the index on the given side; `None` if there is none."""
     if not 0 <= index <= len(messages):
         raise IndexError(
             f"index must be from 0 to {len(messages)}, the number of messages, got {index!r}"
@@ -96,6 +102,7 @@ def _nearest(
 
 
 def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
+    """Yield index pairs; no split may be between the first and the last message of a pair."""
     callers: dict[str, int] = {}
     places = {message.id: index for index, message in enumerate(messages) if message.id}
     for index, message in enumerate(messages):
@@ -110,6 +117,7 @@ def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
 
 
 def _belongs(before: BaseMessage, message: BaseMessage) -> bool:
+    """Return whether a message directly after `before` must stay with it."""
     if before.type == message.type == "human":
         return is_document(before) or is_document(message)
     if not before.type == message.type == "ai":

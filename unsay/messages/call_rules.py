@@ -22,7 +22,7 @@ _ROLES: Mapping[type[BaseMessage], Role] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One rule that a transcript breaks."""
+    """One place where a transcript breaks a provider's rule."""
 
     index: int  # of the message that breaks the rule; 0 for a transcript without messages
     rule: str  # a stable name, for example `results_follow_calls`
@@ -38,13 +38,13 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(check: Rule) -> Rule:
-    """Register a rule about a whole transcript under the function's name."""
+    """Register a check of a whole transcript as the rule with the function's name (decorator)."""
     RULES[check.__name__] = check
     return check
 
 
 def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule:
-    """Register a rule about each message by itself under the function's name."""
+    """Register a check of a single message as a rule; it then runs for each message (decorator)."""
 
     @wraps(check)
     def check_all(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule
 
 
 def role_of(message: BaseMessage) -> Role | None:
-    """Return the role of a message; `None` if some provider does not know it."""
+    """Return the role of a message; `None` if some provider has no role for its type."""
     return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
 
 
@@ -93,6 +93,7 @@ def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
 @rule
 def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The first message after system messages is from the user."""
+    # System messages are sent in a field of their own, so the next one is the first for a provider.
     spoken = (each for each in enumerate(messages) if not isinstance(each[1], SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":

@@ -99,6 +99,7 @@ def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
+    """Return one message with the content of both, under the first one's id."""
     changed: dict[str, Any] = {
         "content": _joined_content(first, second),
         "additional_kwargs": {**second.additional_kwargs, **first.additional_kwargs},
@@ -115,12 +116,14 @@ def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
 
 
 def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
+    """Return the content of both messages, thinking first."""
     if isinstance(first.content, str) and isinstance(second.content, str):
         return "\n\n".join(text for text in (first.content, second.content) if text)
     authors = [[m.response_metadata.get(key) for key in _AUTHORSHIP] for m in (first, second)]
+    # A message has one author for all its thinking; a provider refuses thinking of another model.
     foreign = any(map(is_thinking, blocks_of(first))) and authors[0] != authors[1]
     thoughts = ((block, thinking_in(block)) for block in blocks_of(second))
-    later = [block for block, it in thoughts if it is None or (it.signed and not foreign)]
+    later = [block for block, t in thoughts if t is None or (t.signed and not foreign)]
     blocks = [block for block in (*blocks_of(first), *later) if not _is_blank(block)]
     return sorted(blocks, key=lambda block: not is_thinking(block))
 
@@ -133,6 +136,7 @@ def _is_blank(block: Block) -> bool:
 
 
 def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
+    """Return the message without blank text and without blocks that the provider refuses."""
     content: Any = message.content
     if isinstance(content, str):
         text = content if content.strip() else ""
@@ -192,7 +196,8 @@ def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:
-    # A message of thinking alone is removed. Source: Anthropic answers 400, "final block in an
+    """Return whether the message has something to send; one with thinking alone has not."""
+    # Source: Anthropic answers 400, "final block in an
     # assistant message cannot be `thinking`", tailcallhq/forgecode#2107.
     if not isinstance(message, AIMessage):
         return True
@@ -201,6 +206,7 @@ def _says(message: AnyMessage, provider: Provider | None) -> bool:
 
 
 def _named(message: AnyMessage) -> AnyMessage:
+    """Return the message with an author name and tool names that all providers accept."""
     name = message.name
     fit = name if name and _AUTHOR.fullmatch(name) else None
     if message.type == "tool" and name is not None:

@@ -12,7 +12,7 @@ from unsay.types import Language
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text of a message, without images, files, thinking or tool calls."""
+    """Return the text of a message; images, files, thinking and tool calls are left out."""
     if isinstance(message.content, str):
         return message.content
     texts = (block for block in blocks_of(message) if block.get("type") == "text")
@@ -52,7 +52,7 @@ def preview(text: str, limit: int = 60) -> str:
 
 
 def cells_of(text: str) -> int:
-    """Return how many terminal cells a line takes; control characters take none.
+    """Return the width of a line in terminal cells; control characters take none.
 
     >>> cells_of("漢字"), cells_of("👨‍👩‍👧"), cells_of("x̄")
     (4, 2, 1)
@@ -61,7 +61,7 @@ def cells_of(text: str) -> int:
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
-    """Return the language of the user's newest message that is not a command; else English."""
+    """Return the language of the user's newest message that is not a command, by default English."""
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
         if text and not text.startswith("/"):
@@ -91,7 +91,7 @@ _MEDIA = {name: kind for kind, names in _MEDIA_TYPES.items() for name in names}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
-    """Thinking of a model before its answer."""
+    """What a model wrote before its answer, which the provider may sign or hide."""
 
     text: str  # empty if the provider hides it
     signature: str | None = None  # the provider's proof that it wrote the text
@@ -149,7 +149,7 @@ Part = Thinking | Text | ToolCall | ToolResult | Media | Other
 def parts_of(message: BaseMessage) -> tuple[Part, ...]:
     """Return the parts of a message: thinking, then text and media in their order, then tool calls.
 
-    The parts of a tool message are its result, then its media.
+    The parts of a tool message are its result, with all its text, and then its media.
     """
     parts = [part for part in map(_part, blocks_of(message)) if part is not None]
     if isinstance(message, ToolMessage):
@@ -163,7 +163,7 @@ def parts_of(message: BaseMessage) -> tuple[Part, ...]:
 
 
 def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a message; calls that only content blocks have come last."""
+    """Return the tool calls of an assistant's message; calls only in content blocks come last."""
     if not isinstance(message, AIMessage):
         return ()
     declared = [
@@ -184,7 +184,7 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
 
 
 def blocks_of(message: BaseMessage) -> Iterator[dict[str, Any]]:
-    """Yield the content of a message as blocks; bare strings become text blocks."""
+    """Yield the content of a message as blocks; text outside of blocks becomes a text block."""
     content = [message.content] if isinstance(message.content, str) else message.content
     for block in content:
         yield {"type": "text", "text": block} if isinstance(block, str) else block
@@ -196,7 +196,7 @@ def is_thinking(block: Mapping[str, Any]) -> bool:
 
 
 def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMessage:
-    """Return an assistant's message made of parts in any order."""
+    """Return an assistant's message made of parts in any order: thinking first, calls last."""
     listed = list(parts)
     calls = [part for part in listed if isinstance(part, ToolCall)]
     thinking = [_thinking_block(part) for part in listed if isinstance(part, Thinking)]
@@ -225,6 +225,7 @@ def _thinking_block(part: Thinking) -> dict[str, Any]:
 
 
 def _part(block: dict[str, Any]) -> Part | None:
+    """Return the part that a content block holds; `None` for empty text and repeated tool calls."""
     kind = str(block.get("type"))
     if kind == "text":
         return Text(text=block["text"]) if block.get("text") else None

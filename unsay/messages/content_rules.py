@@ -264,6 +264,7 @@ def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 
 def _source(block: Mapping[str, Any]) -> str | None:
+    """Return the form in which a media block gives its data; `None` if it gives none."""
     if isinstance(block.get("source"), Mapping):
         return "source"
     if block["type"] in block and block["type"] != "image_url":
@@ -295,6 +296,7 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 
 
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
+    """Return the index of the user message at which the newest turn begins."""
     start = len(messages)
     for index, message in reversed(list(enumerate(messages))):
         role = role_of(message)
@@ -306,13 +308,16 @@ def _newest_turn(messages: Sequence[BaseMessage]) -> int:
 
 
 def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
+    """Return the indices of the thinking among the blocks of a message that reach the provider."""
     if not isinstance(message, AIMessage):
         return []
     thoughts = ((block, _thinks(message, block, dialect)) for block in blocks_of(message))
     arriving = [
-        it for block, it in thoughts if it or not _is_dropped(message, _kind(block), dialect)
+        thinks
+        for block, thinks in thoughts
+        if thinks or not _is_dropped(message, _kind(block), dialect)
     ]
-    return [index for index, thought in enumerate(arriving) if thought]
+    return [index for index, thinks in enumerate(arriving) if thinks]
 
 
 def _written_by(message: BaseMessage) -> str | None:
@@ -321,6 +326,7 @@ def _written_by(message: BaseMessage) -> str | None:
 
 
 def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
+    """Return whether a block reaches the provider as thinking."""
     kind, author = block.get("type"), _written_by(message)
     if dialect.own and author not in (None, *dialect.own):
         return False
@@ -330,4 +336,5 @@ def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) ->
 
 
 def _is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
+    """Return whether LangChain leaves an assistant's block of this type out of the request."""
     return kind in dialect.dropped and not (dialect.strict and _written_by(message) in dialect.own)

@@ -66,7 +66,7 @@ def repair(
 
 
 def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return a copy of an assistant message with these tool calls only."""
+    """Return a copy of an assistant message with these tool calls in place of its own."""
     # Content blocks that repeat calls go: LangChain's integrations write them from `tool_calls`.
     content = message.content
     if not isinstance(content, str):
@@ -88,6 +88,7 @@ def fitting(name: str, *, limit: int) -> str:
 def _given_ids(
     calls: Sequence[ToolCall], taken: set[str], allowed: re.Pattern[str]
 ) -> Iterator[str]:
+    """Yield an unused id for each call, its own if possible, and add it to `taken`."""
     for call in calls:
         base = call.id if allowed.fullmatch(call.id) else fitting(call.id or "call", limit=36)
         numbered = (f"{base[:36]}-{nth}" for nth in count(2))
@@ -99,8 +100,9 @@ def _given_ids(
 def _completed(
     message: AnyMessage, results: Sequence[ToolMessage], interrupted: str
 ) -> list[ToolMessage]:
+    """Return the results with an error for each call of the message that has no result."""
     placed = list(results)
-    behind = 0  # index behind the results of the calls before this one
+    after = 0  # index after the results of the calls before this one
     for call in calls_of(message):
         found = [i for i, result in enumerate(placed, 1) if result.tool_call_id == call.id]
         if not found:
@@ -111,7 +113,7 @@ def _completed(
                 status="error",
                 id=f"interrupted-{call.id}",
             )
-            placed.insert(behind, missing)
-            found = [behind + 1]
-        behind = max(behind, *found)
+            placed.insert(after, missing)
+            found = [after + 1]
+        after = max(after, *found)
     return placed

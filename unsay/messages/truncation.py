@@ -28,10 +28,11 @@ def omission(
     """Return the JSON that replaces a text that is too large for a context.
 
     The preview, by default the beginning of the text, shrinks until the JSON fits or has `SMALLEST`
-    bytes. `bounds` is the extent that the tool reported; `call_id` says what `READ_TOOL` reads.
+    bytes; a preview that is given only loses what exceeds `PREVIEW_CHARS`. `bounds` is the extent
+    that the tool reported. `call_id` tells the model what to read with `READ_TOOL`.
     """
     shown = clip(text if preview is None else preview, PREVIEW_CHARS)
-    transcript = {
+    fields = {
         "omitted": True,
         "reason": REASON,
         "bytes": size_of(text),
@@ -39,9 +40,9 @@ def omission(
         "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
     }
     if call_id is not None:
-        transcript["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
+        fields["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
     while True:
-        written = _json({**transcript, "preview": shown})
+        written = _json({**fields, "preview": shown})
         fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
         if fits or not shown or preview is not None:
             return written
@@ -56,9 +57,10 @@ def shortened_result(
     bounds: Mapping[str, Any] | None = None,
     readable: bool = False,
 ) -> ToolMessage:
-    """Return the tool result, or a copy with an `omission` if its text and data exceed the limit.
+    """Return the tool result, or a copy with an `omission` if it has more than `limit_bytes`.
 
-    Images and other media stay. With `readable`, the omission names the tool that reads the rest.
+    Images and other media stay and do not count. With `readable`, the omission names the tool that
+    reads the rest. Raises `InputError` if the limit is less than 1.
     """
     if limit_bytes < 1:
         raise InputError(f"limit_bytes must be 1 or more, got {limit_bytes!r}")
@@ -69,14 +71,14 @@ def shortened_result(
     if size_of(text) <= limit_bytes or is_omission(text):
         return message
     call_id = message.tool_call_id if readable else None
-    transcript = omission(text, limit_bytes, preview=preview, bounds=bounds, call_id=call_id)
+    replacement = omission(text, limit_bytes, preview=preview, bounds=bounds, call_id=call_id)
     media = [part.block for part in others if isinstance(part, Media)]
-    content = [{"type": "text", "text": transcript}, *media] if media else transcript
+    content = [{"type": "text", "text": replacement}, *media] if media else replacement
     return message.model_copy(update={"content": content})
 
 
 def is_omission(text: str) -> bool:
-    """Return whether a text was made by `omission`."""
+    """Return whether a text begins like one that `omission` made."""
     return text.startswith(_START)
 
 
@@ -86,7 +88,7 @@ def size_of(text: str) -> int:
 
 
 def clip(text: str, chars: int) -> str:
-    r"""Return at most `chars` code points of a text, never ending inside a visible character.
+    r"""Return at most `chars` code points of a text; it never ends inside a visible character.
 
     >>> clip("ab\u0301c", 2), clip("👩\u200d👧", 2)
     ('a', '')
@@ -94,6 +96,7 @@ def clip(text: str, chars: int) -> str:
     end = min(chars, len(text))
     if end < len(text):
         end = grapheme_boundary_before(text, end + 1)
+    # Lone surrogates, which no provider or database accepts, become question marks.
     return text[:end].encode("utf-8", "replace").decode()
 
 
