@@ -61,7 +61,7 @@ def cells_of(text: str) -> int:
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
-    """Return the language of the user's newest message that is not a command, by default English."""
+    """Return the language of the user's newest message that is not a command, else English."""
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
         if text and not text.startswith("/"):

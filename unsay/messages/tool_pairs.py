@@ -80,7 +80,7 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def fitting(name: str, *, limit: int) -> str:
-    """Return the name in letters, digits, `_` and `-`, ending in a checksum that keeps it unique."""
+    """Return the name in letters, digits, `_` and `-`, with a checksum that keeps it unique."""
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
 
