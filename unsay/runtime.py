@@ -43,7 +43,8 @@ class StepLog:
 
     `new_events` come before the events of the step's own messages, `later_events` behind them.
     `returned` has the ids of messages that are in the event log already, `pending_compensations` the stored calls
-    to undo, and `spent` the tokens of calls beside the answer, by purpose.
+    to undo, `spent` the tokens of calls beside the answer, by purpose, and `calls` a hash of each tool
+    call that the step's draft made, by the key of `Compensation`.
     """
 
     new_events: list[NewEvent] = field(default_factory=list)
@@ -52,6 +53,7 @@ class StepLog:
     changes: list[Change] = field(default_factory=list)
     pending_compensations: list[PendingCompensation] = field(default_factory=list)
     spent: dict[str, Tally] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
 
 
 Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]

@@ -163,6 +163,19 @@ class EventLogHead(Head):
     ends: NotRequired[list[str]]
 
 
+class OwnWrites(TypedDict):
+    """What unsay wrote to a thread that has no store, and therefore no event log.
+
+    `length` and `digest` are those of the transcript in the state. `annotated` has a hash of the newest
+    annotated messages by id, `calls` one of the newest tool calls by the key of `Compensation`.
+    """
+
+    length: int
+    digest: int
+    annotated: dict[str, str]
+    calls: dict[str, str]
+
+
 class Working(TypedDict, total=False):
     """Everything in the state but the messages, in all variants of the schema."""
 
@@ -185,6 +198,7 @@ class Working(TypedDict, total=False):
     rollback_request: RollbackRequest | None
     notice: NoticeDue | None
     event_log: EventLogHead
+    own_writes: OwnWrites
     reminders: dict[str, Any]
     pending_compensations: list[PendingCompensation]
     compaction: Compaction

@@ -347,7 +347,7 @@ def test_a_persons_decision(opened: Opening, decision: Any) -> None:
 ANSWER_EDITS: list[Any] = [
     pytest.param(lambda m: m.model_copy(update={"content": "Other words."}), id="words"),
     pytest.param(lambda m: m.model_copy(update={"additional_kwargs": {"up": 1}}), id="aside"),
-    pytest.param(lambda m: m.model_copy(update={"response_metadata": {}}), id="metadata"),
+    pytest.param(lambda m: m.model_copy(update={"response_metadata": {"own": 1}}), id="metadata"),
     pytest.param(lambda m: m.model_copy(update={"name": "Ada"}), id="name"),
     pytest.param(
         lambda m: m.model_copy(

@@ -23,6 +23,7 @@ from unsay.operations.compact import title_of
 from unsay.operations.compensate import run_compensations, schedule_compensations
 from unsay.operations.offload import load_all, load_segments
 from unsay.operations.pending import find_pending, open_turn
+from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import turns_left
 from unsay.operations.run_lifecycle import DIED, give_up_run
@@ -267,7 +268,10 @@ class ThreadHandle:
             ConflictError: A person must confirm a compensation first; nothing was changed.
         """
         yield from schedule_compensations(state, scope, update)
-        yield from self.commit((yield from write_ahead(state, scope, update)))
+        corrected = yield from false_claims(state, scope)
+        state = with_messages(state, corrected)
+        update = yield from write_ahead(state, scope, update)
+        yield from self.commit(preceded_by(corrected, update))
         report = yield from run_compensations(state, scope)
         if report.outcomes:
             yield from self.commit(Update(pending_compensations=[]))

@@ -69,14 +69,14 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     """Call the model once; raise `ToolStepsError` after `max_tool_steps` rounds without an answer."""
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
+    if done:
+        yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
     limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:
         raise ToolStepsError(
             f"The model called tools in {limit} steps without an answer: raise the setting "
             "max_tool_steps, or ask for less at once"
         )
-    if done:
-        yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}

@@ -21,6 +21,7 @@ from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
 from unsay.operations.compensate import (
     not_undone,
+    note_own_calls,
     report_text,
     run_compensations,
     schedule_draft_compensations,
@@ -139,6 +140,8 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
         with_manifest(message, manifests[message.id]) if message.id in manifests else message
         for message in fresh(draft, state)
     ]
+    if loop is not None:
+        note_own_calls(messages, scope)
     if not manifests:
         messages[-1] = with_manifest(messages[-1], carried["manifest"])
     return messages, carried

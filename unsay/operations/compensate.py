@@ -30,6 +30,7 @@ from unsay.history.compensations import (
 from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
+from unsay.operations.provenance import NOT_OURS, call_tag, is_own_call
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
@@ -190,11 +191,13 @@ def _schedule(
     for key, call in removed.items():
         entry = known.get(key)
         if entry is None:
-            due.append(call)
+            ours = is_own_call(call, state, scope)
+            due.append(call if ours or call.obstacle else replace(call, obstacle=NOT_OURS))
         elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
+            # The stored call is undone: a host can replace the message with another of the same id.
             # A stored entry may have an obstacle, such as that another thread made the call.
             obstacle = call.obstacle or entry.compensation.obstacle
-            due.append(replace(call, obstacle=obstacle))
+            due.append(replace(entry.compensation, obstacle=obstacle))
     entries = _decided(due, known, state, scope)
     returned = [entry for key, entry in known.items() if key in restored]
     stopped = [
@@ -325,6 +328,13 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
         ended = entry.to("failed", f"{type(error).__name__}: {error}")
     yield from _note_entries([ended], scope)
     return ended
+
+
+def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
+    """Add the calls of a draft of our own tool loop to the step log, for a thread without a store."""
+    if scope.address is None:
+        calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
+        scope.step_log.calls.update({call.key: call_tag(call) for call in calls})
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:

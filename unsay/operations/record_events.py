@@ -4,16 +4,17 @@ After a crash between the two, the state's head does not reach the new page, so 
 transcript always agree.
 """
 
-import zlib
-from collections.abc import Collection, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from unsay.effects import Steps
 from unsay.events.event_types import (
     NewEvent,
     Stamp,
+    canonical,
     checkpoint,
     edit,
     rollback,
@@ -22,14 +23,21 @@ from unsay.events.event_types import (
 )
 from unsay.history.branch import Change
 from unsay.history.checkpoints import add_checkpoint
+from unsay.messages.annotations import annotation_of
 from unsay.runtime import Scope
-from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of
+from unsay.state import EventLogHead, OwnWrites, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event
 
 # The head while the event log has no page.
 EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
+NOTHING = OwnWrites(length=0, digest=0, annotated={}, calls={})
+# Seven bytes, so that MessagePack and every JSON of a 64-bit reader hold the number.
+DIGEST_BYTES = 7
+# How many annotated messages and tool calls are recorded in the state of a thread without a store.
+OWN_ANNOTATED = 64
+OWN_CALLS = 100
 
 
 def log_rollback(scope: Scope, change: Change) -> None:
@@ -72,7 +80,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         pending_compensations = [*known_calls, *step_log.pending_compensations]
         update = {**update, "pending_compensations": pending_compensations}
     if scope.address is None:
-        return update
+        return _with_own_writes(state, scope, update)
     if state.get("offloaded") and offloaded_of(state) is None:
         update = {"offloaded": None, **update}
     writes = update.get("messages", [])
@@ -94,14 +102,60 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         page = make_page(head, events)
         yield put_page(*scope.address, page)
         place = head_of(page)
-    transcript = state.get("messages", [])
-    if len(new) == len(writes):  # Nothing was replaced or removed, so the digest can be continued.
-        transcript, digest = [*transcript, *new], digest_of(new, digest)
-    else:
-        transcript = merge_messages(transcript, [writes])
-        digest = digest_of(transcript)
+    transcript, digest = _continued(state.get("messages", []), digest, writes, new)
     event_log = EventLogHead(**place, length=len(transcript), digest=digest, ends=_ends(transcript))
     return {**update, "event_log": event_log}
+
+
+def _continued(
+    transcript: Sequence[AnyMessage],
+    digest: int,
+    writes: Sequence[AnyMessage],
+    new: Sequence[AnyMessage],
+) -> tuple[list[AnyMessage], int]:
+    """Return a transcript and its digest after some writes, of which `new` append a message."""
+    if len(new) == len(writes):  # Nothing was replaced or removed, so the digest can be continued.
+        return [*transcript, *new], digest_of(new, digest)
+    merged = merge_messages(transcript, [writes])
+    return merged, digest_of(merged)
+
+
+def _with_own_writes(state: State, scope: Scope, update: Update) -> Update:
+    """Return an update that records, for a thread without a store, what unsay writes with it."""
+    writes, calls = update.get("messages", []), scope.step_log.calls
+    if not writes and not calls:
+        return update
+    own = state.get("own_writes", NOTHING)
+    transcript = state.get("messages", [])
+    known = {message.id for message in transcript}
+    new = [each for each in writes if each.type != "remove" and each.id not in known]
+    start = own["length"] if not edited_since(own, transcript) else 0
+    digest = digest_of(transcript[start:], own["digest"] if start else 0)
+    transcript, digest = _continued(transcript, digest, writes, new)
+    tags = {each.id or "": annotation_tag(each) for each in writes if annotation_of(each)}
+    after = OwnWrites(
+        length=len(transcript),
+        digest=digest,
+        annotated=_newest({**own["annotated"], **tags}, OWN_ANNOTATED),
+        calls=_newest({**own["calls"], **calls}, OWN_CALLS),
+    )
+    return {**update, "own_writes": after}
+
+
+def _newest(values: Mapping[str, str], limit: int) -> dict[str, str]:
+    return dict(list(values.items())[-limit:])
+
+
+def annotation_tag(message: AnyMessage) -> str:
+    """Return a hash of a message's body together with its annotation."""
+    text = message_body(message) + canonical(annotation_of(message))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def message_body(message: AnyMessage) -> str:
+    """Return a message's role, name, content and tool calls as text, to compare messages by."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return canonical([message.type, message.name, message.content, calls])
 
 
 def _events(
@@ -141,18 +195,34 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int
 
 def edited_by_host(state: State) -> bool:
     """Return whether a host changed or removed messages that have events; new messages do not count."""
-    head = state.get("event_log", EMPTY)
-    known = state.get("messages", [])[: head["length"]]
+    return edited_since(state.get("event_log", EMPTY), state.get("messages", []))
+
+
+def edited_since(head: EventLogHead | OwnWrites, transcript: Sequence[AnyMessage]) -> bool:
+    """Return whether a transcript begins differently than `head` recorded."""
+    known = transcript[: head["length"]]
     return len(known) != head["length"] or digest_of(known) != head["digest"]
 
 
+def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
+    """Return what is recorded about the transcript: in the event log, or without a store in the state."""
+    log, own = state.get("event_log"), state.get("own_writes")
+    if scope.address is None:
+        return own or log or EMPTY
+    return log or own or EMPTY
+
+
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
-    """Return the checksum of messages with ids, continued from `start`, that of earlier messages."""
-    several = packed([[each.type, *vars(each).values()] for each in transcript])
-    # MessagePack begins a list with its length, in 1, 3 or 5 bytes ("array format family"): without
-    # them the checksum of a list continues that of its beginning.
-    header = 1 if len(transcript) < 2**4 else 3 if len(transcript) < 2**16 else 5
-    return zlib.crc32(several[header:], start)
+    """Return the digest of messages with ids, continued from `start`, that of earlier messages.
+
+    It is a cryptographic hash: nobody can choose a message so that an edit of the transcript is not
+    noticed.
+    """
+    digest = start.to_bytes(DIGEST_BYTES)
+    for message in transcript:
+        body = packed([message.type, *vars(message).values()])
+        digest = hashlib.blake2b(digest + body, digest_size=DIGEST_BYTES).digest()
+    return int.from_bytes(digest)
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from unsay.context.topics import current_topic_id
@@ -25,6 +26,7 @@ from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
 from unsay.operations.pending import find_pending
+from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -44,8 +46,11 @@ def track_run(name: str, node: Node) -> Node:
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.
+        corrected: list[AnyMessage] = []
         if name == "evaluate_quality":
             scope = yield from _with_run(state, scope)
+            corrected = yield from false_claims(state, scope)
+            state = with_messages(state, corrected)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
         scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
@@ -70,6 +75,7 @@ def track_run(name: str, node: Node) -> Node:
         if scope.step_log.spent:
             update["spent"] = merged(state.get("spent", {}), scope.step_log.spent)
         update = yield from write_ahead(state, scope, update)
+        update = preceded_by(corrected, update)
         if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
             yield from end_run(scope, "completed")
         return update

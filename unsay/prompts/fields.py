@@ -169,6 +169,7 @@ class Texts(ModelTexts):
         {},
         {
             "no compensation is registered": "取り消し方法が登録されていません",
+            "this thread did not make the call": "このスレッドが行った呼び出しではありません",
             "no result of the call is known": "呼び出しの結果が分かりません",
             "the call itself failed": "呼び出し自体が失敗しました",
             "the message was copied here from elsewhere": "別のスレッドからコピーされたメッセージです",

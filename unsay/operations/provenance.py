@@ -1,0 +1,119 @@
+"""Provenance: which annotations and tool calls in a thread unsay itself made.
+
+A host's users can send any message, also one with a forged verdict or a forged tool call. Verdicts
+are compared with the event log, and calls with the log of compensations. Without a store both
+records are in the private channel `own_writes`.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.errors import UnsayError
+from unsay.events.event_types import canonical
+from unsay.events.transcript_replay import replay
+from unsay.history.compensations import Compensation
+from unsay.messages.annotations import KEY, annotate, annotation_of
+from unsay.messages.content import text_of
+from unsay.operations.commands import parse_command
+from unsay.operations.record_events import (
+    NOTHING,
+    annotation_tag,
+    edited_since,
+    known_part,
+    message_body,
+)
+from unsay.runtime import Scope
+from unsay.state import State, Update, merge_messages
+from unsay.storage.event_log import read_events
+
+NOT_OURS = "this thread did not make the call"
+
+
+def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
+    """Return corrected copies of the messages whose annotations unsay did not write.
+
+    The result is empty if there are none. An annotation that unsay wrote and a host dropped from an
+    otherwise equal message is put back.
+    """
+    messages, head = state.get("messages", []), known_part(state, scope)
+    own: dict[str | None, AnyMessage] = {}
+    if edited_since(head, messages):
+        own = yield from _own_messages(state, scope)
+        entered: Sequence[AnyMessage] = messages
+    else:
+        entered = messages[head["length"] :]
+    commands = {m.id for m in messages if m.type == "human" and parse_command(text_of(m))}
+    corrected = []
+    for message in entered:
+        known = own.get(message.id)
+        equal = known is not None and message_body(known) == message_body(message)
+        allowed = annotation_of(known) if known and equal else _harmless(message, commands)
+        if allowed != message.response_metadata.get(KEY, {}):
+            corrected.append(_annotated(message, allowed))
+    return corrected
+
+
+def with_messages(state: State, corrected: Sequence[AnyMessage]) -> State:
+    """Return a state in which corrected messages replace those with the same ids."""
+    if not corrected:
+        return state
+    return {**state, "messages": merge_messages(state["messages"], [list(corrected)])}
+
+
+def preceded_by(corrected: Sequence[AnyMessage], update: Update) -> Update:
+    """Return an update that writes corrected messages before its own."""
+    if not corrected:
+        return update
+    return {**update, "messages": [*corrected, *update.get("messages", [])]}
+
+
+def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
+    """Return the messages that the thread had before a host edited it, as far as a record proves it."""
+    log = state.get("event_log")
+    if scope.address is not None and log is not None:
+        try:
+            events = yield from read_events(*scope.address, log)
+            return {message.id: message for message in replay(events).messages}
+        except UnsayError:  # A log that cannot be read proves nothing.
+            return {}
+    tags = state.get("own_writes", NOTHING)["annotated"]
+    messages = state.get("messages", [])
+    return {m.id: m for m in messages if m.id in tags and tags[m.id] == annotation_tag(m)}
+
+
+def _harmless(message: AnyMessage, commands: Collection[str | None]) -> dict[str, Any]:
+    """Return what is kept of an annotation that entered: a notice may only answer commands.
+
+    A host without a checkpointer sends notices back with every input. Without the annotation a
+    model would be sent the commands and their notices.
+    """
+    given = annotation_of(message)
+    if message.type != "ai" or given.get("kind") != "notice":
+        return {}
+    answers = given.get("answers")
+    names = answers if isinstance(answers, list) else []
+    return {"kind": "notice", "answers": [name for name in names if name in commands]}
+
+
+def _annotated(message: AnyMessage, annotation: Mapping[str, Any]) -> AnyMessage:
+    metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
+    plain = message.model_copy(update={"response_metadata": metadata})
+    return annotate(plain, **annotation) if annotation else plain
+
+
+def call_tag(call: Compensation) -> str:
+    """Return a hash of a tool call and its result."""
+    text = canonical([call.tool, call.args, call.result])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def is_own_call(call: Compensation, state: State, scope: Scope) -> bool:
+    """Return whether `own_writes` shows that this thread's tool loop made the call; always `False` with a store."""
+    if scope.address is not None:
+        return False
+    recorded = {**state.get("own_writes", NOTHING)["calls"], **scope.step_log.calls}
+    return recorded.get(call.key) == call_tag(call)
