@@ -86,9 +86,7 @@ def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
-    """End the thread for good and return its entry: it can be read, and no new run can start in it.
-
-    Ending it again changes nothing.
+    """End the thread for good: it can be read, and no new run can start in it; return its entry.
 
     Raises:
         ConflictError: A turn was stopped and waits.
@@ -98,17 +96,12 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 
 
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
-    """Set labels of the thread, to find it by, and return its entry; the value `None` removes one.
-
-    Labels that are not named stay. `Registry.sessions` searches by them.
-    """
+    """Set labels of the thread, to find it by; `None` removes one. Return the thread's entry."""
     return (yield from threads.label(*thread.address, labels))
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
     """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone.
-
-    It returns the number of deleted rows; a thread that does not exist gives zeros.
 
     Raises:
         DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
@@ -132,10 +125,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:
-    """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
-
-    Messages that a fork copied do not count; their thread paid for them.
-    """
+    """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

@@ -43,26 +43,24 @@ LIVE = "live"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One branch of a conversation: the current one, a removed one, or a forked thread."""
+    """One branch of a conversation: the current one, a removed one, or a forked thread.
+
+    Attributes:
+        id: `live`, or the id of a stored branch or a thread.
+        kind: `live`, `thread`, or who or what removed its messages.
+        base: Id of the last message that it shares with the transcript; `None` for no message.
+        reason: Why it was removed, in the words of a judge or a command; for a thread its title.
+        created_at: When it was removed or forked, in ISO 8601, UTC; empty for the current branch.
+        turns: Answered questions that only it has; for a thread, those after the fork.
+        words: The beginning of its first question.
+    """
 
     id: str
-    """`live`, or the id of a stored branch or a thread."""
-
     kind: str
-    """`live`, `thread`, or who or what removed its messages."""
-
     base: str | None = None
-    """Id of the last message that it shares with the transcript; `None` for no message."""
-
     reason: str = ""
-    """Why it was removed, in the words of a judge or a command; for a thread its title."""
-
     created_at: str = ""
-    """When it was removed or forked, in ISO 8601, UTC; empty for the current branch."""
-
     turns: int
-    """Answered questions that only it has; for a thread, those after the fork."""
-
     messages: int
     tokens: Tokens
     words: str
@@ -82,22 +80,21 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two branches that are compared; `name` is the argument of `diff`.
+    """One of two branches that are compared; scores are from 0 to 1.
 
-    `last_score` is that of its newest scored answer, like `mean_score`.
+    Attributes:
+        name: The argument of `diff`.
+        topics: Labels of topics that the other does not have.
+        only: Messages that the other does not have, oldest first.
+        mean_score: Of its scored answers; `None` without any.
+        last_score: Of its newest scored answer.
     """
 
     name: str
     messages: int
     topics: tuple[str, ...]
-    """Labels of topics that the other does not have."""
-
     only: tuple[AnyMessage, ...]
-    """Messages that the other does not have, oldest first."""
-
     mean_score: float | None
-    """Of its scored answers, from 0 to 1; `None` without any."""
-
     last_score: float | None
     tokens: Tokens
 
@@ -111,11 +108,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The difference of two branches."""
+    """The difference of two branches; `common` messages at the beginning are in both."""
 
     common: int
-    """Number of messages at the beginning that both have."""
-
     a: Side
     b: Side
 
@@ -211,10 +206,7 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch first, then the removed branches, newest first, and the forks.
-
-    A removed branch is left out while all its messages are in the transcript again.
-    """
+    """List the current branch, the removed branches that are not restored, newest first, and the forks."""
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
@@ -325,10 +317,7 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_cut(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """Return the transcript with a removed branch in its old place, rejected drafts at the end.
-
-    If its base was itself removed, the branch that holds the base is put back first.
-    """
+    """Return the transcript with a removed branch in its old place, rejected drafts at the end."""
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [each for each in branches if each["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])

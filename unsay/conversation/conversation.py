@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 
 class _Opened:
+    """What `Conversation` and `AsyncConversation` share: how they are opened, and their thread."""
+
     def __init__(self, handle: ThreadHandle) -> None:
         self._talk = handle
         self._database: Database | None = handle.database
@@ -112,6 +114,8 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
     ) -> Generator[Event, None, None]:
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
+        The thread is locked until the last event; closing the generator early stops the turn.
+
         Args:
             text: As for `say`.
             documents: As for `say`.
@@ -159,8 +163,8 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         ...     model = ScriptedChat(default="Hello!")
         ...     async with AsyncConversation.open(
         ...         ":memory:", model=model, judge=ScriptedJudge()
-        ...     ) as talk:
-        ...         return (await talk.say("Hi there")).text
+        ...     ) as conversation:
+        ...         return (await conversation.say("Hi there")).text
         >>> asyncio.run(main())
         'Hello!'
     """
@@ -220,6 +224,8 @@ async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 
 
 class _Listed:
+    """What `Registry` and `AsyncRegistry` share: the store, and the database if it was opened here."""
+
     def __init__(self, store: BaseStore, database: Database | None = None) -> None:
         self._store = store
         self._database = database

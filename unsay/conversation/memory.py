@@ -231,10 +231,7 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
-    """Load some turns and return the state and their messages; `None` is the newest turn.
-
-    `turns` is a number or a range such as `3-5`; `InputError` for a number that no turn has.
-    """
+    """Load one turn, a range such as `3-5`, or for `None` the newest; return the state and messages."""
     argument = "" if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
     return state, visibility.turns_named(state, argument, _pending(state))

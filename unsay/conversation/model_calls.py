@@ -41,20 +41,20 @@ PENDING = "pending"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCall:
-    """One model call of a turn."""
+    """One model call of a turn.
+
+    Attributes:
+        branch: Where the returned message is now: `live`, a branch's id, or `pending`.
+        kind: Who or what removed the message, as in `Branch`; else `live`.
+        score: From 0 to 1; `None` for unscored, and for a step that called tools.
+        words: The beginning of the returned message; empty for tool calls alone.
+        context: Which messages the model was sent, by rule, and their tokens.
+    """
 
     branch: str
-    """Where the returned message is now: `live`, a branch's id, or `pending`."""
-
     kind: str
-    """Who or what removed the message, as in `Branch`; else `live`."""
-
     score: float | None
-    """From 0 to 1; `None` for unscored, and for a step that called tools."""
-
     words: str
-    """The beginning of the returned message; empty for tool calls alone."""
-
     context: CallContext
 
     def __str__(self) -> str:
@@ -178,22 +178,21 @@ def _as_it_was(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """One model's answer to a request."""
+    """One model's answer to a request.
+
+    Attributes:
+        answer: Empty if the model failed.
+        calls: The tools that it wanted to call, as `name({…})`.
+        score: From 0 to 1; `None` for unscored.
+        reason: The judge's, or the model's error in words.
+        error: Class of the model's error; `None` when it answered.
+    """
 
     answer: str
-    """Empty if the model failed."""
-
     calls: tuple[str, ...] = ()
-    """The tools that it wanted to call, as `name({…})`."""
-
     score: float | None = None
-    """From 0 to 1; `None` for unscored."""
-
     reason: str = ""
-    """The judge's, or the model's error in words."""
-
     error: str | None = None
-    """Class of the model's error; `None` when it answered."""
 
     def __str__(self) -> str:
         verdict = f"score {score_text(self.score)}: {self.reason}".removesuffix(": ")
@@ -202,24 +201,25 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One attempt's request, its answer, and another model's answer to it."""
+    """One attempt's request, its answer, and another model's answer to it.
+
+    Attributes:
+        turn: The turn's number when the request was made.
+        exact: Whether this is the request that was sent; else it is planned again now.
+        payload: The request's body as the provider got it, without the streaming options.
+        recorded: The answer that was given then.
+        again: The other model's answer; `None` if none was asked.
+    """
 
     turn: int
-    """The turn's number when the request was made."""
-
     attempt: int
     run_id: str | None
     exact: bool
-    """Whether this is the request that was sent; else it is planned again from the transcript."""
-
     question: str
     messages: Sequence[BaseMessage]
     payload: Mapping[str, Any]
-    """The request's body as the provider got it, without the streaming options."""
-
     recorded: Answered
     again: Answered | None = None
-    """`None` if no other model was asked."""
 
     def __str__(self) -> str:
         head = f"Turn {self.turn}, attempt {self.attempt}: {preview(self.question)}"

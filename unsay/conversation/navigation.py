@@ -38,16 +38,14 @@ from unsay.types import Checkpoint, Operation
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
-    """Make a checkpoint at the newest answer and return it; a second one there adds only a name.
+    """Make a checkpoint at the newest answer and return it; if it has one already, name that one.
 
-    `name` has 1 to 64 printable characters; `None` makes a checkpoint without a name, which is
-    deleted once there are many newer ones.
+    `name` has 1 to 64 printable characters, or is `None`. Old checkpoints without a name are thinned.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
         InvalidNameError: The name is not allowed.
         UnknownCheckpointError: There is no answer yet.
-        ConflictError: The thread has 200 checkpoints with names.
     """
     state = yield from thread.reached((yield from thread.known()), (), 1)
     scope = thread.scope()
@@ -118,10 +116,7 @@ def rollback(
 def preview(
     thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
 ) -> Steps[Preview]:
-    """Return what `rollback` with the same arguments would remove; nothing is written.
-
-    It raises the same errors, except that of a missing `confirm`.
-    """
+    """Return what `rollback` with the same arguments would remove, or raise its errors; write nothing."""
     state = yield from thread.whole()
     live = live_branch(state)
     base = target_of(live, to, turns)
@@ -206,10 +201,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 def settle(
     thread: ThreadHandle, state: State, scope: Scope, update: Update
 ) -> Steps[RollbackResult]:
-    """Commit what an operation changes, end an open turn, and return where the thread is now.
-
-    Every verb that moves messages ends here. `state` is from before the operation.
-    """
+    """Commit what an operation changes to `state`, end an open turn, and return where the thread is."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None

@@ -38,37 +38,35 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The end of a turn: an answer, a notice, or a decision that a person must take."""
+    """The end of a turn: an answer, a notice, or a decision that a person must take; prints as text.
+
+    Attributes:
+        kind: Whether the text is the model's answer, a notice of unsay, or waits for a decision.
+        text: For a decision, the best draft.
+        message_id: `None` while the turn waits for a decision.
+        score: From 0 to 1; `None` for unscored.
+        outcome: `passed`, `failed` or `unscored`; `None` for notices.
+        reason: The judge's reason; empty if there is none.
+        topic: Label of the topic; empty if it has none.
+        flag: `low_quality` when the best draft was delivered although it failed.
+        rollbacks: Number of drafts that were rejected before this answer.
+        checkpoint_id: Id of the checkpoint at this answer; `None` if it has none.
+        request: For a decision, LangChain's human-in-the-loop request; else `None`.
+        turn_id: `say` with this id and the same text returns this answer without a model call.
+    """
 
     kind: Literal["answer", "notice", "decision"]
-    """The model's answer, a notice of unsay, or a decision that a person must take."""
-
     text: str
-    """For a decision, the best draft."""
-
     message_id: str | None
-    """`None` while the turn waits for a decision."""
-
     score: float | None = None
-    """From 0 to 1; `None` for unscored."""
-
     outcome: str | None = None
-    """`passed`, `failed` or `unscored`; `None` for notices."""
-
     reason: str = ""
     topic: str = ""
     flag: str | None = None
-    """`low_quality` when the best draft was delivered although it failed."""
-
     rollbacks: int = 0
-    """How many drafts were rejected before this answer."""
-
     checkpoint_id: str | None = None
     request: Mapping[str, Any] | None = None
-    """For a decision: LangChain's human-in-the-loop request."""
-
     turn_id: str | None = None
-    """`say` with this id and the same text returns this answer without a model call."""
 
     def __str__(self) -> str:
         return self.text
@@ -76,21 +74,22 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult:
-    """What a rollback, an undo, or another change did to the transcript; prints as text."""
+    """What a rollback, an undo, or another change did to the transcript; prints as text.
+
+    Attributes:
+        turns: Answered turns that the transcript has now.
+        removed: Number of messages that left the transcript.
+        restored: Number of messages that returned, or that contexts hold again.
+        at: Where the transcript ends, in words.
+        question: The first removed question, for a person who wants to ask it again; empty for none.
+        report: What became of the removed tool calls.
+    """
 
     turns: int
-    """Answered turns that the transcript has now."""
-
     removed: int
-    """In messages, like `restored`."""
-
     restored: int
     at: str
-    """Where the transcript ends, in words."""
-
     question: str
-    """The first removed question, for a person who wants to ask it again; empty for none."""
-
     report: Report = field(default_factory=Report)
 
     def __str__(self) -> str:
@@ -105,11 +104,13 @@ class RollbackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a rollback would remove; prints as text."""
+    """What a rollback would remove, oldest first; prints as text.
+
+    `at` says in words where the transcript would end. `turns` is the number of answered turns,
+    `tool_calls` has names of tools, and `compensations` the calls that would be undone.
+    """
 
     at: str
-    """Where the transcript would end, in words."""
-
     turns: int
     questions: tuple[str, ...]
     message_ids: tuple[str, ...]
@@ -149,28 +150,27 @@ def counted(number: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTurn:
-    """One turn on the current branch; score to rollbacks are those of its `Reply`."""
+    """One turn on the current branch; score to rollbacks are those of its `Reply`.
+
+    Attributes:
+        number: From 1.
+        question: Empty for an answer that was added without one.
+        answer: `None` while the question waits.
+        message_id: The answer's id; the question's while it waits.
+        outcome: `None` also for an answer that was not judged.
+        flag: Also `by_person`, for an answer that a person wrote.
+    """
 
     number: int
     question: str
-    """Empty for an answer that was added without one."""
-
     answer: str | None
-    """`None` while the question waits."""
-
     message_id: str | None
-    """The answer's; the question's while it waits."""
-
     question_id: str | None
     score: float | None
     outcome: str | None
-    """`None` also for an answer that was not judged."""
-
     reason: str
     topic: str
     flag: str | None
-    """Also `by_person`, for an answer that a person wrote."""
-
     rollbacks: int
     pinned: bool = False
     forgotten: bool = False
@@ -178,12 +178,13 @@ class TimelineTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTopic:
-    """One topic of the thread."""
+    """One topic of the thread; `summarized` means that contexts leave its messages out.
+
+    `summary` is `None` for the current topic, and for one that has no summary yet.
+    """
 
     label: str
     summarized: bool
-    """Whether contexts leave its messages out."""
-
     summary: str | None
 
     forgotten: bool = False
@@ -207,16 +208,16 @@ class TimelineData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happens while a turn runs."""
+    """One thing that happens while a turn runs.
+
+    `text` is a piece of the draft for `token`, and the whole for `notice` and `reply`. `data` has
+    everything else as plain JSON. Only the event `reply` has a `reply`.
+    """
 
     kind: EventKind
     text: str
-    """For `token` a piece of the draft, for `notice` and `reply` the whole."""
-
     message_id: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Everything else, as plain JSON."""
-
     reply: Reply | None = None
 
 

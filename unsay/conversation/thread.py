@@ -37,7 +37,7 @@ NAME_CHARS = 200
 
 
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
-    """Return the id of a thread or a turn, a new one for `None`."""
+    """Return the id of a thread or a turn, a new one for `None`; `InvalidNameError` for a bad one."""
     if name is None:
         return str(uuid4())
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
@@ -59,7 +59,7 @@ _END = "create_checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadHandle:
-    """One thread of one database, and the graph over it."""
+    """One thread of one database, and the graph over it; without `writes`, nothing is stored."""
 
     graph: HostGraph
     services: Services
@@ -103,7 +103,7 @@ class ThreadHandle:
         return _LOCKS.setdefault((self.database.path, self.thread_id), WriterLock())
 
     def take_lock(self) -> Steps[None]:
-        """Take the lock once it is free."""
+        """Wait for the lock and take it; `ThreadBusyError` after the setting `thread_wait_seconds`."""
         settings = self.services.settings
         wait, lease = settings.thread_wait_seconds, settings.lease_seconds
         with translated(self.database.path):
@@ -112,7 +112,7 @@ class ThreadHandle:
             )
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
-        """Run steps with the thread's lock held, and translate SQLite's errors."""
+        """Run steps with the thread's lock held, and turn SQLite's errors into errors of unsay."""
         yield from self.take_lock()
         try:
             with translated(self.database.path):
@@ -126,7 +126,7 @@ class ThreadHandle:
             return (yield from ask(replace(self, writes=False)))
 
     def snapshot(self) -> Steps[StateSnapshot]:
-        """Return the thread's state, empty for a thread that does not exist."""
+        """Return the state, empty for a new thread; a writer first commits what a crash left."""
         reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
         snapshot: StateSnapshot = yield reading
         if not self.writes:
@@ -144,7 +144,7 @@ class ThreadHandle:
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
-        """The pending input of a process that died before it was committed; `None` for none."""
+        """Return the input that a process stored before it died; `None` if nothing was lost."""
         step_log = yield from load_pending_input(*self.address)
         if not step_log:
             return None
@@ -165,7 +165,7 @@ class ThreadHandle:
         return None
 
     def known(self) -> Steps[State]:
-        """Return the state, or raise `UnknownThreadError` if the thread is empty."""
+        """Return the state; raise `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
         if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
             raise UnknownThreadError(
@@ -176,7 +176,7 @@ class ThreadHandle:
         return state
 
     def settled(self) -> Steps[State]:
-        """Return the state, or raise `ConflictError` if a turn was stopped and waits."""
+        """Return the state as `known` does; raise `ConflictError` if a turn was stopped and waits."""
         state = yield from self.known()
         if (yield from self.snapshot()).next:
             raise ConflictError(
@@ -185,7 +185,7 @@ class ThreadHandle:
         return state
 
     def whole(self) -> Steps[State]:
-        """Return the state with the whole transcript, for verbs that only read."""
+        """Return the state as `known` does, with the whole transcript, for verbs that only read."""
         return (yield from load_all((yield from self.known()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:
@@ -200,7 +200,7 @@ class ThreadHandle:
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
         """Load offloaded segments until the state holds some messages and answered turns.
 
-        In `wanted`, `None` is the start of the transcript.
+        In `wanted`, `None` is the start of the transcript. What was loaded is committed.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)
@@ -210,18 +210,18 @@ class ThreadHandle:
         return (yield from self.known())
 
     def run_options(self) -> dict[str, Any]:
-        """Return how the graph is run, with this conversation's overrides."""
+        """Return LangGraph's options for a run, with this conversation's overrides."""
         # A turn is one commit, because its question is stored as pending input. With tools every
         # step is a commit, so that a tool that finished never runs again.
         durability = "sync" if self.services.tools else "exit"
         return {"durability": durability, "context": self.context}
 
     def streaming(self) -> dict[str, Any]:
-        """Return how the graph is run for a stream."""
+        """Return LangGraph's options for a run that streams."""
         return {**self.run_options(), "stream_mode": ["messages", "custom"]}
 
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
-        """Update the thread's entry in the list of threads after a turn or a verb."""
+        """Update the thread's entry after a turn or a verb, and clear its pending input."""
         now, listed = self.scope().now(), (yield from find_session(*self.address))
         if listed is None or not listed.turns:
             title = yield from title_of(state, self.scope())
@@ -278,7 +278,7 @@ class ThreadHandle:
         return report
 
     def commit(self, update: Update) -> Steps[None]:
-        """Commit an update outside a run."""
+        """Commit an update outside a run, without events; `write` does both."""
         graph = self.graph
         yield Call.of(
             graph.update_state,

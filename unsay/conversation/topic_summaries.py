@@ -33,17 +33,16 @@ TOPIC = "topic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One summary, with the messages that it replaces."""
+    """One summary, with the messages that it replaces: at least one, oldest first.
+
+    `why` is the rule that left the messages out, such as `middle` or `topic`. `topic_id` is `None`
+    for a compaction across topics.
+    """
 
     text: str
     why: str
-    """The rule that left the messages out, such as `middle` or `topic`."""
-
     topic_id: str | None
-    """`None` for a compaction across topics."""
-
     messages: tuple[AnyMessage, ...]
-    """At least one, oldest first."""
 
     @property
     def key(self) -> str:

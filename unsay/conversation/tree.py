@@ -43,23 +43,23 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn with its checkpoints and branches."""
+    """A turn with its checkpoints, by name or else by id, and its branches."""
 
     turn: TimelineTurn
     checkpoints: tuple[str, ...]
-    """Names of its checkpoints, ids of those without a name."""
-
     branches: Sequence[BranchRef]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The rows of a tree, from the top."""
+    """The rows of a tree, from the top.
+
+    `left_out` says which turns and branches are above the first row; it is empty if all are shown.
+    `elsewhere` has the branches whose base is not in the transcript.
+    """
 
     at_start: Sequence[BranchRef]
     left_out: str
-    """The turns and branches above the first row, in words; empty if all are shown."""
-
     rows: tuple[TurnRow, ...]
     elsewhere: Sequence[BranchRef]
 

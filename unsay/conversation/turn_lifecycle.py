@@ -37,13 +37,14 @@ from unsay.types import Checkpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The stored part of a turn."""
+    """The part of a turn that is stored already, when its id is sent again.
+
+    `name` is the id of the message that is answered: the turn's id, or after `/retry` the new id of
+    the question. `reply` is `None` if the turn has not ended, or nothing is stored.
+    """
 
     name: str
-    """Id of the message that is answered: the turn's id, or after `/retry` the question's new one."""
-
     reply: Reply | None = None
-    """`None` if the turn has not ended, or nothing is stored."""
 
 
 def open_turn(
@@ -51,7 +52,8 @@ def open_turn(
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
-    The input is `None` to resume a turn that stopped before its message was answered.
+    The input is `None` to resume a turn that stopped before its message was answered. `say` and
+    `stream` call this first, with the thread's lock held; the errors are those of `say`.
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
@@ -78,6 +80,7 @@ def _resume_stopped(
 
 
 def _refuse_undecided(snapshot: StateSnapshot) -> None:
+    """Raise `ConflictError` if the thread waits for a person's decision."""
     if snapshot.interrupts:
         raise ConflictError(
             "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
@@ -88,6 +91,7 @@ def _refuse_undecided(snapshot: StateSnapshot) -> None:
 def _announced(
     thread: ThreadHandle, message: AnyMessage, documents: Sequence[str]
 ) -> Steps[dict[str, Any]]:
+    """Store a message and its documents as pending input, and return the graph's input."""
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.
     found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
@@ -163,7 +167,8 @@ def say(
         InputError: The message cannot be answered; nothing was stored.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
-        ConflictError: The thread waits for a decision, or the `turn_id` was used for another text.
+        ConflictError: The thread waits for a decision, was ended, or is used by another process for
+            too long; a budget is used up; or the `turn_id` was used for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id)
     if isinstance(opened, Reply):
@@ -177,10 +182,11 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     Args:
         thread: The thread.
         decision: For drafts that all failed: `"approve"`, `"reject"` or
-            `{"decisions": [{"type": …}]}`; `None` resumes without one.
+            `{"decisions": [{"type": …}]}`; `None` resumes a turn that waits for no decision.
 
     Raises:
         NothingToUndoError: No turn was stopped.
+        ConflictError: The turn waits for a decision, and none is given.
     """
     snapshot = yield from thread.snapshot()
     if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
@@ -192,7 +198,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
-    """Run the graph on an input to the end of its turn."""
+    """Run the graph on an input to the end of its turn and return the reply."""
     graph: Any = thread.graph
     options = thread.run_options()
     state = yield Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
@@ -200,7 +206,7 @@ def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> St
 
 
 def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]:
-    """Return the reply of the turn that just ended."""
+    """Return the reply of the turn that a stream just ended, and list the thread."""
     snapshot = yield from thread.snapshot()
     return (yield from _ended_turn(thread, snapshot.values, snapshot.interrupts, turn_id))
 
@@ -208,6 +214,7 @@ def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]
 def _ended_turn(
     thread: ThreadHandle, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
 ) -> Steps[Reply]:
+    """Update the list of threads and return the reply."""
     yield from thread.list_thread(state)
     reply = reply_of(state, interrupts)
     return replace(reply, turn_id=turn_id or reply.turn_id)
@@ -220,6 +227,7 @@ _Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
 def _stored_turn(
     thread: ThreadHandle, snapshot: StateSnapshot, message: AnyMessage
 ) -> Steps[Stored]:
+    """Return what is stored for a message's id; `ConflictError` if it belongs to another text."""
     turn_id = message.id or ""
     place = yield from _find(thread, snapshot.values, turn_id)
     if place is None:
@@ -250,7 +258,7 @@ def _stored_turn(
 
 
 def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
-    """Find a turn's message in the transcript, else in a branch."""
+    """Find a turn's message in the transcript, a branch or a segment; `None` if it is new."""
     transcript: Sequence[AnyMessage] = state.get("messages", ())
     name: str | None = turn_id
     while name is not None and not name.startswith(BRANCH_PREFIX):
@@ -269,6 +277,7 @@ def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps
 def _find_offloaded(
     thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
 ) -> Steps[_Place | None]:
+    """Find a turn's message in the offloaded segments; `None` if it is not there."""
     head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
     # Reading segments is expensive, and none has a turn without a run.
     if head is None or (yield from find_run(*thread.address, run_id)) is None:

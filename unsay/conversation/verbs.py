@@ -81,7 +81,7 @@ def check_call(
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Check the arguments of a method's calls as those of a verb are checked."""
+    """Decorate a method so that its calls raise `InputError` for arguments of a wrong type."""
 
     @wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -92,6 +92,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _fits(value: Any, annotation: Any) -> bool:
+    """Return whether a value has the annotated type; of a `Literal` only the type of its words."""
     kind, args = get_origin(annotation) or annotation, get_args(annotation)
     if kind in (Union, UnionType):
         return any(_fits(value, each) for each in args)
@@ -160,7 +161,7 @@ L = TypeVar("L", bound=OnLoop)
 
 
 class Verb(Generic[P, T]):
-    """One verb of a table.
+    """One verb of a table: its `steps`, and how `run` gives them a thread or a store.
 
     On the public classes it is replaced by a method, so `__get__` exists for type checkers: it
     gives the verb's own parameters, and its result or a coroutine of it.
@@ -175,7 +176,7 @@ class Verb(Generic[P, T]):
         self._run = run
 
     def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
-        """Check the arguments of one call and return its steps."""
+        """Check the arguments of one call and return its steps, not yet run."""
         check_call(self.steps, args, kwargs)
         return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
 
@@ -211,6 +212,8 @@ class Opener(Verb[P, Any]):
 
 
 def _blocking(verb: Verb[..., Any]) -> Callable[..., Any]:
+    """Make the method that runs a verb to its end."""
+
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return drive(verb.started(self, args, kwargs))
 
@@ -218,6 +221,8 @@ def _blocking(verb: Verb[..., Any]) -> Callable[..., Any]:
 
 
 def _on_loop(verb: Verb[..., Any]) -> Callable[..., Any]:
+    """Make the coroutine method that runs a verb on an event loop."""
+
     async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return await adrive(verb.started(self, args, kwargs))
 
@@ -247,17 +252,17 @@ def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]
 
 
 def _changes(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
-    """A verb that runs with the thread's lock."""
+    """Make a verb that runs with the thread's lock."""
     return Verb(steps, lambda facade, ask: facade._talk.alone(ask(facade._talk)))
 
 
 def _reads(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
-    """A verb that writes nothing and waits for no writer."""
+    """Make a verb that writes nothing and waits for no writer."""
     return Verb(steps, lambda facade, ask: facade._talk.reading(ask))
 
 
 def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
-    """A verb over the store of a registry."""
+    """Make a verb over the store of a registry."""
 
     def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
         try:
@@ -270,7 +275,7 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
 
 
 def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -> Opener[P]:
-    """A verb that opens another thread."""
+    """Make a verb that opens another thread; it runs without a lock."""
 
     def run(facade: Any, ask: Callable[[ThreadHandle], Steps[ThreadHandle]]) -> Steps[Any]:
         return type(facade)((yield from ask(facade._talk)))
@@ -279,7 +284,7 @@ def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -
 
 
 class ConversationVerbs:
-    """The verbs of a conversation."""
+    """The verbs of a conversation; each docstring is at the function with the verb's steps."""
 
     say = _changes(turn_lifecycle.say)
     resume = _changes(turn_lifecycle.resume)

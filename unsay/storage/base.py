@@ -146,9 +146,7 @@ def is_postgres(location: str) -> bool:
 
 
 def masked(url: str) -> str:
-    """Return a URL that is safe to show: with its user, host and database, without any secret.
-
-    Of an ambiguous URL only the scheme and `…` remain.
+    """Return a URL that is safe to show, without any secret; of an ambiguous URL only its scheme.
 
     Example:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")

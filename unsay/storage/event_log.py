@@ -70,11 +70,7 @@ def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
-    """Read all events of a thread up to `head`, oldest first; empty for `EMPTY`.
-
-    Raises:
-        EventLogGapError: A page is missing or was changed, or the number of events is wrong.
-    """
+    """Read all events up to `head`, oldest first; `EventLogGapError` if one is missing or changed."""
     chain = event_chain(store, thread_id)
     events: list[Event] = []
     for page in (yield from chain.read_all(head["page_id"])):

@@ -183,10 +183,7 @@ def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> di
 
 
 def unsummed(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """Return an item's value without its checksum; a value without one is accepted.
-
-    A checksum that does not match raises `DatabaseCorruptError`.
-    """
+    """Return a value without its checksum, if it has one; `DatabaseCorruptError` if it is wrong."""
     what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
         raise damaged(what, "it is not a JSON object")

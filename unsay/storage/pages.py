@@ -177,10 +177,7 @@ class Chain:
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Make the page that follows the page with the id `before`; equal content makes an equal page.
-
-    `values` become its body. `Chain.put` writes it.
-    """
+    """Make the page after `before`, with `values` as its body; equal content makes an equal page."""
     body = packed(values)
     return _linked(before, storable(facts), body, _digest(body))
 

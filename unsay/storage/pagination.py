@@ -80,10 +80,7 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check a caller's filters and return them; `InputError` if one is invalid.
-
-    `kind` names the list: a cursor of a list of another kind is refused.
-    """
+    """Check a caller's filters of a list, named by `kind`; `InputError` if one is invalid."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(
             f"limit={limit!r} is not a page length: give a whole number from 1 to {MOST}"

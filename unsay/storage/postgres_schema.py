@@ -212,10 +212,7 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none.
-
-    `lost` means that the connection ended.
-    """
+    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
     if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(
             f"The connection to {path!r} that held the lease of this thread was lost, and another "

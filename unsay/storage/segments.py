@@ -62,10 +62,9 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a part of a transcript as the newest page of the chain, and return it.
+    """Write a part of a transcript, with `turns` answered turns, as the newest page of the chain.
 
-    `before` is the end of the chain so far, `None` for the first part. `turns` is the number of
-    answered turns in the part. The caller then commits the result's `head` to the state.
+    The caller commits the result's `head` to the state, where it replaces `before`.
     """
     ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
     body = {
@@ -87,10 +86,7 @@ def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Return the reference to all parts before a page; `None` if it is the oldest.
-
-    This works even if the page's body is lost.
-    """
+    """Return the end of the part before a page, also if its body is lost; `None` at the beginning."""
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
 

@@ -102,10 +102,7 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """Return a connection that any Python thread may use, one at a time.
-
-    It waits `busy_seconds` for a lock. With `isolation_level=None` it is in autocommit mode.
-    """
+    """Return a connection that any Python thread may use, one at a time; `None` is autocommit."""
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
