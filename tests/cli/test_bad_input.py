@@ -241,3 +241,122 @@ def test_a_number_below_one_is_refused_by_the_option_s_name(run: Run, command: l
     assert 2 == result.exit_code
     assert f"{command[-1]} must be 1 or more, got -3." in result.stderr
     assert f"{command[0]} --help" in result.stderr
+
+
+TURN = "write a turn number N or a range N-M"
+
+
+@pytest.mark.parametrize("turn", ["x", "-1", "3-", "1.5", "1,2"])
+def test_turn_that_is_no_number(run: Run, talk: Path, turn: str) -> None:
+    """What is not a turn's number is refused, and nothing is forgotten."""
+    result = run("forget", "--turn", turn)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert TURN in result.stderr
+    with Conversation.open(talk, thread="t") as opened:
+        assert () == opened.forgotten()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["forget", "--turn", "9"],
+        ["pin", "--turn", "9"],
+        ["unpin", "--turn", "9"],
+        ["timeline", "--context", "9"],
+        ["replay", "--turn", "9"],
+    ],
+    ids="-".join,
+)
+def test_turn_that_does_not_exist(run: Run, talk: Path, command: list[str]) -> None:
+    """The error says which turns there are, and names the command that lists them."""
+    del talk
+    result = run(*command)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert (
+        "unsay: There is no turn 9: the conversation has turns 1 to 2; `unsay timeline` lists them"
+        in result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["pin", "--turn", "x"], "--turn"),
+        (["rollback", "--turns", "1.5"], "--turns"),
+        (["fork", "--turns", "-1"], "--turns"),
+        (["timeline", "--context", "-1"], "--context"),
+        (["replay", "--attempt", "0"], "--attempt"),
+        (["events", "--limit", "many"], "--limit"),
+        (["forget", "--results-below", "low"], "--results-below"),
+        (["forget", "--results-below", "nan"], "--results-below"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_number_out_of_bounds(run: Run, talk: Path, command: list[str], option: str) -> None:
+    """A number is refused by its option's name, with the bounds."""
+    del talk
+    result = run(*command)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert f"unsay: {option} must be " in result.stderr
+    assert f"got {command[-1]}." in result.stderr.replace("'", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["rollback", ""],
+        ["fork", ""],
+        ["pin", ""],
+        ["restore", ""],
+        ["timeline", "--thread", ""],
+        ["runs", "--thread", ""],
+        ["events", "--run", ""],
+        ["threads", "--since", ""],
+        ["label", "--remove", ""],
+        ["pick", "", "--from", "branch-1"],
+        ["threads", "--db", ""],
+    ],
+    ids="-".join,
+)
+def test_empty_argument(run: Run, talk: Path, command: list[str]) -> None:
+    """An empty argument is refused; it is not the same as none."""
+    del talk
+    result = run(*command)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert " must not be empty." in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--since", "--until", "--cursor"])
+@pytest.mark.parametrize("command", [["threads"], ["runs", "--all"]], ids="-".join)
+def test_filter_without_a_database(run: Run, home: Path, command: list[str], option: str) -> None:
+    """A filter is checked where there is no database yet, and is named as it is typed."""
+    result = run(*command, option, "yesterday")
+    assert (2, "", False) == (result.exit_code, result.stdout, home.exists())
+    assert f"unsay: {option} 'yesterday' is not " in result.stderr
+    assert "None" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["threads", "timeline", "events", "undo", "purge"])
+def test_database_that_does_not_exist(run: Run, tmp_path: Path, command: str) -> None:
+    """A file that the user named and that does not exist is an error."""
+    path = str(tmp_path / "nope" / "x.db")
+    needed = ["--thread", "t", "--yes"] if command == "purge" else []
+    result = run(command, "--db", path, *needed)
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert f"unsay: There is no database file {path!r}: check --db" in result.stderr
+
+
+def test_removing_a_label_that_is_not_set(run: Run, talk: Path) -> None:
+    """It is an error, and the other labels stay as they were."""
+    del talk
+    assert 0 == run("label", "a=1").exit_code
+    result = run("label", "b=2", "--remove", "zz")
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert "unsay: Thread 't' has no label 'zz'; `unsay label` lists its labels" in result.stderr
+    assert "a=1\n" == run("label").stdout
+
+
+def test_label_without_a_value(run: Run, talk: Path) -> None:
+    """Two sentences of an error are two sentences."""
+    del talk
+    assert "'x' is not a label: write NAME=VALUE. Try '" in run("label", "x").stderr

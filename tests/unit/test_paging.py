@@ -69,7 +69,7 @@ def test_a_bound_names_its_zone(name: str, text: Any) -> None:
 )
 def test_a_cursor_of_another_hand_is_refused(cursor: Any) -> None:
     """What is no cursor of this list says where to get one."""
-    with pytest.raises(InputError, match="None for the first page"):
+    with pytest.raises(InputError, match="none for the first page"):
         asked(cursor=cursor)
 
 

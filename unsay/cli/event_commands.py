@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from unsay.cli.output import call_text, show, usage_error
-from unsay.cli.session import Opened, existing_database, existing_thread, on_thread
+from unsay.cli.session import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
@@ -159,8 +159,8 @@ def runs(
         raise usage_error("Give --thread or --all, not both.")
     asked = {**filters, "status": status or None}
     if everywhere:
-        with existing_database(db) as database:
-            page = Slice(items=(), cursor=None) if database is None else _page(database, asked)
+        with listed_database(db) as database:
+            page = _page(database, asked)
         tails, about = [run.thread_id for run in page.items], {}
     else:
         with existing_thread(db, thread) as opened:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from math import inf
 from typing import Any, get_args
 
 import click
@@ -65,19 +66,31 @@ def cli(context: click.Context) -> None:
         context.color = False
 
 
-class Count(click.IntRange):
-    """A whole number of 1 or more."""
+class Number(click.FloatRange):
+    """A number within bounds; the error names the option, what it takes and the value."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def __init__(self, kind: type[int | float], *, least: int, most: int | None = None) -> None:
+        super().__init__(least, most)
+        self._kind, self._least, self._most = kind, least, most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | float:
         """Return the number, or refuse it by the option's own name."""
-        number: int = click.INT.convert(value, param, ctx)
-        if number < 1:
-            option = param.opts[0] if param else "The number"
-            raise click.UsageError(f"{option} must be 1 or more, got {number}.", ctx)
+        noun = "a whole number" if self._kind is int else "a number"
+        bounds = f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
+        option = param.opts[0] if param else "The number"
+        try:
+            number = self._kind(value)
+        except ValueError:
+            raise click.UsageError(f"{option} must be {noun}, got {value!r}.", ctx) from None
+        if not self._least <= number <= (inf if self._most is None else self._most):
+            raise click.UsageError(f"{option} must be {bounds}, got {value}.", ctx)
         return number
 
 
-COUNT = Count(min=1)
+COUNT = Number(int, least=1)
+SHARE = Number(float, least=0, most=1)
 
 
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
@@ -115,7 +128,7 @@ def _pairs(
     for each in given:
         if "=" not in each:
             raise click.BadParameter(
-                f"{each!r} is not a label: write NAME=VALUE", context, parameter
+                f"{each!r} is not a label: write NAME=VALUE.", context, parameter
             )
     return {name: value for name, _, value in (each.partition("=") for each in given)}
 
@@ -173,7 +186,9 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "timeline": (
         _option(
-            "--context TURN", "Show the model calls of this turn and what they were sent.", type=int
+            "--context TURN",
+            "Show the model calls of this turn and what they were sent.",
+            type=COUNT,
         ),
         _thread(),
     ),
@@ -204,7 +219,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _option(
             "--results-below SCORE",
             "Forget the tool results that score less than this for the topic's questions.",
-            type=click.FloatRange(0, 1),
+            type=SHARE,
         ),
         _option("--reason TEXT", "A note that `unsay forgotten` shows.", default=""),
         _thread(),
@@ -265,6 +280,16 @@ HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if 
 
 
 def _run(name: str, /, **options: Any) -> None:
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = options[parameter.name or ""]
+        if parameter.name not in ("text", "reason") and (
+            given == "" or (isinstance(given, tuple) and "" in given)
+        ):
+            option = (
+                parameter.opts[0] if parameter.opts[0][0] == "-" else parameter.human_readable_name
+            )
+            raise click.UsageError(f"{option} must not be empty.", context)
     getattr(import_module(HOMES[name]), name)(**options)
 
 

@@ -82,6 +82,7 @@ def show_error(
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     words = in_terms_of(interface, words)
     if isinstance(error, click.UsageError) and error.ctx is not None:
+        words = words if words.endswith((".", "?", ")")) else f"{words}."
         words = f"{words} Try '{error.ctx.command_path} --help'."
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, words) if part)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from unsay.cli.output import note, show, versioned
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
-from unsay.errors import InputError, UnknownThreadError
+from unsay.errors import InputError, NotFoundError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import language_of, newest_language
@@ -37,13 +38,29 @@ def location(db: str | None) -> str:
 
 @contextmanager
 def existing_database(db: str | None) -> Iterator[Database | None]:
-    """Open the database; `None` where there is none, so that reading does not create one."""
+    """Open the database; `None` where the default one does not exist: reading creates none.
+
+    Raises:
+        NotFoundError: The user named a file that does not exist.
+    """
     place = location(db)
     if is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists():
         with closing(open_database(place)) as database:
             yield database
+    elif db is not None:
+        raise NotFoundError(
+            f"There is no database file {db!r}: check --db, or begin one with "
+            f"`unsay chat --db {shlex.quote(db)}`"
+        )
     else:
         yield None
+
+
+@contextmanager
+def listed_database(db: str | None) -> Iterator[Database]:
+    """Open the database to list it; an empty one where the default one does not exist."""
+    with existing_database(db) as found, closing(found or open_database(":memory:")) as database:
+        yield database
 
 
 @dataclass(frozen=True, kw_only=True)

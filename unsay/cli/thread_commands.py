@@ -9,12 +9,12 @@ import click
 
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.replay_commands import print_context
-from unsay.cli.session import Opened, existing_database, location, on_thread
+from unsay.cli.session import Opened, listed_database, location, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import end_list, gathered
 from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
-from unsay.errors import UnknownThreadError
+from unsay.errors import NotFoundError, UnknownThreadError
 from unsay.history import threads as sessions
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import PURPOSES
@@ -29,8 +29,8 @@ TITLE_CELLS = 60
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    with existing_database(db) as database:
-        found = Slice(items=(), cursor=None) if database is None else _found(database, asked)
+    with listed_database(db) as database:
+        found = _found(database, asked)
 
     def show_rows() -> None:
         for each in found.items:
@@ -104,6 +104,10 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
         sessions.label(store, thread, changes) if changes else sessions.get_session(store, thread)
     )
     with translated(opened.database.path):
+        if unset := sorted(set(remove) - drive(sessions.get_session(store, thread)).labels.keys()):
+            raise NotFoundError(
+                f"Thread {thread!r} has no label {unset[0]!r}; `unsay label` lists its labels"
+            )
         entry = drive(read)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
     opened.show(lambda: "\n".join(rows), **asdict(entry))

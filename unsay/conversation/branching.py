@@ -307,8 +307,8 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
         other = yield from _reader(handle, name).read()
         if not other:
             raise UnknownBranchError(
-                f"{name!r} is neither 'live' nor the id of a branch, a checkpoint or a thread: "
-                "take one from the lists of branches, checkpoints and threads"
+                f"{name!r} is neither 'live' nor the id of a branch, a checkpoint or a thread; "
+                "branches() and checkpoints() list them"
             ) from None
         return live_branch(other)
     return replace_tail(live, safe_base(live, annotation["message_id"]), label=COMPARED).live

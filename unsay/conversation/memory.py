@@ -133,7 +133,9 @@ def forget(
             or 64 things or 1,000 messages are forgotten already.
     """
     if (what is None) == (turns is None):
-        raise InputError(f"what={what!r} and turns={turns!r}: give one of them")
+        raise InputError(
+            f"Give a message or topic ({what!r}) or turns ({turns!r}): exactly one of the two"
+        )
     state, scope = (yield from thread.settled()), thread.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
@@ -196,7 +198,7 @@ def forget_tool_results(
         ConflictError: A turn is under way, or too much is forgotten already.
     """
     if not 0 <= below <= 1:
-        raise InputError(f"below={below!r} is no score: give a number from 0 to 1")
+        raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")
     state, scope = (yield from thread.settled()), thread.scope()
     segments = state.get("segments", [])
     messages, topic = state["messages"], current_topic_id(segments) or ""
@@ -232,7 +234,7 @@ def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
     """Load one turn, a range such as `3-5`, or for `None` the newest; return the state and messages."""
-    argument = "" if turns is None else str(turns)
+    argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
     return state, visibility.turns_named(state, argument, _pending(state))
 

@@ -101,7 +101,7 @@ def context(
         attempt: Only the calls of this attempt, from 1.
 
     Raises:
-        NothingToUndoError: There is no such turn.
+        InputError: There is no such turn.
         UnknownContextError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from thread.whole()
@@ -247,7 +247,7 @@ def replay(
 
     Raises:
         UnknownRunError: No failed attempt matches.
-        NothingToUndoError: No turn matches.
+        InputError: There is no such turn.
     """
     state = yield from thread.whole()
     kept = yield from list_requests(*thread.address)
@@ -265,7 +265,7 @@ def replay(
     if not fits and (run_id is not None or attempt is not None):
         named = f"run {run_id!r}" if run_id is not None else f"attempt {attempt!r}"
         raise UnknownRunError(
-            f"No failed request of {named} is kept; `unsay runs` lists the runs, and a turn "
+            f"No failed request of {named} is kept; runs() lists the runs, and a turn "
             "that succeeded is replayed by its number"
         )
     found = _of_kept(fits[-1]) if fits else (yield from _of_record(thread, state, turn))

@@ -71,7 +71,7 @@ def checkpoints(
         UnknownCheckpointError: No checkpoint matches `start_after`.
     """
     if limit is not None and limit < 0:
-        raise InputError(f"limit={limit!r}: write 0 or more, or None for all")
+        raise InputError(f"limit={limit!r}: write 0 or more, or none for all")
     stored = tuple(map(unmarked, (yield from thread.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:

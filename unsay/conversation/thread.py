@@ -170,7 +170,7 @@ class ThreadHandle:
         if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
             raise UnknownThreadError(
                 f"There is no thread {self.thread_id!r} in {self.database.path!r}; "
-                "`unsay threads` lists all threads"
+                "Registry.sessions() lists all threads"
             )
         state: State = snapshot.values  # type: ignore[assignment]
         return state

@@ -13,9 +13,9 @@ from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
-from unsay.errors import NothingToUndoError
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import text_of
+from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
 
 
@@ -118,8 +118,9 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
 
 def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:
     """Return the turn with this number that a question began; `None` takes the last."""
-    asked = [each for each in turns if each.question_id and number in (None, each.number)]
+    asked = [each for each in turns if each.question_id]
+    if number is not None:
+        asked = [each for each in asked if each.number == number]
     if not asked:
-        which = "Nothing was asked" if number is None else f"Turn {number!r} does not exist"
-        raise NothingToUndoError(f"{which}; `unsay timeline` lists the turns")
+        raise no_turn(number, 0 if number is None else len(turns))
     return asked[-1]

@@ -78,7 +78,7 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)
     state = with_update(state, loaded)
-    target, turn = state.get("rollback_checkpoint_id"), state["turn"]
+    target, turn = state.get("rollback_checkpoint_id") or None, state["turn"]
     pending = () if turn["done"] else turn["pending"]
     base = target_of(live_branch(state), target, pending=pending)
     reason = target or "the host's order"

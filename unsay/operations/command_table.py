@@ -221,22 +221,37 @@ def chat_help(language: Language, *, by_chat: bool = False) -> str:
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 
-_NAMED = re.compile(rf"`?\b(?:unsay )?({'|'.join([*_BY_NAME, 'pins'])})(?:`|\(\)`?)")
+# Methods without a command of their own, and the command that lists the same.
+_ELSEWHERE = {"pins": "timeline", "sessions": "threads"}
+
+_NAMED = re.compile(
+    rf"`?\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|\(\)`?)"
+)
+
+_OPTIONS = {"run_id": "run", "below": "results-below", "thread_id": "thread", "labels": "label"}
+_OPTION = re.compile(
+    r"^(since|until|cursor|limit|run_id|below|thread_id|labels)=|the option `(\w+)`"
+)
 
 
 def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
     """Return an error's text with the commands it names as they are typed there.
 
-    The library names a command by its method, such as `branches()`.
+    The library names a command by its method, such as `branches()`, and a value at the beginning
+    of the text by its argument, such as `since=`.
 
     >>> in_terms_of("chat", "timeline() lists the turns, branches() the branches")
     '/timeline lists the turns, `unsay branches` the branches'
+    >>> in_terms_of("shell", "since='now' is not a time")
+    "--since 'now' is not a time"
     """
 
     def typed(match: re.Match[str]) -> str:
-        # Pins are listed by the timeline; only Python has a method for them.
-        name = "timeline" if match[1] == "pins" else match[1]
+        name = _ELSEWHERE.get(match[1], match[1])
         in_chat = interface == "chat" and _BY_NAME[name] in SLASH_COMMANDS
         return f"/{name}" if in_chat else f"`unsay {name}`"
 
-    return _NAMED.sub(typed, message)
+    def option(match: re.Match[str]) -> str:
+        return f"--{_OPTIONS.get(match[1], match[1])} " if match[1] else f"the option --{match[2]}"
+
+    return _OPTION.sub(option, _NAMED.sub(typed, message))

@@ -75,7 +75,7 @@ def read_orders(
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
         # A flag next to a request was left by a turn of ours that a crash interrupted.
-        target = state.get("rollback_checkpoint_id")
+        target = state.get("rollback_checkpoint_id") or None
         left_over = state.get("rollback_request") is not None and target is None
         if state.get("should_rollback") and not left_over:
             base = target_of(live_branch(state), target, pending=turn["pending"])
@@ -118,7 +118,7 @@ def _checkpoint(order: _Order) -> Steps[Orders]:
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
     yield from ()
-    messages = visibility.turns_named(order.state, order.argument, order.pending)
+    messages = visibility.turns_named(order.state, order.argument or None, order.pending)
     message_ids = [message.id or "" for message in messages]
     change = visibility.unpin if remove else visibility.pin
     update = change(order.state, order.scope, message_ids)
@@ -133,7 +133,7 @@ def _forget(order: _Order) -> Steps[Orders]:
         topic = visibility.topic_named(state, argument, loose=True)
         step, label = forget_topic(state, topic, pending, cause), topic["label"]
     else:
-        messages = visibility.turns_named(state, argument, pending)
+        messages = visibility.turns_named(state, argument or None, pending)
         step = visibility.forget_turns(state, messages, pending, cause)
         label = questions_text(messages)
     update = yield from visibility.take_step(state, order.scope, step)
@@ -185,13 +185,15 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
         return step_places(state.get("redo", [])), 0
     if verb == "rollback":
         live = live_branch(state)
-        return rollback_targets(live, argument, turns_typed(live, argument))
+        return rollback_targets(live, argument or None, turns_typed(live, argument))
     if verb in ("pin", "unpin", "forget"):
-        return set(), visibility.turns_needed(state, argument)
+        return set(), visibility.turns_needed(state, argument or None)
     if verb in ("checkpoint", "retry"):
         return set(), 1
     if verb == "timeline":
         return set(), TIMELINE_TURNS
     if command is None:
-        return rollback_targets(live_branch(state), state.get("rollback_checkpoint_id"), None)
+        return rollback_targets(
+            live_branch(state), state.get("rollback_checkpoint_id") or None, None
+        )
     return set(), 0

@@ -70,8 +70,8 @@ def restore(
             "its branch to add a copy at the end"
         )
     raise UnknownBranchError(
-        f"No branch, compacted topic or removed message has the id {what!r}; list the branches, or "
-        "see the timeline for topics"
+        f"No branch, compacted topic or removed message has the id {what!r}; branches() lists the "
+        "branches, timeline() the topics"
     )
 
 

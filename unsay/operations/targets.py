@@ -55,10 +55,8 @@ def target_of(
     both arguments or a bad number, `NothingToUndoError` for too many turns, and as `find_checkpoint`.
     """
     if to is not None and turns is not None:
-        raise InputError(
-            f"Give a checkpoint (to={to!r}) or a number of turns ({turns!r}), not both"
-        )
-    if to:
+        raise InputError(f"Give a checkpoint ({to!r}) or a number of turns ({turns!r}), not both")
+    if to is not None:
         return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
     messages = [m for m in spoken(live.messages) if m.id not in pending]
     positions = live.positions()
@@ -78,11 +76,11 @@ def target_of(
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
     """Return the index where the last N answered turns begin, or raise as `target_of` does."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-        raise InputError(f"turns={turns!r} is out of range: give a whole number of 1 or more")
+        raise InputError(f"{turns!r} is not a number of turns: give a whole number of 1 or more")
     ends = [index for index, message in enumerate(messages) if is_answer(message)]
     if turns > len(ends):
         raise NothingToUndoError(
-            f"turns={turns!r} is too many: this conversation has {len(ends)} answered "
+            f"{turns!r} turns are too many to roll back: the conversation has {len(ends)} answered "
             f"turn{'s' * (len(ends) != 1)}"
         )
     first = 0 if turns == len(ends) else ends[-turns - 1] + 1
@@ -94,7 +92,7 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
     """Return the target of `/rollback ARGUMENT`: N turns back, or a checkpoint; raise as `target_of`."""
     turns = turns_typed(live, argument)
-    return target_of(live, argument if turns is None else None, turns, pending)
+    return target_of(live, argument or None if turns is None else None, turns, pending)
 
 
 def turns_typed(live: LiveBranch, argument: str) -> int | None:
@@ -110,7 +108,7 @@ def rollback_targets(
     """Return the message ids and number of turns that `target_of` needs loaded; none for an unknown `to`."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
-    if to:
+    if to is not None:
         try:
             return {find_checkpoint(live.checkpoints, to)["message_id"]}, 0
         except (UnknownCheckpointError, AmbiguousCheckpointError):

@@ -19,23 +19,32 @@ from unsay.storage.segments import find_page
 from unsay.types import Operation, Topic
 
 # A turn's number, or a range of numbers.
-TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
+TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?")
 
 
-def turns_needed(state: State, argument: str) -> int:
+def turns_needed(state: State, argument: str | None) -> int:
     """Return how many of the newest turns to load for a turn (`3`) or a range of turns (`3-5`).
 
-    Turns are numbered from the first. An empty argument means the newest; other words need none.
+    Turns are numbered from the first. `None` means the newest; other words need none.
     """
+    if argument is None:
+        return 1
     match = TURNS.fullmatch(argument)
     if match is None:
-        return 0 if argument else 1
+        return 0
     newest = turns_left(state.get("messages", []), offloaded_of(state))
     return max(1, newest - int(match[1]) + 1)
 
 
-def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages of a turn (`3`), a range (`3-5`) or the newest (empty); raise if not loaded."""
+def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> list[AnyMessage]:
+    """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest (`None`).
+
+    Raises:
+        InputError: The argument is not a number or a range, or no such turn is loaded.
+    """
+    match = None if argument is None else TURNS.fullmatch(argument)
+    if argument is not None and match is None:
+        raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns: list[list[AnyMessage]] = [[]]
     for message in spoken([m for m in state["messages"] if m.id not in pending]):
@@ -45,14 +54,19 @@ def turns_named(state: State, argument: str, pending: Sequence[str]) -> list[Any
             turns.append([])
     del turns[-1]  # The loop opens a turn after each answer; the last one is not answered.
     last = before + len(turns)
-    match = TURNS.fullmatch(argument)
     first, end = (last, last) if match is None else (int(match[1]), int(match[2] or match[1]))
     if not max(1, before + 1) <= first <= end <= last:
-        raise InputError(
-            f"There is no turn {argument or str(last)!r}: the conversation has turns 1 to {last}; "
-            "/timeline lists them"
-        )
+        raise no_turn(argument, last)
     return [message for turn in turns[first - before - 1 : end - before] for message in turn]
+
+
+def no_turn(number: object, last: int) -> InputError:
+    """Return the error for a turn that does not exist; `last` is the newest turn's number."""
+    if not last:
+        return InputError("The conversation has no turns yet: ask a question first")
+    return InputError(
+        f"There is no turn {number}: the conversation has turns 1 to {last}; timeline() lists them"
+    )
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
@@ -67,7 +81,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
         raise ConflictError(f"{what!r} matches {len(matches)} topics: give the id of one: {ids}")
     if not matches:
         raise UnknownBranchError(
-            f"No message or topic of this thread matches {what!r}; the timeline lists them"
+            f"No message or topic of this thread matches {what!r}; timeline() lists them"
         )
     return matches[0]
 
@@ -97,7 +111,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
         page = yield from find_page(*scope.address, offloaded_of(state), message_id)
     if page is None:
         raise UnknownBranchError(
-            f"Message {message_id!r} is not in the transcript; the timeline lists its messages"
+            f"Message {message_id!r} is not in the transcript; timeline() lists its messages"
         )
     _check_spoken(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
@@ -119,8 +133,13 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
     removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
     if not removed:
         raise UnknownBranchError(
-            f"None of the messages {sorted(set(message_ids))!r} is pinned: the timeline shows "
-            f"what is pinned in this thread ({len(pins)})"
+            f"Not pinned: {', '.join(map(repr, sorted(set(message_ids))))}; "
+            + (
+                f"pinned in this thread: {len(pins)}, "
+                if pins
+                else "nothing is pinned in this thread, "
+            )
+            + "see pins()"
         )
     scope.step_log.later_events += [NewEvent("unpin", {"message_id": name}) for name in removed]
     return Update(pins=[pin for pin in pins if pin["message_id"] not in removed])
@@ -143,7 +162,7 @@ def forget_span(
     ends = {what, through or what}
     if unknown := sorted(ends - places.keys()):
         raise UnknownBranchError(
-            f"Message {unknown[0]!r} is not in the transcript; the timeline lists its messages"
+            f"Message {unknown[0]!r} is not in the transcript; timeline() lists its messages"
         )
     first, *_, last = sorted(places[name] for name in (what, through or what))
     said = {message.id for message in spoken(messages)}

@@ -155,8 +155,8 @@ def _after(events: Sequence[Event], cursor: str) -> int:
     except (TypeError, ValueError, LookupError):
         pass
     raise InputError(
-        f"cursor={cursor!r} is not from this event log: give the cursor of the page before, "
-        "or None for the first page"
+        f"cursor={cursor!r} is not from this event log: give the cursor of the page "
+        "before, or none for the first page"
     )
 
 

@@ -224,7 +224,7 @@ def _place_in(kind: str, cursor: str) -> _Place:
         pass
     raise InputError(
         f"cursor={cursor!r} is not from this list: give the cursor of the page before, "
-        "or None for the first page"
+        "or none for the first page"
     )
 
 
