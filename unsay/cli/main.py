@@ -78,7 +78,9 @@ class Number(click.FloatRange):
     ) -> int | float:
         """Return the number, or refuse it by the option's own name."""
         noun = "a whole number" if self._kind is int else "a number"
-        bounds = f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
+        bounds = (
+            f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
+        )
         option = param.opts[0] if param else "The number"
         try:
             number = self._kind(value)
