@@ -37,8 +37,7 @@ from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
 from unsay.types import StoredBranch
 
-LIVE = "live"
-"""Name of the current branch."""
+LIVE = "live"  # name of the current branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

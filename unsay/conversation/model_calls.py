@@ -35,8 +35,7 @@ from unsay.runtime import Scope
 from unsay.state import State
 from unsay.types import Exchange, StoredBranch
 
-PENDING = "pending"
-"""Place of a draft that a person has not decided about yet."""
+PENDING = "pending"  # place of a draft that a person has not decided about yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

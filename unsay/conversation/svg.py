@@ -24,8 +24,7 @@ from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.types import BranchRef
 
-WIDTH = 960
-"""Of every picture, in pixels."""
+WIDTH = 960  # of every picture, in pixels
 
 _INK, _FAINT, _RULE, _PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
 _PASSED, _FAILED, _MARK = "#0b5cad", "#b3261e", "#0a6b4f"

@@ -49,12 +49,11 @@ def checked_id(name: str | None, thing: str = "thread", example: str = "") -> st
 
 T = TypeVar("T")
 
-Confirm = Callable[[Compensation], bool]
-"""Decides whether a tool call may be compensated."""
+Confirm = Callable[[Compensation], bool]  # decides whether a tool call may be compensated
 
 _LOCKS: dict[tuple[str, str], WriterLock] = {}
+# Updates from outside a run are written as this node's, because no node comes after it.
 _END = "create_checkpoint"
-"""Updates from outside a run are written as this node's, because nothing comes after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,8 @@ from unsay.prompts.fields import Texts
 from unsay.state import State
 from unsay.types import Verdict
 
-SAMPLE = 5
-"""How many summaries are judged by default."""
-
-TOPIC = "topic"
-"""The rule that summarizes a topic that was left; strategies name the other rules."""
+SAMPLE = 5  # how many summaries are judged by default
+TOPIC = "topic"  # the rule that summarizes a topic that was left; strategies name the other rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

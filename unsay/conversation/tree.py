@@ -13,11 +13,9 @@ from unsay.operations.commands import score_text
 from unsay.types import BranchKind, BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
-SHOWN_BRANCHES = 12
-"""Most branches shown in one place, the newest."""
-
+SHOWN_BRANCHES = 12  # in one place; the newest
+# Heading of the branches whose base is no longer in the transcript.
 ELSEWHERE = "set aside elsewhere"
-"""Heading of the branches whose base is no longer in the transcript."""
 
 BRANCH_WORDS: dict[BranchKind, str] = {
     "draft": "draft rejected",

@@ -39,11 +39,11 @@ class LiveBranch:
     topics: tuple[Topic, ...] = ()
 
     def positions(self) -> dict[str | None, int]:
-        """Return the index of each message id."""
+        """Return the index of each message by its id; offloaded messages are not included."""
         return {message.id: index for index, message in enumerate(self.messages)}
 
     def index_of(self, message_id: str | None) -> int:
-        """Return the index of a message; -1 for the place before the first.
+        """Return the index of a message; -1 for the id in `before`, the place before the first.
 
         Raises:
             ConflictError: The message is not in the transcript, or it is offloaded.
@@ -65,7 +65,7 @@ class LiveBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A changed branch, and the writes to the state that lead to it.
+    """A changed branch, and the writes to the state that lead to it; `replace_tail` makes it.
 
     `branch` is what was removed; its lists are empty if nothing was. `keep` are the ids of messages
     after the base that stayed, `restored` those of the branches that were put back, and `only` those
@@ -101,14 +101,19 @@ def replace_tail(
 ) -> Change:
     """Remove all messages after a base, and put back messages of stored branches there.
 
+    Nothing is written: rollback, undo, restore and preview all plan with this, and commit it later.
+
     Args:
         live: The current branch; it is not changed.
-        base: Id of the message; `None` for the place before the first.
+        base: Id of the last message to keep; `None` for the place before the first.
         branches: Branches to put back, in the order of their messages.
         label: For the branch that holds the removed messages.
         keep: Ids of messages after the base that stay, such as a pending question; they follow
             what is put back.
         only: Ids of the messages to put back; `None` for all.
+
+    Raises:
+        ConflictError: The base is not in `live`.
     """
     start = live.index_of(base) + 1
     kept = [m for m in live.messages[start:] if m.id in keep]
@@ -132,6 +137,7 @@ def replace_tail(
 def _removed_branch(
     live: LiveBranch, after: LiveBranch, base: str | None, removed: list[AnyMessage], label: Label
 ) -> StoredBranch:
+    """Return the branch of the removed messages, with their checkpoints, segments and summaries."""
     ids = {m.id for m in removed}
     # The id is a hash of what is removed, so that a node that runs twice stores one branch.
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
@@ -159,6 +165,7 @@ def _live_after(
     back: Sequence[AnyMessage],
     kept: Sequence[AnyMessage],
 ) -> LiveBranch:
+    """Return the branch after the change: what was before `start`, then `restored`, then `kept`."""
     messages = (*live.messages[:start], *back, *kept)
     before, came = {m.id for m in live.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
@@ -184,7 +191,7 @@ def with_returned(
     returning: Sequence[Checkpoint],
     messages: Collection[str | None],
 ) -> list[Checkpoint]:
-    """Return checkpoints and those whose message is restored, in the order they were made.
+    """Return the checkpoints and those of `returning` whose message is in `messages`, by age.
 
     A restored checkpoint loses its name if another one has it.
     """
@@ -202,6 +209,7 @@ def with_returned(
 def _topics_after(
     live: LiveBranch, branches: Sequence[StoredBranch], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
+    """Return the topics; a summary stays only if the last message that it covers is `known`."""
     stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
     for topic in live.topics:
@@ -225,7 +233,7 @@ branches_namespace = partial(thread_namespace, "branches")
 
 
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
-    """Return the state's reference to a branch; `inline` includes the branch itself."""
+    """Return the state's reference to a branch; `inline` includes the branch, without a store."""
     ref = BranchRef(
         id=branch["id"],
         kind=branch["kind"],
@@ -238,19 +246,19 @@ def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
 
 
 def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
-    """Return the newest references with one more; a branch made again replaces its reference."""
+    """Return the newest references with `new` last; one to the same branch is replaced."""
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
     return kept[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 
 
 def pack(branch: StoredBranch) -> dict[str, Any]:
-    """Return a branch as plain JSON for the store."""
+    """Return a branch as plain JSON for the store; `unpack` restores it."""
     dense = len(branch["messages"]) >= MANY
     return {**branch, **{str(key): freeze_messages(branch[key], dense=dense) for key in _MESSAGES}}
 
 
 def unpack(value: dict[str, Any]) -> StoredBranch:
-    """Return a branch from the store's JSON."""
+    """Return the branch that `pack` returned; `DatabaseCorruptError` if it is damaged."""
     return cast("StoredBranch", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
 
 
@@ -265,7 +273,7 @@ def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> Store
 
 
 def list_stored_branches(store: BaseStore, thread_id: str) -> Steps[list[StoredBranch]]:
-    """Read all stored branches of a thread, oldest first."""
+    """Read all stored branches of a thread, oldest first; empty if there are none."""
     found = yield from read_items(store, branches_namespace(thread_id), lambda i: unpack(i.value))
     return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))
 
@@ -298,16 +306,17 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
-    """Return the place of a turn that has left the state; `None` if it has not."""
+    """Return the place of a turn that has left the state; `None` if it has not, or is unknown."""
     digest = _digest(turn_id)
     item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
 
 
 def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
-    """Return the answer to each user message, by the message's id.
+    """Return the message that answered each user message, by the user message's id.
 
-    Unanswered messages are left out; several that waited together share one answer.
+    Unanswered messages are left out; several that waited together share one answer. A notice
+    answers the messages that it names.
     """
     answers: dict[str, AnyMessage] = {}
     waiting: dict[str, None] = {}

@@ -61,7 +61,7 @@ def check_name(name: str) -> str:
 def add_checkpoint(
     checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints with one more, thinned to the limit.
+    """Return the checkpoints with one more, thinned to `limit` unnamed ones.
 
     If the message has a checkpoint already, that one gets the new name, and the score if it has none.
 
@@ -92,7 +92,7 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
     """Return the checkpoints without unnamed ones over the limit; older ones get sparser.
 
     The one that leaves the smallest gap for its age is dropped first. The newest half of the limit
-    stays.
+    stays. Named ones are never dropped.
     """
     # One by one, so that thinning a list at once gives the same as thinning it while it grows.
     kept: list[Checkpoint] = []
@@ -107,6 +107,7 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
 
 
 def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
+    """Return the index of the unnamed checkpoint to drop; the newest `recent` ones are safe."""
     unnamed = [index for index, each in enumerate(kept) if each["name"] is None]
     turns = [1, *(each["turn"] for each in kept)]
     now = max(turns)
@@ -145,6 +146,7 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
 
 
 def _listed(checkpoints: Sequence[Checkpoint]) -> str:
+    """Return ids and names of checkpoints for an error message."""
     return ", ".join(
         f"{each['id']} ({each['name']})" if each["name"] else each["id"] for each in checkpoints
     )
@@ -153,7 +155,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints in `positions` at or before index `before`, newest first."""
+    """Return the checkpoints whose message has an index up to `before`, newest first."""
     placed = [
         each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
     ]

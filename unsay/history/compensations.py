@@ -54,7 +54,7 @@ class Entry:
     turn_id: str = ""
 
     def to(self, status: Status, error: str = "") -> "Entry":
-        """Return the entry in its next status."""
+        """Return the entry with its next status; the error is shortened to `ERROR_CHARS`."""
         return replace(self, status=status, error=error[:ERROR_CHARS], turn_id="")
 
 
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def left(self) -> tuple[Outcome, ...]:
-        """Outcomes that a person must check: the effects of the calls may remain."""
+        """Outcomes that a person must check, because effects of the calls may remain."""
         return tuple(each for each in self.outcomes if each.result != "undone")
 
     def of(self, *results: Result) -> tuple[Outcome, ...]:
@@ -94,31 +94,31 @@ class Report:
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
-    """Make a call that writes entries in one transaction."""
+    """Return a call that writes entries, by their keys, in one transaction."""
     values = {each.compensation.key: pack(each) for each in entries}
     return put_items(store, _namespace(thread_id), values)
 
 
 def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
-    """Read entries, by key; missing ones are left out."""
+    """Read the entries with these keys; missing ones are left out."""
     found = yield from get_items(store, _namespace(thread_id), keys)
     return {key: unpack(value) for key, value in found.items()}
 
 
 def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
-    """Read all entries of a thread."""
+    """Read all entries of a thread, in no certain order."""
     return (yield from read_items(store, _namespace(thread_id), lambda item: unpack(item.value)))
 
 
 def pack(entry: Entry) -> dict[str, Any]:
-    """Return an entry as plain JSON."""
+    """Return an entry as plain JSON for the store; `unpack` restores it."""
     # Frozen, since the text of a model or tool can have characters that a store's JSON cannot hold.
     body = {**asdict(entry.compensation), "error": entry.error, "turn_id": entry.turn_id}
     return {"status": entry.status, "call": freeze(body)}
 
 
 def unpack(value: Mapping[str, Any]) -> Entry:
-    """Return the entry that `pack` returned."""
+    """Return the entry that `pack` returned; `DatabaseCorruptError` if it is damaged."""
     body = thaw(value["call"])
     entry = {"status": value["status"], "error": body.pop("error"), "turn_id": body.pop("turn_id")}
     return Entry(compensation=Compensation(**body), **entry)

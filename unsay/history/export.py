@@ -38,7 +38,7 @@ PRESETS: dict[Preset, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portable:
-    """A snapshot of some fields of a thread.
+    """A snapshot of some fields of a thread, made by `take_snapshot` or `from_dict`.
 
     `created_at` is ISO 8601 with a zone. A field that is not in `data` stays as it is when the
     snapshot is loaded. `app_data` is plain JSON of the host.
@@ -78,7 +78,7 @@ def take_snapshot(
     now: str,
     app_data: Mapping[str, Any] | None = None,
 ) -> Portable:
-    """Return a snapshot of some fields of a thread (`live`); `now` is ISO 8601 with a zone."""
+    """Return a snapshot of those `fields` that a thread (`live`) has; `now` is ISO 8601 with a zone."""
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
 
@@ -86,10 +86,10 @@ def take_snapshot(
 def load_snapshot(
     live: Mapping[str, Any], snapshot: Portable, fields: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Return a thread's fields (`live`), with some replaced by those of a snapshot; `None` means all.
+    """Return the fields of a thread (`live`) with those of a snapshot in their place.
 
-    If the messages are replaced, entries of fields that are not replaced stay only if their message
-    exists, and so do summaries of topics.
+    `fields` names those to replace, `None` all. If the messages are replaced, entries of other
+    fields stay only if their message exists, and so do summaries of topics. `live` is not changed.
     """
     chosen = snapshot.data if fields is None else [each for each in fields if each in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
@@ -108,7 +108,7 @@ def load_snapshot(
 
 
 def to_dict(snapshot: Portable) -> dict[str, Any]:
-    """Return a snapshot as plain JSON.
+    """Return a snapshot as plain JSON; `from_dict` reads it.
 
     Raises:
         SnapshotError: A field or the host's data is not JSON.
@@ -161,6 +161,7 @@ def from_dict(value: Any) -> Portable:
 
 
 def _portable(name: str, value: Any) -> Any:
+    """Return a copy of a field without keys that refer to items of a store."""
     if name not in _LISTS:
         return deepcopy(value)
     keys = _LISTS[name].__required_keys__  # the other keys refer to items of a store
@@ -168,11 +169,13 @@ def _portable(name: str, value: Any) -> Any:
 
 
 def _plain(message: BaseMessage) -> dict[str, Any]:
+    """Return a message as JSON, packed as text if JSON cannot hold its values."""
     plain: dict[str, Any] = message_to_dict(message)
     return plain if _is_json(plain) else {FROZEN: freeze(plain)}
 
 
 def _is_json(value: Any) -> bool:
+    """Return whether a value is the same after a round trip through JSON."""
     try:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (RecursionError, TypeError, ValueError):
@@ -180,6 +183,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _checked(name: str, value: Any) -> Any:
+    """Return a copy of a field that was read, or raise `SnapshotError`."""
     if name == "messages":
         return _messages(value)
     if name in _LISTS:
@@ -204,6 +208,7 @@ def _messages(value: Any) -> list[BaseMessage]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value from JSON has a type: a TypedDict, a union, a `Literal` or a class."""
     if hasattr(kind, "__required_keys__"):
         hints = get_type_hints(kind)
         return (
@@ -221,6 +226,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _refuse_dangling(data: Mapping[str, Any]) -> None:
+    """Raise `SnapshotError` if an entry refers to a message that the snapshot lacks."""
     if "messages" not in data:
         return
     known = {None, *(message.id for message in data["messages"])}

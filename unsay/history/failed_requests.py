@@ -40,7 +40,7 @@ class FailedRequest:
 
 
 def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
-    """Store a request and keep the newest `MOST_KEPT`; the same attempt of a turn is replaced."""
+    """Store a request, in place of that of the same attempt; the newest `MOST_KEPT` stay."""
     place = requests_namespace(thread_id)
     key = f"{kept.turn_id}-{kept.attempt:03}"
     value = {each.name: getattr(kept, each.name) for each in fields(kept)}
@@ -56,7 +56,7 @@ def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
-    """Read the failed requests of a thread, oldest first."""
+    """Read the stored requests of failed attempts of a thread, oldest first."""
 
     def read(item: Item) -> FailedRequest:
         value = dict(item.value)

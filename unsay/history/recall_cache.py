@@ -42,14 +42,14 @@ class Memory:
 
 
 class Memories:
-    """The cached threads of all stores."""
+    """The caches of the threads of all stores, at most `most`; safe for several Python threads."""
 
     def __init__(self, most: int = THREADS) -> None:
         self._most, self._lock = most, Lock()
         self._known: OrderedDict[tuple[int, str], tuple[weakref.ref[Any], Memory]] = OrderedDict()
 
     def get(self, owner: object, thread_id: str) -> Memory:
-        """Return the memory of a thread; the owner is its store, or the services if it has none."""
+        """Return a thread's cache, maybe empty; `owner` is its store, or the services without one."""
         key = (id(owner), thread_id)
         with self._lock:
             alive, memory = self._known.get(key, (None, Memory()))
@@ -60,7 +60,7 @@ class Memories:
             return memory
 
     def keep(self, owner: object, thread_id: str, memory: Memory) -> None:
-        """Replace the memory of a thread."""
+        """Replace the cache of a thread; drop the least used over the limit."""
         key = (id(owner), thread_id)
         with self._lock:
             self._known[key] = (weakref.ref(owner), memory)
@@ -71,7 +71,7 @@ class Memories:
                 self._known.popitem(last=False)
 
     def drop(self, owner: object, thread_id: str) -> None:
-        """Delete the memory of a thread."""
+        """Delete the cache of a thread; a purge calls this."""
         with self._lock:
             self._known.pop((id(owner), thread_id), None)
 

@@ -133,7 +133,7 @@ def advance(
 def resume(run: Run, *, now: str) -> Run:
     """Return a run that continues, also one that a crashed process left running.
 
-    This counts as another attempt unless the run was paused or pending.
+    This is another attempt unless the run was paused or pending; a completed run cannot continue.
     """
     if run.status != "running":
         return advance(run, now=now, status="running")
@@ -141,7 +141,9 @@ def resume(run: Run, *, now: str) -> Run:
 
 
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
-    """Return a paused run; repeating the same suspension has no effect.
+    """Return a run that is paused until the caller with `suspension_id` resumes it.
+
+    Repeating the same suspension has no effect.
 
     Raises:
         RunConflictError: The run waits for something else, or is not running.
@@ -160,7 +162,7 @@ def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
 
 
 def plain(value: Any) -> str:
-    """Return a value as JSON text, the same text for equal values."""
+    """Return a value as JSON text, the same for equal values; `InputError` if it is not JSON."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (RecursionError, TypeError, ValueError) as error:
@@ -171,6 +173,7 @@ def plain(value: Any) -> str:
 
 
 def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPhase:
+    """Return the phase if the status has it; `None` keeps the run's phase or takes the default."""
     if phase is None:
         return run.phase if run.phase in PHASES[status] else PHASES[status][0]
     check_word("phase", phase, RunPhase)
@@ -183,6 +186,7 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
 
 
 def _choices(words: Collection[str]) -> str:
+    """Return what to use instead, for an error message."""
     return f"use {' or '.join(map(repr, sorted(words)))}" if words else "start another run"
 
 
@@ -199,7 +203,7 @@ runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, RUNS[1]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """One page of a list of runs, and the cursor of the next."""
+    """One page of a list of runs; `cursor` is for the next page, `None` on the last."""
 
     runs: tuple[Run, ...]
     cursor: str | None
@@ -223,6 +227,7 @@ def open_run(
 
     Raises:
         RunConflictError: A run of another turn or parent has this id.
+        SessionEndedError: The thread was ended.
         InputError: An id is empty, the run is its own parent, or the status or a label is invalid.
     """
     if not thread_id or not run_id:
@@ -257,7 +262,7 @@ def open_run(
 
 
 def put_run(store: BaseStore, run: Run) -> Call:
-    """Make a call that writes a run as plain JSON, without empty fields."""
+    """Return a call that writes a run as plain JSON, without empty fields."""
     given = {name: getattr(run, name) for name in sorted(_FIELDS)}
     value = {name: each for name, each in given.items() if each is not None and each != {}}
     if run.suspension is not None:  # as ASCII text, since a store's JSON refuses some characters
@@ -266,7 +271,7 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist."""
+    """Return a run; `None` if it does not exist. Another item there is `DatabaseCorruptError`."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     if item is None:
         return None
@@ -357,7 +362,7 @@ def list_runs(
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:
-    """Return all runs that a run started, in one thread or in all, oldest first."""
+    """Return all runs that a run started, in one thread or in all, oldest first; may be empty."""
     found = yield from _runs_with(store, thread_id, {"parent_run_id": run_id})
     return sorted(found, key=_place)
 
@@ -365,6 +370,7 @@ def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> 
 def _runs_with(
     store: BaseStore, thread_id: str | None, equal: Mapping[str, str]
 ) -> Steps[list[Run]]:
+    """Read the runs of one thread, or of all for `None`, whose fields equal these values."""
     place = RUNS if thread_id is None else runs_namespace(thread_id)
     runs = yield from scan(store, place, run_of, equal=equal)
     return [run for run in runs if thread_id in (None, run.thread_id)]

@@ -30,10 +30,10 @@ SessionStatus = Literal["active", "ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadInfo:
-    """One thread of a store; times are ISO 8601, UTC.
+    """One thread of a store: its entry in the list of threads; times are ISO 8601, UTC.
 
-    For a fork, `forked_from` is the id of the original thread, and `forked_at` that of the last
-    message that both share, `None` if they share none.
+    `turns` counts answered turns. For a fork, `forked_from` is the id of the original thread, and
+    `forked_at` that of the last message that both share, `None` if they share none.
     """
 
     thread_id: str
@@ -71,14 +71,14 @@ def entry_of(item: Item) -> ThreadInfo | None:
 
 
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
-    """Return all threads, the last changed first."""
+    """Return all threads, the last changed first; for the command line, which runs blocking."""
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda each: each.updated_at, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """One page of sessions, and the cursor of the next."""
+    """One page of sessions; `cursor` is for the next page, `None` on the last."""
 
     sessions: tuple[ThreadInfo, ...]
     cursor: str | None
@@ -88,7 +88,7 @@ class SessionPage:
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:
-    """Return a thread's session; `None` if it was never begun."""
+    """Return a thread's session; `None` if it was never begun, or its entry is damaged."""
     item = yield get_item(store, THREADS, thread_id)
     return None if item is None else entry_of(item)
 
@@ -119,6 +119,7 @@ def begin(
 
     Raises:
         InputError: The thread's id is empty, or a label cannot be stored.
+        SessionEndedError: The session was ended.
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
@@ -131,7 +132,7 @@ def begin(
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
-    """End a session for good, until its thread is purged; its messages stay readable."""
+    """End a session for good, until its thread is purged; ending it again changes nothing."""
     found = yield from get_session(store, thread_id)
     if found.status == "ended":
         return found
@@ -139,7 +140,7 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
-    """Set some labels of a session, active or ended; the value `None` removes a label."""
+    """Set some labels of a session, also an ended one; `None` removes a label, and others stay."""
     given = check_labels({name: value for name, value in labels.items() if value is not None})
     found = yield from get_session(store, thread_id)
     kept = {name: value for name, value in found.labels.items() if name not in labels}
@@ -147,7 +148,10 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
-    """Write some fields of a session; the caller must hold the thread's lock."""
+    """Write some fields of a session, or begin it; the caller must hold the thread's lock.
+
+    `changes` may also have `pending_input`, which is not a field of `ThreadInfo`.
+    """
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
@@ -158,7 +162,7 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
 
 def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
-    """Return the messages of a turn that has not ended; empty if there is none."""
+    """Return the messages that were accepted and not yet answered; empty if there are none."""
     item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("pending_input")
     return thaw_messages(kept) if isinstance(kept, str) else []
@@ -177,7 +181,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
 
 def refuse_ended(session: ThreadInfo | None) -> None:
-    """Refuse to continue an ended session."""
+    """Raise `SessionEndedError` for an ended session; `None` passes."""
     if session is not None and session.status == "ended":
         raise SessionEndedError(
             f"The thread {session.thread_id!r} was ended at {session.ended_at}: it can only be read. "
@@ -226,4 +230,5 @@ def search_sessions(
 
 
 def _place(entry: ThreadInfo) -> tuple[datetime, str, str]:
+    """Return the position of a session in the list: its beginning and its id."""
     return moment_of(entry.created_at), entry.thread_id, ""

@@ -75,9 +75,10 @@ def tokens_of(
     prices: Mapping[str, Mapping[Any, float]] | None = None,
     model: str | None = None,
 ) -> Tokens:
-    """Return the sum of the tokens of messages; picked copies do not count.
+    """Return the sum of the tokens of messages, each counted once; picked copies do not count.
 
-    `model` is used for the price of messages that do not name their model.
+    `prices` are by model name, in a currency for a million tokens. `model` is used for messages
+    that do not name their model.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
@@ -106,6 +107,6 @@ def tokens_in(tallies: Mapping[str, Tally], purpose: str) -> Tokens:
 
 
 def key_of(message: BaseMessage) -> Key:
-    """Return a key from a message's id, content and tokens."""
+    """Return a key that differs for messages of different id, content or tokens."""
     usage = message.usage_metadata if isinstance(message, AIMessage) else None
     return message.id, repr(message.content), usage["total_tokens"] if usage else 0
