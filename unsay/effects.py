@@ -73,7 +73,7 @@ def drive(steps: Steps[T]) -> T:
         value: T = stop.value
         return value
     finally:
-        steps.close()
+        steps.close()  # runs the cleanup of a step that was stopped between two calls
 
 
 async def adrive(steps: Steps[T]) -> T:

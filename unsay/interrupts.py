@@ -69,8 +69,8 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     """Return the question whether a call may exceed a budget, with the limits that have no room."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
-    words = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
-    return _request([_action("exceed_budget", args, words)], ["approve", "reject"])
+    description = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
+    return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
 
 
 def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
     actions = []
     for call in calls:
         args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
-        words = texts.ask_undo.format(call=call.description)
-        actions.append(_action(f"undo_{call.tool}", args, words))
+        description = texts.ask_undo.format(call=call.description)
+        actions.append(_action(f"undo_{call.tool}", args, description))
     return _request(actions, ["approve", "reject"])
 
 
@@ -105,11 +105,7 @@ def read_permission(answer: Any) -> bool:
 
 
 def read_decision(answer: Any) -> Decision:
-    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or just its name.
-
-    Raises:
-        InputError: It is none of these; the interrupt stays open.
-    """
+    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or its name; else raise."""
     first = _first(answer)
     kind = _KINDS.get(str(first.get("type", "")))
     if kind is None:
@@ -147,11 +143,11 @@ def _first(answer: Any) -> Mapping[str, Any]:
 
 def _text(decision: Mapping[str, Any]) -> str:
     """Return an answer's text, which front ends put under different keys; empty if there is none."""
-    found: Any = decision
+    value: Any = decision
     for key in ("edited_action", "args", "arguments", "answer"):
-        if isinstance(found, Mapping) and key in found:
-            found = found[key]
-    if isinstance(found, Mapping):
-        found = found.get("args", found.get("message", ""))
-        return _text(found) if isinstance(found, Mapping) else str(found or "")
-    return str(found or "")
+        if isinstance(value, Mapping) and key in value:
+            value = value[key]
+    if isinstance(value, Mapping):
+        value = value.get("args", value.get("message", ""))
+        return _text(value) if isinstance(value, Mapping) else str(value or "")
+    return str(value or "")

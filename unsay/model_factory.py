@@ -47,17 +47,18 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
             f"There is no key for model {model!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
             "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
         )
-    chat_openai, client = import_module("langchain_openai").ChatOpenAI, {}
+    chat_openai, extra = import_module("langchain_openai").ChatOpenAI, {}
     # LangChain shares one HTTP client among all event loops of the process, and a connection that
     # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.
     if not environ.get("OPENAI_PROXY"):
         limits = import_module("httpx").Limits(max_keepalive_connections=0)
-        client["http_async_client"] = import_module("openai").DefaultAsyncHttpxClient(limits=limits)
-    made: Runnable[Any, Any] = chat_openai(
+        extra["http_async_client"] = import_module("openai").DefaultAsyncHttpxClient(limits=limits)
+    chat_model: Runnable[Any, Any] = chat_openai(
         model=model,
         timeout=settings.model_timeout_seconds,
         stream_usage=True,
+        # The client cannot be made without a key, also for a server that needs none.
         **({} if key else {"api_key": "not-needed"}),
-        **client,
+        **extra,
     )
-    return made
+    return chat_model

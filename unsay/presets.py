@@ -43,8 +43,8 @@ that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Ow
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
     """Return the name most like `name`, whatever its words' order; `None` if none is `least` alike."""
     wanted = str(name).lower()
-    likeness, found = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
-    return found if likeness >= least else None
+    likeness, best = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
+    return best if likeness >= least else None
 
 
 def _likeness(one: str, other: str) -> float:
@@ -59,18 +59,18 @@ def merged(below: Values, given: Values) -> dict[str, Any]:
     It raises `ConfigurationError` if there is no preset of the given name.
     """
     named = {**below, **given}
-    name, own = named.get("preset"), named.get("presets")
+    name, custom = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
-    theirs = own if isinstance(own, Mapping) else {}
+    custom_presets = custom if isinstance(custom, Mapping) else {}
     if not isinstance(name, str):
         return named
-    if name not in PRESETS and name not in theirs:
-        known = sorted({*PRESETS, *map(str, theirs)})
+    if name not in PRESETS and name not in custom_presets:
+        known = sorted({*PRESETS, *map(str, custom_presets)})
         raise ConfigurationError(
             f"There is no preset {name!r}{hint(name, known)}: write one of "
             f"{', '.join(map(repr, known))}, or add it under `presets`"
         )
-    values = theirs.get(name)
+    values = custom_presets.get(name)
     preset = {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
     return {**below, **preset, **given}
 
@@ -95,8 +95,8 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
         return f"{place}: there is no such setting{meant}"
     if fault["type"] != "literal_error":
         return f"{place}: {fault['msg']}"
-    words = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
-    return f"{place}: {fault['msg']}{hint(fault['input'], words)}"
+    choices = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
+    return f"{place}: {fault['msg']}{hint(fault['input'], choices)}"
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:

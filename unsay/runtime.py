@@ -154,8 +154,8 @@ class Services:
 
     def sole(self, make: Callable[[Settings], T]) -> T:
         """Return `make(settings)`, made once for this graph: for example the queue that its calls share."""
-        made: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
-        return made
+        value: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
+        return value
 
     @property
     def is_graph(self) -> bool:

@@ -355,6 +355,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     names = [*Settings.model_fields, HOME]
     refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
     settings = _made(lambda: Settings(**dict(explicit or {})))
+    # A bad preset must fail here, and not in the first run that names it.
     for name in settings.presets:
         try:
             settings.for_run(Context(preset=name))

@@ -52,7 +52,7 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
     no effect: `merge_messages(merge_messages(r, xs), ys) == merge_messages(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
-    if all(isinstance(item, BaseMessage) and item.id for item in transcript):
+    if all(isinstance(item, BaseMessage) and item.id for item in transcript):  # the usual case
         places = {message.id: message for message in transcript}
     else:
         writes = [list(transcript), *writes]
@@ -82,6 +82,7 @@ def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
     before = next(reversed(places), "")
     for position in range(len(places) + 1):
         seed = f"{before}\x00{position}\x00{message.type}\x00{message.content!r}"
+        # Half of an emoji, as a broken stream leaves it, cannot be encoded as plain UTF-8.
         candidate = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         if candidate not in places:
             return candidate

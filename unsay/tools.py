@@ -35,19 +35,20 @@ class Reversal:
 
     def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
         """Undo a call; an asynchronous `undo` runs on an event loop of its thread. Its errors are raised."""
-        made = self._call_undo(args, result)
-        if inspect.isawaitable(made):
+        outcome = self._call_undo(args, result)
+        if inspect.isawaitable(outcome):
+            # In a new thread, because `asyncio.run` refuses a thread in which a loop runs already.
             with ThreadPoolExecutor(max_workers=1) as pool:
-                pool.submit(copy_context().run, asyncio.run, _await(made)).result()
+                pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
         """Undo a call on the event loop; a blocking `undo` runs in another thread. Its errors are raised."""
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return
-        made = await asyncio.to_thread(self._call_undo, args, result)
-        if inspect.isawaitable(made):
-            await made
+        outcome = await asyncio.to_thread(self._call_undo, args, result)
+        if inspect.isawaitable(outcome):
+            await outcome
 
     def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
         """Describe a call for a person: as `describe` says, or if that fails by its name and arguments."""
@@ -66,8 +67,8 @@ class Reversal:
         return self.undo(**_given(self.undo, args, result))
 
 
-async def _await(made: Any) -> Any:
-    return await made
+async def _await(outcome: Any) -> Any:
+    return await outcome
 
 
 def reversible(
@@ -112,7 +113,7 @@ def reversible(
     def decorate(target: T) -> T:
         for function in (undo, describe):
             if callable(function):
-                _check(function, target)
+                _check(function, target)  # here, so that no rollback is the first to fail
         # A LangChain tool is a pydantic model, which refuses new attributes.
         object.__setattr__(target, KEY, reversal)
         return target
@@ -122,9 +123,9 @@ def reversible(
 
 def reversal_of(target: Any) -> Reversal | None:
     """Return how to undo a tool's calls; `None` if that was never declared."""
-    parts = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
-    found = (getattr(each, KEY, None) for each in parts)
-    return next((each for each in found if isinstance(each, Reversal)), None)
+    holders = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
+    reversals = (getattr(each, KEY, None) for each in holders)
+    return next((each for each in reversals if isinstance(each, Reversal)), None)
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:
@@ -139,7 +140,7 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
         return dict(args)
     fields = schema.model_fields.items()
     defaults = {name: field.default for name, field in fields if not field.is_required()}
-    plain = (str, int, float, bool, type(None))
+    plain = (str, int, float, bool, type(None))  # other defaults cannot be stored with the call
     return {**{name: value for name, value in defaults.items() if isinstance(value, plain)}, **args}
 
 

@@ -23,9 +23,9 @@ from unsay.operations.forget import (
     find_forgotten,
     forget_topic,
     forgetting,
+    left_out,
     make_entry,
     restoring,
-    silent,
 )
 from unsay.operations.pending import find_pending
 from unsay.operations.pin import pinned_ids
@@ -158,7 +158,7 @@ def _take(
 ) -> Steps[RollbackResult]:
     """Commit a step that forgets or restores; `restored` counts messages that contexts hold again."""
     update = yield from visibility.take_step(state, scope, step)
-    shown = silent(state, state.get("forgotten", [])) - silent(state, update["forgotten"])
+    shown = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
     moved = yield from settle(thread, state, scope, update)
     return replace(moved, restored=len(shown))
 
@@ -205,7 +205,7 @@ def forget_tool_results(
     said = by_topic(messages, segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in said if is_question(m)]
     held = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
-    fixed = {*held, *silent(state, state.get("forgotten", [])), *_pending(state)}
+    fixed = {*held, *left_out(state, state.get("forgotten", [])), *_pending(state)}
     names: list[str] = []
     for message in said:
         if isinstance(message, ToolMessage) and message.id not in fixed:

@@ -187,6 +187,7 @@ class AttemptContext:
             model=summarizer,
             value=conform(list(request), opening=self.texts.opening),
             purpose="summary",
+            # The length tells several summaries of one attempt apart.
             key=f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}",
             aside=True,
             timeout_seconds=scope.settings.judge_timeout_seconds,

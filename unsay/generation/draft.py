@@ -74,6 +74,7 @@ def ask(
 
     def send(plan: Plan) -> Steps[Any]:
         quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
+        # What must be included is too long already, so nothing is recalled.
         if plan.after.overflows:
             quoted, ids = None, []
         elif "quoted" not in carried:
@@ -82,7 +83,7 @@ def ask(
             ids = [message.id or "" for message in recalled]
         contexts.append(attempt.lay_out_plan(plan, quoted, ids))
         sent = contexts[-1].sent
-        attempt.recorder.begin(sent)
+        attempt.recorder.begin(sent)  # before the call, which may fail
         value = {"messages": sent} if scope.services.is_graph else sent
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
@@ -122,8 +123,8 @@ def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]
         budget_tokens=room,
         count=after.count,
     )
-    found = yield from if_possible(search, attempt.scope)
-    return found.messages if found else ()
+    matches = yield from if_possible(search, attempt.scope)
+    return matches.messages if matches else ()
 
 
 def _manifest(
@@ -161,10 +162,7 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """Return the compaction to store after an accepted draft.
-
-    A strategy that plans at the end of turns plans it now; otherwise it is the one of the last call.
-    """
+    """Return the compaction after an accepted draft, planned now if the strategy plans after turns."""
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
@@ -173,15 +171,12 @@ def at_end(
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
-    """Return the new messages of a reply: tool steps first, the answer last.
+    """Return the new messages of a reply, tool steps first; raise unless an answer is the last.
 
     Args:
         reply: A message, text, a list of messages, or a mapping with `messages`.
         sent: Ids of the messages that the model was sent. In a list of messages they are not new,
             except the last: some servers give every reply the same id.
-
-    Raises:
-        ModelReplyError: The reply has another form, or does not end in an answer without tool calls.
     """
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]

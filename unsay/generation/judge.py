@@ -50,7 +50,7 @@ def exchange_of(
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
-        earlier=tuple((asked, text_of(said)) for asked, said in _newest_turns(before)),
+        earlier=tuple((asked, text_of(reply)) for asked, reply in _newest_turns(before)),
         truncated=_was_cut_off(answer.response_metadata),
     )
 
@@ -101,13 +101,13 @@ def judge_exchange(
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
     """Judge whether a document is relevant to the question; `unscored` if the judge fails."""
     settings = scope.settings
-    asked, found = text_of(question), text_of(document)
+    question_text, document_text = text_of(question), text_of(document)
     if settings.judging == "local":
-        rules = relevance(asked, found)
-        spoken = _texts(asked, scope)
-        return verdict_of_rules(rules, spoken, quality_threshold=settings.quality_threshold)
-    request = partial(document_request, asked, found)
-    return (yield from _ask_judge(request, asked, scope, key=document.id or ""))
+        rules = relevance(question_text, document_text)
+        texts = _texts(question_text, scope)
+        return verdict_of_rules(rules, texts, quality_threshold=settings.quality_threshold)
+    request = partial(document_request, question_text, document_text)
+    return (yield from _ask_judge(request, question_text, scope, key=document.id or ""))
 
 
 def judge_summary(
@@ -169,7 +169,7 @@ def _reply(
             status = getattr(error, "status_code", None)
             if not isinstance(error, NotImplementedError) and status not in _REFUSALS:
                 raise
-            scope.services.learned.add(_NO_STRUCTURE)
+            scope.services.learned.add(_NO_STRUCTURE)  # no later call pays for this again
         else:
             return reply["raw"] if reply["parsed"] is None else reply["parsed"]
     return (yield from ask_model(plain))

@@ -125,18 +125,18 @@ def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
 def _tool(name: str, description: str, step: Callable[..., Steps[str]]) -> BaseTool:
     # `wraps` passes on the parameters, from which LangChain makes the tool's schema.
     @wraps(step)
-    def call(*args: Any, **given: Any) -> str:
-        return drive(step(*args, **given))
+    def call(*args: Any, **kwargs: Any) -> str:
+        return drive(step(*args, **kwargs))
 
     @wraps(step)
-    async def acall(*args: Any, **given: Any) -> str:
-        return await adrive(step(*args, **given))
+    async def acall(*args: Any, **kwargs: Any) -> str:
+        return await adrive(step(*args, **kwargs))
 
-    made = StructuredTool.from_function(
+    memory_tool = StructuredTool.from_function(
         call, acall, name=name, description=description, metadata=dict(OURS)
     )
     # It changes nothing, so a rollback need not undo its calls.
-    return reversible(undo=None)(made)
+    return reversible(undo=None)(memory_tool)
 
 
 # Made once: making one is slow, and what LangChain does for it is not safe among threads.

@@ -42,10 +42,7 @@ def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile the graph in which a model and its tools take turns until there is an answer.
-
-    It uses the checkpointer of the graph around it. `process_message` runs it for each attempt.
-    """
+    """Compile the tool loop; it uses the checkpointer of the graph around it."""
     builder = StateGraph(Draft)
     step = RunnableLambda[Draft, Draft](
         lambda draft, config: drive(_step(draft, config)),
@@ -70,6 +67,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
     if done:
+        # Before the next call: if the process ends in it, these calls can still be undone.
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
     limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:

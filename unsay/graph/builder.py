@@ -43,8 +43,8 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    A checkpointer that drops old writes would lose messages silently. So it is tested on a scratch
-    thread, which is deleted afterwards. `build_graph` and `Conversation` choose the schema by this.
+    A checkpointer that drops old writes would lose messages silently, so it is tested on a scratch
+    thread, which is deleted afterwards. The result chooses the schema of the state.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -74,6 +74,7 @@ def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
     # The writes must survive a checkpoint that stores no value for the channel.
     last = saver.put(config, empty_checkpoint(), {"source": "loop", "step": 3, "parents": {}}, {})
     with warnings.catch_warnings():
+        # A warning about our probe would be one on which no user can act.
         warnings.simplefilter("ignore")
         history = saver.get_delta_channel_history(config=last, channels=[CHANNEL])
     return [value for _, _, value in history[CHANNEL]["writes"]] == [[0], [1], [2]]

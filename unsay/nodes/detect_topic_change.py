@@ -69,6 +69,7 @@ def _start_segment(
     topics = list(state.get("topics", []))
     topic_id = shift.topic_id if shift and kind == "back" else None
     if topic_id is None:
+        # Not the count of topics: old ones are dropped, and no id may be used twice.
         number = 1 + max((int(topic["id"].split("-")[1]) for topic in topics), default=0)
         topic_id, label = f"topic-{number}", label_of(question)
         topics.append(Topic(id=topic_id, label=label, summary=None, summarized_through=None))

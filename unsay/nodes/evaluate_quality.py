@@ -38,7 +38,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     A failed answer, a command or a host's flag may request a rollback: then `should_rollback` is set.
     """
     draft = StateDraft(state)
-    draft.apply(drop_offloaded(state))
+    draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
     pending = find_pending(draft.state["messages"], state.get("turn"))
     command = parse_command(text_of(pending.question)) if pending.question is not None else None
     yield from _repair(draft, scope, pending, command)
@@ -142,6 +142,7 @@ def _consequences(
     """Write the verdicts onto their messages; request a rollback to before the first failure."""
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []
+    # Injected answers are turns of their own, directly before the pending one.
     first = state["turn"]["number"] - len(verdicts)
     for turn_number, (entry, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[entry.index], verdict, turn=turn_number, topic=topic)

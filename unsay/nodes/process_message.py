@@ -83,12 +83,12 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     """Collect what the attempt needs: its context, reminders, hints, and the recall source."""
     turn = state["turn"]
     rejected = [message for each in turn["rejections"] for message in each["messages"]]
-    left = yield from not_undone(rejected, scope)
+    report = yield from not_undone(rejected, scope)
     model = yield scope.resolve("answerer")
     earlier = yield from load_opened(state, scope)
     counts = state.get("reminders", {})
     reminders = due(scope.services.reminders, counts, turn=turn["number"], run_id=turn["run_id"])
-    hints, pending = _hints(state, scope, left), turn["pending"]
+    hints, pending = _hints(state, scope, report), turn["pending"]
     source = yield from recall_for_turn(state, scope)
     return (
         yield from attempt_context(
@@ -97,9 +97,9 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     )
 
 
-def _hints(state: State, scope: Scope, left: Report) -> Hints:
+def _hints(state: State, scope: Scope, report: Report) -> Hints:
     """Tell the model why earlier attempts failed, and which effects of their tool calls remain."""
-    turn, effects = state["turn"], report_text(left, scope.texts(state["messages"]))
+    turn, effects = state["turn"], report_text(report, scope.texts(state["messages"]))
     reasons = [rejection["reason"] for rejection in turn["rejections"]]
     return Hints(
         attempt=len(turn["rejections"]) + 1,
@@ -128,9 +128,8 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
             draft = messages_of(reply, ())
     except (GraphBubbleUp, BudgetExceededError):
         raise
-    except (
-        Exception
-    ) as error:  # Any client may raise anything; an unknown error is raised as it is.
+    # Any client may raise anything; an error that `explain` does not know is raised as it is.
+    except Exception as error:
         yield from keep_failed_request(state, scope, recorder, error)
         explained = explain(error)
         if explained is None or explained is error:

@@ -63,6 +63,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     update = yield from handlers[request["kind"]](state, scope, request)
     if request["kind"] in ("draft", "context", "person", "retry"):
         _report(state, scope, update, request)
+    # Loaded messages come first: the later writes may remove some of them.
     if loaded:
         update = {**loaded, **update, "messages": [*loaded["messages"], *update["messages"]]}
     return {
@@ -113,6 +114,7 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
     after: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": request["to"]}
     if is_order:
+        # A typed command is the whole turn; with a host's flag the question is still to be answered.
         after["done"] = turn["done"] or request["reason"].startswith("/")
         return {**update, "turn": after}
     branch_id = update["branches"][-1]["id"]

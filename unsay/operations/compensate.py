@@ -51,15 +51,15 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
     """Return these messages' tool calls with consequences, newest first; see `Compensation.obstacle`."""
     results: dict[str, ToolMessage] = {}
-    found = []
+    calls = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             results[message.tool_call_id] = message
         elif isinstance(message, AIMessage):
             for call in reversed(message.tool_calls):
                 result = results.pop(call["id"] or "", None)
-                found.append(_compensation(message, call, result, services))
-    return [each for each in found if each is not None]
+                calls.append(_compensation(message, call, result, services))
+    return [each for each in calls if each is not None]
 
 
 def _compensation(
@@ -71,7 +71,7 @@ def _compensation(
     if reversal is not None and reversal.undo is None:
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
-    said = None if result is None else text_of(result)
+    result_text = None if result is None else text_of(result)
     name, shown, obstacle = call["name"], reversal or Reversal(), ""
     if "picked" in annotation_of(message):
         obstacle = COPIED
@@ -87,8 +87,8 @@ def _compensation(
         message_id=message.id or "",
         tool=name,
         args=args,
-        result=said,
-        description=shown.describe_call(name, args, said),
+        result=result_text,
+        description=shown.describe_call(name, args, result_text),
         confirm=shown.confirm,
         obstacle=obstacle,
     )
@@ -142,7 +142,7 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
     """Return the stored calls of unfinished drafts whose question the step removes, by key."""
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
-    known = any(reversal_of(each) for each in scope.services.tools)
+    known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read
     if not asked or not known or scope.address is None:
         return {}
     entries = yield from list_entries(*scope.address)
@@ -154,6 +154,7 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
     """Empty the log's changes; return the calls that left the transcript after all and that returned."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
+    # Emptied, so that no change is scheduled twice in one step.
     changes, scope.step_log.changes = scope.step_log.changes, []
     for change in changes:
         writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
@@ -198,6 +199,7 @@ def _schedule(
             # A stored entry may have an obstacle, such as that another thread made the call.
             obstacle = call.obstacle or entry.compensation.obstacle
             due.append(replace(entry.compensation, obstacle=obstacle))
+    # A person is asked before anything is stored: an interrupt runs this step again.
     entries = _decided(due, known, state, scope)
     returned = [entry for key, entry in known.items() if key in restored]
     stopped = [
@@ -277,6 +279,7 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     """
     pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
     scope.step_log.pending_compensations = []
+    # A call can be both in the state and in the log of this step.
     calls = list({(each["key"], each["returned"]): each for each in pending}.values())
     known = yield from _known_entries([each["key"] for each in calls if "body" not in each], scope)
     outcomes: list[Outcome] = []

@@ -106,6 +106,7 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     change = yield from without_retries(state, scope, turn["base"], label, turn["pending"])
     log_rollback(scope, change)
     update = settle(state, change, list(state.get("branches", [])))
+    # The restored messages are before the pending ones, so the turn starts at another place now.
     place = len(change.live.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["branches"] if each not in turn["draft_branches"]]
     restored: Turn = {**turn, "base": change.live.id_at(place), "branches": remaining}

@@ -109,7 +109,7 @@ def _timeline(order: _Order) -> str:
 
 
 def _checkpoint(order: _Order) -> Steps[Orders]:
-    yield from ()
+    yield from ()  # only a generator is a step
     name = order.argument or None
     checkpoint = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
     notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
@@ -117,7 +117,7 @@ def _checkpoint(order: _Order) -> Steps[Orders]:
 
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
-    yield from ()
+    yield from ()  # only a generator is a step
     messages = visibility.turns_named(order.state, order.argument or None, order.pending)
     message_ids = [message.id or "" for message in messages]
     change = visibility.unpin if remove else visibility.pin
@@ -143,6 +143,7 @@ def _forget(order: _Order) -> Steps[Orders]:
 
 def _recall(order: _Order) -> Steps[Orders]:
     messages = order.state["messages"]
+    # Without the command itself, whose words would match best.
     before = messages[: find_pending(messages, None).start]
     state: State = {**order.state, "messages": before}
     matches = yield from search_command(state, order.scope, order.argument)

@@ -50,18 +50,16 @@ def forget_messages(
         raise InputError(
             f"Message {waiting[0]!r} waits for its answer and cannot be forgotten: undo it instead"
         )
-    said = [m.id or "" for m in group if m.type != "system"]
-    if not said:
+    ids = [m.id or "" for m in group if m.type != "system"]
+    if not ids:
         raise InputError(
             f"{sorted(names)!r} are system messages, which every context includes: forget questions, "
             "answers or tool results"
         )
-    gone = _gone(state, state.get("forgotten", []))
-    new = [name for name in said if name not in gone]
+    hidden = _hidden_ids(state, state.get("forgotten", []))
+    new = [name for name in ids if name not in hidden]
     if not new:
-        raise ConflictError(
-            f"Message {said[0]!r} is forgotten already; restore it to show it again"
-        )
+        raise ConflictError(f"Message {ids[0]!r} is forgotten already; restore it to show it again")
     return forgetting(state, make_entry("span" if span else "message", new, cause))
 
 
@@ -71,14 +69,14 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
         )
-    said = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
-    ids = [m.id or "" for m in said if m.id not in pending]
+    messages = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
+    ids = [m.id or "" for m in messages if m.id not in pending]
     if not ids and not topic.get("offloaded"):
         raise InputError(
             f"Topic {topic['id']!r} has only the question that waits for its answer: undo it instead"
         )
-    made = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
-    return forgetting(state, {**made, "topic_id": topic["id"]})
+    entry = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
+    return forgetting(state, {**entry, "topic_id": topic["id"]})
 
 
 def make_entry(
@@ -99,9 +97,9 @@ def make_entry(
 def forgetting(state: State, entry: Forgotten) -> Operation:
     """Return the step that forgets an entry and removes its pins; raise over the limits."""
     _within([*state.get("forgotten", []), entry])
-    after = _gone(state, [entry])
-    off = [each for each in state.get("pins", []) if each["message_id"] in after]
-    return Operation(kind="forget", base=None, branches=[], forgotten=[entry], unpinned=off)
+    hidden = _hidden_ids(state, [entry])
+    unpinned = [each for each in state.get("pins", []) if each["message_id"] in hidden]
+    return Operation(kind="forget", base=None, branches=[], forgotten=[entry], unpinned=unpinned)
 
 
 def restoring(state: State, entry: Forgotten, what: str) -> Operation:
@@ -110,9 +108,9 @@ def restoring(state: State, entry: Forgotten, what: str) -> Operation:
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
         return step
     messages = state["messages"]
-    back = {what, *(messages[index].id for index in with_partners(messages, {what}))}
-    left = [name for name in entry["message_ids"] if name not in back]
-    return {**step, "forgotten": [{**entry, "message_ids": left}]} if left else step
+    restored = {what, *(messages[index].id for index in with_partners(messages, {what}))}
+    remaining = [name for name in entry["message_ids"] if name not in restored]
+    return {**step, "forgotten": [{**entry, "message_ids": remaining}]} if remaining else step
 
 
 def named_by(step: Operation) -> list[str]:
@@ -142,11 +140,11 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     names = {each["id"] for each in (*added, *removed)}
     kept = [each for each in state.get("forgotten", []) if each["id"] not in names]
     entries = _within([*kept, *added])
-    off = step.get("unpinned", [])
-    unpinned = {each["message_id"] for each in off}
+    removed_pins = step.get("unpinned", [])
+    unpinned = {each["message_id"] for each in removed_pins}
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
     if back:
-        pins = bounded([*pins, *move_pins(off, None)])
+        pins = bounded([*pins, *move_pins(removed_pins, None)])
     scope.step_log.later_events += [
         NewEvent("remember", {"forgotten": dict(each)}) for each in removed
     ]
@@ -171,7 +169,8 @@ def _with_new_summaries(
     state: State, entries: Sequence[Forgotten], scope: Scope
 ) -> Steps[list[Topic]]:
     """Return the topics with new summaries where a summary covers a message that changed."""
-    changed = silent(state, state.get("forgotten", [])) ^ silent(state, entries)
+    # Messages that become forgotten, and those that come back.
+    changed = left_out(state, state.get("forgotten", [])) ^ left_out(state, entries)
     live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
     grouped = by_topic(live.messages, live.segments)
     topics: list[Topic] = []
@@ -182,17 +181,17 @@ def _with_new_summaries(
         if changed.isdisjoint(covered):
             topics.append(topic)
             continue
-        said = [message for message in grouped[topic["id"]] if message.id in covered]
+        messages = [message for message in grouped[topic["id"]] if message.id in covered]
         earlier = topic.get("offloaded")
-        summary = yield from summary_of(said, live, entries, scope, earlier=earlier)
+        summary = yield from summary_of(messages, live, entries, scope, earlier=earlier)
         topics.append({**topic, "summary": summary})
     return topics
 
 
-def _gone(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
+def _hidden_ids(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
     return forgotten_ids(state["messages"], state.get("segments", []), entries)
 
 
-def silent(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
+def left_out(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of messages that contexts leave out, or whose text they leave out."""
-    return _gone(state, entries) | cleared_ids(state["messages"], entries)
+    return _hidden_ids(state, entries) | cleared_ids(state["messages"], entries)

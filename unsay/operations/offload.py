@@ -59,6 +59,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
         return Update()
     messages, settings = state["messages"], scope.settings
     waiting = find_pending(messages, None).start
+    # Injected answers stay with their questions until they are judged.
     injected = unjudged(messages, waiting)[-settings.max_judged_entries :]
     waiting = injected[0].start if injected else waiting
     segments, limit = state.get("segments", []), settings.live_messages
@@ -128,8 +129,9 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     part, segments = messages[:end], live_segments(messages, state.get("segments", []))
     ids = {message.id for message in part}
     grouped = by_topic(messages, segments)
-    leaving = {name for name, said in grouped.items() if any(m.id in ids for m in said)}
+    leaving = {name for name, of_topic in grouped.items() if any(m.id in ids for m in of_topic)}
     known = [] if head is None else head.get("instructions", [])
+    # Before the state drops the messages: a crash then leaves an unused segment, never a gap.
     page = yield from put_page(
         *scope.address,
         head,
@@ -139,21 +141,21 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         topics=[each for each in topics if each["id"] in leaving],
         instructions=[*known, *(text_of(m) for m in part if m.type == "system")],
     )
-    told: list[Topic] = []
+    new_topics: list[Topic] = []
     for topic in topics:
         name = topic["id"]
         if name not in leaving:
-            told.append(topic)
+            new_topics.append(topic)
             continue
         is_current = name == current_topic_id(segments)
         pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
         paged: Topic = {**topic, "pages": pages}
-        told.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
+        new_topics.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
     return without_removal_check(
         {
             **_without(state, end, segments),
             "offloaded": page.head,
-            "topics": told,
+            "topics": new_topics,
             "pins": move_pins(state.get("pins", []), page.id, ids),
             "compaction": without_spans(state["compaction"], ids),
         }
@@ -185,16 +187,16 @@ def _offload_topic(
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
     """Return the state without the messages before `end`; their checkpoints count as offloaded."""
     messages = state["messages"]
-    gone = {message.id for message in messages[:end]}
-    inner = [each for each in segments if each["start"] in gone]
-    rest = [each for each in segments if each["start"] not in gone]
+    removed_ids = {message.id for message in messages[:end]}
+    removed_segments = [each for each in segments if each["start"] in removed_ids]
+    rest = [each for each in segments if each["start"] not in removed_ids]
     first = messages[end].id or ""
     moved: dict[str, str] = {}
-    if inner and (not rest or rest[0]["start"] != first):
-        rest.insert(0, Segment(topic_id=inner[-1]["topic_id"], start=first))
-        moved = {inner[-1]["start"]: first}
+    if removed_segments and (not rest or rest[0]["start"] != first):
+        rest.insert(0, Segment(topic_id=removed_segments[-1]["topic_id"], start=first))
+        moved = {removed_segments[-1]["start"]: first}
     checkpoints: list[Checkpoint] = [
-        {**each, "offloaded": True} if each["message_id"] in gone else each
+        {**each, "offloaded": True} if each["message_id"] in removed_ids else each
         for each in state.get("checkpoints", [])
     ]
     expanded: list[ExpandedTopic] = [
@@ -263,14 +265,14 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     if not pages:
         return Update()
     older = [message for page in reversed(pages) for message in page.messages]
-    back = {message.id for message in older}
+    loaded_ids = {message.id for message in older}
     joined: list[Segment] = []
     moved: dict[str, str] = {}
     for part in (*(page.segments for page in reversed(pages)), state.get("segments", [])):
-        goes_on = bool(part and joined) and part[0]["topic_id"] == joined[-1]["topic_id"]
-        if goes_on:
+        continues = bool(part and joined) and part[0]["topic_id"] == joined[-1]["topic_id"]
+        if continues:
             moved[part[0]["start"]] = joined[-1]["start"]
-        joined += part[1:] if goes_on else part
+        joined += part[1:] if continues else part
     expanded: list[ExpandedTopic] = [
         {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
@@ -279,12 +281,12 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
         offloaded=pages[-1].before,
         segments=joined,
         checkpoints=[
-            unmarked(each) if each["message_id"] in back else each
+            unmarked(each) if each["message_id"] in loaded_ids else each
             for each in state.get("checkpoints", [])
         ],
         topics=[_as_before(each, pages) for each in state.get("topics", [])],
         expanded=expanded,
-        pins=move_pins(state.get("pins", []), None, back),
+        pins=move_pins(state.get("pins", []), None, loaded_ids),
     )
 
 

@@ -53,7 +53,7 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
         if is_answer(messages[index]) or is_notice(messages[index]):
             break
         if messages[index].type == "human":
-            start = index
+            start = index  # also of a document: it belongs to the question
         if question is None and is_question(messages[index]):
             question = messages[index]
     old_end = _end_of_interrupted(messages, turn, start)

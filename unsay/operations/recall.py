@@ -158,6 +158,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
         if vectors is None:
             raise
         scope.emit("recall_failed", error=str(error))
+        # Vectors of another model do not compare with these: drop them, and use words alone.
         keep_vectors(scope, {})
         return choose(vectors=None)
 

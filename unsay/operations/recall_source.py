@@ -28,7 +28,7 @@ INDEXED_AT_ONCE = 1_600
 PAGES_AT_ONCE = 64
 # Messages, the newest, that a turn searches, rounded up to whole segments; a search by order has no
 # limit. Source: own measurement, about 12 ms at 2,000 and 20 ms at 10,000.
-SEARCHED_MESSAGES = 2_000
+SEARCHED = 2_000
 # Longest field of a content block, in characters; a longer one is the data of an image or a file.
 SMALL = 200
 
@@ -74,15 +74,13 @@ class RecallSource:
         edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
         pages = self.pages.items()
         counts = accumulate((len(page.messages) for _, page in pages), initial=0)
-        large = len(known.prints) > SEARCHED_MESSAGES + len(messages)
+        large = len(known.prints) > SEARCHED + len(messages)
         # Without its print, a later edit of a message would not be noticed: so the index forgets too.
         if edited or large:
             known.index.forget(edited)
         memory = Memory(
             pages={
-                n: page
-                for (n, page), newer in zip(pages, counts, strict=False)
-                if newer < SEARCHED_MESSAGES
+                n: page for (n, page), newer in zip(pages, counts, strict=False) if newer < SEARCHED
             },
             index=known.index.covering(messages, unread=None if self.by_hand else INDEXED_AT_ONCE),
             prints=prints if large else {**known.prints, **prints},
@@ -131,15 +129,15 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
 
 def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
     """Return the ids of forgotten messages in segments; a topic may go on from one to the next."""
-    found: set[str] = set()
+    hidden: set[str] = set()
     topic: str | None = None
     for page in reversed(list(pages.values())) if forgotten else ():
         starts, segments = {each["start"] for each in page.segments}, list(page.segments)
         if topic is not None and page.messages and page.messages[0].id not in starts:
             segments.insert(0, Segment(topic_id=topic, start=page.messages[0].id or ""))
-        found |= forgotten_ids(page.messages, segments, forgotten)
+        hidden |= forgotten_ids(page.messages, segments, forgotten)
         topic = segments[-1]["topic_id"] if segments else topic
-    return found
+    return hidden
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
@@ -158,8 +156,8 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 def hidden_ids(state: State) -> set[str]:
     """Return the ids of forgotten messages; of a forgotten topic only those that the state holds."""
     forgotten, segments = state.get("forgotten", []), state.get("segments", [])
-    out = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
-    return {*out, *named_ids(forgotten)}
+    hidden = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
+    return {*hidden, *named_ids(forgotten)}
 
 
 def _pending(state: State) -> Sequence[str]:
@@ -194,7 +192,7 @@ def _read_pages(
         page = known.get(name)
         if page is None:
             if not wholly and (
-                messages >= SEARCHED_MESSAGES or fresh >= INDEXED_AT_ONCE or read >= PAGES_AT_ONCE
+                messages >= SEARCHED or fresh >= INDEXED_AT_ONCE or read >= PAGES_AT_ONCE
             ):
                 break
             page = yield from _cached_page(name, scope)
@@ -217,11 +215,11 @@ def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
         except DatabaseCorruptError:
             before = None
         return CachedPage(before=before, messages=())
-    said = [each for each in _searchable(page.messages) if each.type != "system"]
-    dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in said}
+    searchable = [each for each in _searchable(page.messages) if each.type != "system"]
+    dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in searchable}
     segments, _ = topic_starts(page.messages, page.segments, (), dropped)
     return CachedPage(
-        before=page.before, messages=tuple(map(_light, said)), segments=tuple(segments)
+        before=page.before, messages=tuple(map(_light, searchable)), segments=tuple(segments)
     )
 
 

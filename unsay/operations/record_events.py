@@ -82,6 +82,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     if scope.address is None:
         return _with_own_writes(state, scope, update)
     if state.get("offloaded") and offloaded_of(state) is None:
+        # A host removed every message, and with them the offloaded ones.
         update = {"offloaded": None, **update}
     writes = update.get("messages", [])
     if not writes and not step_log.new_events and not step_log.later_events:

@@ -52,8 +52,8 @@ def restore(
         return (yield from _put_back(state, scope, source, branches))
     if topic := _topic(state, what):
         segments = state.get("segments", [])
-        here = segments[-1]["start"] if segments else None
-        shown = {e["topic_id"] for e in state.get("expanded", []) if e["at"] == here}
+        current_start = segments[-1]["start"] if segments else None
+        shown = {e["topic_id"] for e in state.get("expanded", []) if e["at"] == current_start}
         if topic["id"] in {current_topic_id(segments), *shown}:
             raise ConflictError(
                 f"Topic {topic['id']!r} is not compacted: contexts include its messages already"
@@ -108,8 +108,8 @@ def _put_back(
     base = safe_base(live, branch["base"])
     label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
     change = replace_tail(live, base, [branch], label=label)
-    taken = [change.branch["id"]] if change.branch["messages"] else []
-    step = Operation(kind="restore", base=base, branches=taken)
+    removed = [change.branch["id"]] if change.branch["messages"] else []
+    step = Operation(kind="restore", base=base, branches=removed)
     return (yield from _with_branch(state, scope, change, step))
 
 
@@ -126,11 +126,13 @@ def _insert(
     near = (m.id for m in reversed(messages[:first]) if m.id in places)
     anchor = next(near, branch["base"])
     _check_base(places, anchor, [])
+    # Never between a tool call and its result.
     place = safe_split(live.messages, live.index_of(anchor) + 1, towards="newer")
     label = Label(kind="restore", reason=", ".join(wanted), created_at=scope.now())
     change = replace_tail(
         live,
         live.id_at(place - 1),
+        # The messages join the topic at their place: that of the branch may be gone.
         [{**branch, "segments": [], "topics": []}],
         label=label,
         keep=[m.id or "" for m in live.messages[place:]],
@@ -173,15 +175,15 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 def _topic(state: State, what: str) -> Topic | None:
     """Return the topic with this id or label; `None` without; raise if the label is not unique."""
-    there = by_topic(state["messages"], state.get("segments", []))
-    topics = [e for e in state.get("topics", []) if e["id"] in there or e.get("pages")]
-    found = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
-    if len(found) > 1:
-        ids = ", ".join(each["id"] for each in found)
+    present = by_topic(state["messages"], state.get("segments", []))
+    topics = [e for e in state.get("topics", []) if e["id"] in present or e.get("pages")]
+    matches = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
+    if len(matches) > 1:
+        ids = ", ".join(each["id"] for each in matches)
         raise ConflictError(
-            f"{what!r} is the label of {len(found)} topics: give the id of one: {ids}"
+            f"{what!r} is the label of {len(matches)} topics: give the id of one: {ids}"
         )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def pick(
@@ -200,15 +202,15 @@ def pick(
     live = live_branch(state)
     base = live.id_at(len(live.messages) - 1)
     # The ids of offloaded messages are unknown here, so every copy then gets a new id.
-    taken = live.positions() if live.before is None else _ids(chosen)
+    used_ids = live.positions() if live.before is None else _ids(chosen)
     copies = []
     for message in chosen:
         name = message.id or ""
-        if name in taken:
+        if name in used_ids:
             seed = f"{source}\x00{base}\x00{name}".encode("utf-8", "surrogatepass")
             name = f"pick-{hashlib.sha256(seed).hexdigest()[:20]}"
-        noted = annotate(message, picked={"from": source, "id": message.id})
-        copies.append(noted.model_copy(update={"id": name}))
+        copy = annotate(message, picked={"from": source, "id": message.id})
+        copies.append(copy.model_copy(update={"id": name}))
     update = Update(messages=copies)
     update.update(with_step(state, Operation(kind="pick", base=base, branches=[])))
     return update

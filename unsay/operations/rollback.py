@@ -97,6 +97,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
         return list(refs)
     if scope.address is not None:
         store, thread_id = scope.address
+        # Before the commit: a crash then leaves an unused branch, never a reference to nothing.
         yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
         yield from store_turn_places(
             dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope
@@ -135,14 +136,14 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
     """Return the state update that makes a change of the current branch; `refs` are all branches."""
     live = change.live
     labels = {each["id"]: each["label"] for each in live.topics}
-    marks = by_age(live.checkpoints, live.positions(), before=len(live.messages))
+    checkpoints = by_age(live.checkpoints, live.positions(), before=len(live.messages))
     return Update(
         messages=change.writes,
         checkpoints=list(live.checkpoints),
         segments=list(live.segments),
         topics=list(live.topics),
         current_topic=labels.get(live.segments[-1]["topic_id"], "") if live.segments else "",
-        quality_score=marks[0]["score"] if marks else None,
+        quality_score=checkpoints[0]["score"] if checkpoints else None,
         branches=refs,
     )
 
@@ -169,6 +170,7 @@ def without_retries(
     state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
 ) -> Steps[Change]:
     """Return a change that reverses the rollbacks of the turn's rejected drafts, or raise `ConflictError`."""
+    # Each rollback of a turn goes back farther, so reversed the branches are in transcript order.
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
     return replace_tail(live_branch(state), base, branches, label=label, keep=keep)
@@ -178,16 +180,16 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     """Undo the newest step, such as a turn or a rollback; raise if there is none to undo."""
     operations = state.get("operations", [])
     step = last_operation(operations)
-    left = redoable(state, pending)
+    undone_steps = redoable(state, pending)
     label = Label(kind="undo", reason=reason, created_at=scope.now())
     change, update = yield from _reversed(state, scope, step, label, pending)
     update["operations"] = list(operations[:-1])
     update["redo"] = []
-    said = spoken(change.branch["messages"])
+    removed = spoken(change.branch["messages"])
     # Only an answered turn can be redone.
-    if step["kind"] != "turn" or (said and said[-1].type != "human"):
+    if step["kind"] != "turn" or (removed and removed[-1].type != "human"):
         undone = Undone(**_inverse(step, change), at=_end(change.live.messages, pending))
-        update["redo"] = [*left, undone][-OPERATIONS:]
+        update["redo"] = [*undone_steps, undone][-OPERATIONS:]
     return update
 
 
@@ -203,17 +205,18 @@ def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 def last_undone(state: State, pending: Sequence[str]) -> Undone:
     """Return the step that a redo repeats; raise `NothingToRedoError` if none is left."""
-    left = redoable(state, pending)
-    if not left:
+    undone_steps = redoable(state, pending)
+    if not undone_steps:
         raise NothingToRedoError(
             "Nothing was undone since the last turn or rollback, so there is nothing to redo"
         )
-    return left[-1]
+    return undone_steps[-1]
 
 
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
     """Return the undone steps, newest last; empty if the transcript changed since the last undo."""
     undone = state.get("redo", [])
+    # A new turn moves the end of the transcript, so what was undone before cannot be redone.
     end = _end(state.get("messages", ()), pending)
     return list(undone) if undone and undone[-1]["at"] == end else []
 

@@ -59,6 +59,7 @@ def track_run(name: str, node: Node) -> Node:
             yield from advance_run(scope, phase="planning")
         try:
             update = yield from node(state, scope)
+            # Inside the `try`, because a question to a person about an undo interrupts the run too.
             yield from schedule_compensations(state, scope, update)
         except GraphInterrupt as waiting:
             yield from _pause(scope, waiting)
@@ -74,6 +75,7 @@ def track_run(name: str, node: Node) -> Node:
             yield from _end_dead(state, scope)
         if scope.step_log.spent:
             update["spent"] = merged(state.get("spent", {}), scope.step_log.spent)
+        # First the events: no completed run may lack its answer in the event log.
         update = yield from write_ahead(state, scope, update)
         update = preceded_by(corrected, update)
         if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
@@ -185,8 +187,8 @@ def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
     body = {"requests": [_json(each.value) for each in interrupts]}
 
     def change(run: Run, now: str) -> Run:
-        waits = run.suspension
-        same = waits is not None and (waits.suspension_id, plain(waits.body)) == (name, plain(body))
+        old = run.suspension
+        same = old is not None and (old.suspension_id, plain(old.body)) == (name, plain(body))
         return run if same else suspend(_going(run, now), name, body, now=now)
 
     yield from _change(scope, change)

@@ -84,10 +84,10 @@ def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
     limits = limits_of(scope.settings)
     if not limits.is_set:
         return ()
-    kept = yield from account_of_thread(scope).read()
+    account = yield from account_of_thread(scope).read()
     topic = current_topic_id(state.get("segments", []))
     place = AccountKey(task_id=topic or scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
-    return check(kept, limits, Amount(), place=place).gauges
+    return check(account, limits, Amount(), place=place).gauges
 
 
 def usage_text(totals: Usage, texts: Texts) -> str:

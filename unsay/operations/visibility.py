@@ -165,9 +165,9 @@ def forget_span(
             f"Message {unknown[0]!r} is not in the transcript; timeline() lists its messages"
         )
     first, *_, last = sorted(places[name] for name in (what, through or what))
-    said = {message.id for message in spoken(messages)}
+    conversation_ids = {message.id for message in spoken(messages)}
     inside = messages[first : last + 1]
-    names = [m.id or "" for m in inside if m.id in said and m.type != "system"]
+    names = [m.id or "" for m in inside if m.id in conversation_ids and m.type != "system"]
     names = names or [messages[first].id or ""]
     return forget_messages(state, names, pending, cause, span=through is not None)
 
