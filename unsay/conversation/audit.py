@@ -65,6 +65,7 @@ def note(
         raise InputError("The note is empty; write something to find later")
     state = yield from thread.settled()
     head = state.get("event_log", EMPTY)
+    # With its own id a note must be the same event in a later turn, so it names none.
     turn = state.get("turn") if event_id is None else None
     stamp = Stamp(
         thread_id=thread.thread_id,

@@ -186,7 +186,7 @@ def _begin(
 ) -> Steps[None]:
     """Write the copied branch and the new thread's entry; the caller holds the new thread's lock."""
     listed = yield from find_session(*other.address)
-    if listed is not None or (yield from other.snapshot()).values:
+    if listed is not None or (yield from other.snapshot()).values:  # a host's thread has no entry
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )

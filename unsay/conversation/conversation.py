@@ -211,7 +211,7 @@ async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
             async for item in source:
                 ready.put_nowait(item)
         finally:
-            ready.put_nowait(_END)
+            ready.put_nowait(_END)  # also after an error, which `await reader` raises
 
     reader = asyncio.create_task(read())
     try:
@@ -220,7 +220,7 @@ async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
         await reader
     finally:
         reader.cancel()
-        await asyncio.wait([reader])
+        await asyncio.wait([reader])  # does not raise what the task raised
 
 
 class _Listed:
@@ -245,7 +245,7 @@ class _Listed:
         if isinstance(path_or_url, BaseStore):
             return cls(path_or_url)
         if isinstance(path_or_url, Database):
-            return cls(path_or_url.store)
+            return cls(path_or_url.store)  # the caller opened it, and closes it
         database = open_database(path_or_url)
         return cls(database.store, database)
 

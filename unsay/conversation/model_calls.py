@@ -125,6 +125,7 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
     """The calls that answered a question; a message in two places is listed where it is live."""
     question, transcript = ids_checksum([question_id]), state["messages"]
     found: dict[Key, TurnCall] = {}
+    # The live branch comes first, and `setdefault` keeps what came first.
     for place, kind, messages, branch in _places(state, branches):
         told = ((message, manifest_in(message)) for message in messages)
         asked = [(m, made) for m, made in told if made and made["question"] == question]

@@ -193,6 +193,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     if find_pending(state["messages"], state.get("turn")).question is not None:
         return (yield from run_turn(thread, {"messages": []}))
     state = yield from thread.reached(state, (), 1)
+    # For its errors: nothing is stored if one is raised.
     retried(state, (), thread.scope().settings.max_message_chars)
     # The graph's own command, so that the question is removed and asked again in one run.
     return (yield from say(thread, "/retry"))

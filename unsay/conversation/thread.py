@@ -51,6 +51,7 @@ T = TypeVar("T")
 
 Confirm = Callable[[Compensation], bool]  # decides whether a tool call may be compensated
 
+# By path, so that all handles of this process on a thread share one lock.
 _LOCKS: dict[tuple[str, str], WriterLock] = {}
 # Updates from outside a run are written as this node's, because no node comes after it.
 _END = "create_checkpoint"
@@ -222,7 +223,7 @@ class ThreadHandle:
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
         """Update the thread's entry after a turn or a verb, and clear its pending input."""
         now, listed = self.scope().now(), (yield from find_session(*self.address))
-        if listed is None or not listed.turns:
+        if listed is None or not listed.turns:  # a title can cost a model call: it is made once
             title = yield from title_of(state, self.scope())
         else:
             title = listed.title
@@ -266,6 +267,8 @@ class ThreadHandle:
         Raises:
             ConflictError: A person must confirm a compensation first; nothing was changed.
         """
+        # Before the commit only the intention is stored; tools run after it. So a crash never
+        # leaves a call undone that is still in the transcript.
         yield from schedule_compensations(state, scope, update)
         corrected = yield from false_claims(state, scope)
         state = with_messages(state, corrected)

@@ -81,6 +81,7 @@ def judge_summaries(
     state, scope = (yield from thread.whole()), thread.scope()
     found = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
+    # By hash, so that every process draws the same sample without a random generator.
     drawn = sorted(
         range(len(found)),
         key=lambda place: hashlib.sha256(f"{seed} {found[place].key}".encode()).digest(),

@@ -31,7 +31,7 @@ BRANCH_WORDS: dict[BranchKind, str] = {
 }
 
 FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
-_READ_CHARS = 400
+_READ_CHARS = 400  # of a text, so that splitting a long one into graphemes stays fast
 _NAME_CELLS = 128
 
 _JOINERS = "\u200c\u200d"

@@ -57,6 +57,7 @@ def open_turn(
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
+    # No id to look up and nothing stopped: the transcript need not be loaded.
     if turn_id is None and (yield from rests(thread)):
         return (yield from _announced(thread, message, documents))
     snapshot = yield from thread.snapshot()
@@ -113,6 +114,7 @@ def rests(thread: ThreadHandle) -> Steps[bool]:
     """
     saver: Any = thread.graph.checkpointer
     found = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
+    # The source of an update by a host or a verb is not "loop".
     if found is None or found.pending_writes or found.metadata.get("source") != "loop":
         return False
     values = found.checkpoint["channel_values"]

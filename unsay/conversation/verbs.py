@@ -98,7 +98,7 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, each) for each in args)
     if kind is Literal:  # the verb itself refuses other words, and names those it knows
         return isinstance(value, type(args[0]))
-    if kind is Any or getattr(kind, "_is_protocol", False):
+    if kind is Any or getattr(kind, "_is_protocol", False):  # `isinstance` refuses most protocols
         return True
     if kind in (int, float):  # in Python `True` is an int
         return isinstance(value, (int, kind)) and not isinstance(value, bool)

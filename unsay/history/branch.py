@@ -50,7 +50,7 @@ class LiveBranch:
         """
         if message_id == self.before:
             return -1
-        for index in range(len(self.messages) - 1, -1, -1):
+        for index in range(len(self.messages) - 1, -1, -1):  # most bases are near the end
             if self.messages[index].id == message_id:
                 return index
         raise ConflictError(
@@ -170,6 +170,7 @@ def _live_after(
     before, came = {m.id for m in live.messages[:start]}, {m.id for m in back}
     waiting = {m.id for m in kept}
     stays = {None, *before, *waiting}
+    # The message of an offloaded checkpoint is in a segment, before everything in `live`.
     checkpoints = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
     returned = [each for branch in branches for each in branch["checkpoints"]]
     segments = [each for branch in branches for each in branch["segments"]]

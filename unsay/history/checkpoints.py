@@ -30,6 +30,7 @@ def make_checkpoint(
     name: str | None = None,
 ) -> Checkpoint:
     """Return a checkpoint whose id is a hash of its message's id."""
+    # A node that runs twice makes the same checkpoint.
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
         id=f"cp-{digest[:10]}",
@@ -131,6 +132,7 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
         for each in checkpoints:
             if wanted and each[key] == wanted:
                 return each
+    # An empty text is the beginning of every id.
     begins = [each for each in checkpoints if wanted and each["id"].startswith(wanted)]
     if len(begins) > 1:
         raise AmbiguousCheckpointError(

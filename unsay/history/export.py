@@ -177,6 +177,7 @@ def _plain(message: BaseMessage) -> dict[str, Any]:
 def _is_json(value: Any) -> bool:
     """Return whether a value is the same after a round trip through JSON."""
     try:
+        # JSON turns tuples into lists, and numbers as keys into text: both would not come back.
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (RecursionError, TypeError, ValueError):
         return False

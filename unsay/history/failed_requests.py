@@ -42,7 +42,7 @@ class FailedRequest:
 def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
     """Store a request, in place of that of the same attempt; the newest `MOST_KEPT` stay."""
     place = requests_namespace(thread_id)
-    key = f"{kept.turn_id}-{kept.attempt:03}"
+    key = f"{kept.turn_id}-{kept.attempt:03}"  # padded: keys of equal times sort by attempt
     value = {each.name: getattr(kept, each.name) for each in fields(kept)}
     sent = {
         "messages": [message_to_dict(each) for each in value.pop("messages")],

@@ -63,6 +63,7 @@ class Memories:
         """Replace the cache of a thread; drop the least used over the limit."""
         key = (id(owner), thread_id)
         with self._lock:
+            # Weak, so that the cache keeps no store alive.
             self._known[key] = (weakref.ref(owner), memory)
             self._known.move_to_end(key)
             for each in [each for each, (alive, _) in self._known.items() if alive() is None]:

@@ -144,6 +144,7 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
     given = check_labels({name: value for name, value in labels.items() if value is not None})
     found = yield from get_session(store, thread_id)
     kept = {name: value for name, value in found.labels.items() if name not in labels}
+    # A label does not count as activity: the order of `list_threads` stays.
     return (yield from revise(store, thread_id, now=found.updated_at, labels={**kept, **given}))
 
 
@@ -156,6 +157,7 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
     found = item is not None and entry_of(item) is not None
+    # Fields that `ThreadInfo` does not have, such as `pending_input`, stay.
     value = {**blank, **(item.value if found else {}), "updated_at": now, **changes}
     yield put_item(store, THREADS, thread_id, value)
     return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})

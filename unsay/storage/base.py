@@ -102,6 +102,7 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        # The low byte of an extended error code is the primary code. Source: SQLite.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         waited = getattr(error, "busy_seconds", BUSY_SECONDS)
         if str(error) == LOST:
@@ -159,6 +160,7 @@ def masked(url: str) -> str:
     authority = _AUTHORITY.fullmatch(found[2])
     asked = found[4].split("&") if found[4] else []
     moved = "@" in (found[3] or "") or not all("=" in each for each in asked)
+    # Each of these can mean that a part of the password was read as something else.
     if authority is None or moved or ("@" in (found[4] or "") and "@" not in found[2]):
         return f"{scheme}://…"
     user = f"{authority[1]}@" if authority[1] else ""

@@ -161,4 +161,5 @@ def _after(events: Sequence[Event], cursor: str) -> int:
 
 
 def _digest(text: str) -> str:
+    # Ids of a host may have lone surrogates, which UTF-8 refuses.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

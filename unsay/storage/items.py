@@ -21,6 +21,7 @@ from unsay.errors import DatabaseCorruptError, InputError
 
 def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
     """Return the store's namespace for one kind of a thread's items, safe for any thread id."""
+    # LangGraph joins labels with dots, and `quote` leaves dots as they are.
     return ("unsay", kind, quote(thread_id, safe="").replace(".", "%2E"))
 
 
@@ -31,6 +32,7 @@ def put_item(
 
     A lone surrogate, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
     """
+    # `index` and `ttl`: a host's store may index its items, or delete them after a while.
     plain = storable(value)
     return Call.of(store.put, store.aput, namespace, key, plain, index=False, ttl=None)
 
@@ -79,6 +81,7 @@ def storable(value: Any) -> Any:
 
 # Size of the cache in stored bytes: about the newest thousand turns. Source: own measurement.
 MEMO_BYTES = 1_000_000
+# Immutable, so that copies may share them.
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
@@ -92,7 +95,7 @@ class Memo:
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
         """Return a copy of a stored value, for the caller to change; `read` is called on a miss."""
         key = (kind, stored)
-        if len(stored) > self._most:
+        if len(stored) > self._most:  # it would push out all others
             return read(key)
         if key in self._known:
             self._known.move_to_end(key)

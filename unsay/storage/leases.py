@@ -63,6 +63,7 @@ def _life_of(process: int) -> tuple[str, str]:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "", ""
+    # The name before it may have spaces and parentheses itself. Source: Linux, proc(5).
     found = text.rpartition(") ")[2].split()
     return found[0], found[19]
 
@@ -132,6 +133,7 @@ class Leases:
         """
         if (lease := self._make(thread_id, lease_seconds)) is None:
             return None
+        # Not of the wall clock: a jump of it must not end the wait.
         deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
         try:
             while where := (yield off_loop(partial(self._ask, lease, waits=wait_seconds > 0))):
@@ -196,6 +198,7 @@ class FileLeases(Leases):
         self._mutex = threading.Lock()
         self._queued: set[FileLease] = set()
         self._leaving: set[int | None] = set()
+        # AUTOINCREMENT: a token is never given twice, even after its row was deleted.
         connection.execute(
             "CREATE TABLE IF NOT EXISTS leases (token INTEGER PRIMARY KEY AUTOINCREMENT,"
             " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
@@ -212,14 +215,14 @@ class FileLeases(Leases):
     def forget(self, lease: FileLease) -> None:
         """Remove a lease from those held; its background thread deletes the row."""
         super().forget(lease)
-        self._leaving.add(lease.token)
+        self._leaving.add(lease.token)  # so the next in this process need not wait for that
 
     def close(self) -> None:
         """Release every lease, wait until its row is deleted, and close the connection."""
         for lease in list(self._queued):
             lease.release()
             if lease.keeper is not None:
-                lease.keeper.join()
+                lease.keeper.join()  # it deletes its row over this connection
         with self._mutex:
             self._connection.close()
 
@@ -350,7 +353,7 @@ class WriterLock:
         """Wait for other users in this process, then for other processes, as `Leases.hold` does."""
         deadline = time.monotonic() + wait_seconds
         place: Future[None] = Future()
-        place.set_running_or_notify_cancel()
+        place.set_running_or_notify_cancel()  # else a timeout on an event loop would cancel it
         with self._mutex:
             self._queue.append(place)
             if len(self._queue) == 1:

@@ -144,7 +144,8 @@ class Chain:
             {"before": page.before, **page.facts, "body": page.body} for page in reversed(loose)
         ]
         # Written before the old items are deleted: a crash in between leaves each page twice, with
-        # the same content, and the other way round it would lose pages.
+        # the same content, and the other way round it would lose pages. The state refers to the newest
+        # page, so its id is the key.
         yield put_items(
             self.store, self.namespace, {loose[0].id: {"pages": freeze(values, dense=True)}}
         )
@@ -183,6 +184,7 @@ def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page
 
 
 def _linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
+    # Sorted, so that equal facts in another order give the same id.
     named = json.dumps([before, facts, digest], sort_keys=True)
     name = f"page-{_digest(named.encode())[:32]}"
     return Page(id=name, before=before, facts=facts, body=body, digest=digest)

@@ -220,6 +220,7 @@ def _place_in(kind: str, cursor: str) -> _Place:
         first, second = ids
         if own == kind and isinstance(first, str) and isinstance(second, str):
             return moment_of(at), first, second
+    # A cursor can be any text, also deeply nested JSON.
     except (RecursionError, TypeError, ValueError):
         pass
     raise InputError(

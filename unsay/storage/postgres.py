@@ -122,7 +122,7 @@ class PostgresLeases(Leases):
         del waits  # the server's locks keep no queue
         elsewhere = " in another process"
         with lease.mutex:
-            if lease.ended:
+            if lease.ended:  # a lock taken after its release would never be freed
                 return elsewhere
             row = self._session.ask(TRY_LOCK, lease.thread_id)
             if row["got"]:
@@ -162,7 +162,7 @@ class Server:
             except psycopg.OperationalError as error:
                 if not _is_lost(error):
                     raise
-                self.pool.check()
+                self.pool.check()  # a restart of the server ends all connections, not only this one
                 return work()
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
@@ -223,6 +223,7 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
         """See `PostgresSaver`."""
         found = partial(super().list, config, **options)
+        # Read at once: a generator would run after `reach`, without its second attempt.
         return iter(self.server.reach(lambda: [*found()]))
 
     def delete_thread(self, thread_id: str) -> None:
@@ -266,6 +267,7 @@ class Session:
                         raise
             if connection is not None:
                 connection.close()
+            # It holds none of the old locks; `GUARD` refuses writes by their owners.
             self._connection = connect(self._url, self._path)
             return self._connection.execute(query, values).fetchone()
 

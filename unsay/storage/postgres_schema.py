@@ -39,6 +39,7 @@ TRY_LOCK: LiteralString = (
     " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
 )
 UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
+# The session timeout is off: the connection of the leases may be idle for a whole turn.
 KEEP_ALIVE: LiteralString = (
     "SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES"
     " ('tcp_keepalives_idle', %s), ('tcp_keepalives_interval', %s), ('tcp_keepalives_count', %s),"

@@ -201,6 +201,7 @@ class FileDatabase(Database):
         # Deleted bytes stay in free pages, in the unused part of other pages, and in the journal.
         # Source: SQLite, VACUUM and `PRAGMA wal_checkpoint`.
         with translated(self.path), self.store.lock:
+            # Before the checkpoint of the journal, since it writes there itself.
             self.store.conn.execute("VACUUM")
             busy, *_ = self.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -318,7 +319,7 @@ def _make_file(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite itself: 0644
-        with path.open("r+b"):
+        with path.open("r+b"):  # SQLite would open it for reading only, and fail later
             pass
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error

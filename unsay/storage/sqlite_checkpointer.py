@@ -168,9 +168,11 @@ class FileSaver(OffLoop, SqliteSaver):
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
         """Store a checkpoint, and delete those that nothing builds on any more."""
+        # Metadata is read for many checkpoints, without their values.
         noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
             stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
+            # Only a new full copy makes an older one useless.
             if TRANSCRIPT in checkpoint["channel_values"]:
                 self._prune(stored["configurable"])
         return stored
@@ -259,7 +261,7 @@ class FileSaver(OffLoop, SqliteSaver):
         cursor.execute(
             "SELECT checkpoint_id, task_id, idx, type, value, task_path FROM writes "
             "WHERE thread_id = ? AND checkpoint_ns = ? AND channel = ? AND checkpoint_id >= ?",
-            (*place, channel, min(ids, default="~")),
+            (*place, channel, min(ids, default="~")),  # `~` is after every id
         )
         order = {name: len(ids) - index for index, name in enumerate(ids)}
         rows = [row for row in cursor.fetchall() if row[0] in order]
