@@ -82,7 +82,6 @@ class Side:
     """One of two branches that are compared; scores are from 0 to 1.
 
     Attributes:
-        name: The argument of `diff`.
         topics: Labels of topics that the other does not have.
         only: Messages that the other does not have, oldest first.
         mean_score: Of its scored answers; `None` without any.
@@ -144,7 +143,6 @@ def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
 
 
 def _labels_of(live: LiveBranch) -> list[str]:
-    """Return the labels of the topics that have messages in a branch."""
     labels = {each["id"]: each["label"] for each in live.topics}
     return [labels[topic] for topic in by_topic(live.messages, live.segments) if topic in labels]
 
@@ -268,7 +266,6 @@ def _abandoned(
 
 
 def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:
-    """Return a handle of another thread that only reads."""
     return replace(handle, thread_id=thread_id, writes=False)
 
 

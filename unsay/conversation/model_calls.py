@@ -47,7 +47,6 @@ class TurnCall:
         kind: Who or what removed the message, as in `Branch`; else `live`.
         score: From 0 to 1; `None` for unscored, and for a step that called tools.
         words: The beginning of the returned message; empty for tool calls alone.
-        context: Which messages the model was sent, by rule, and their tokens.
     """
 
     branch: str

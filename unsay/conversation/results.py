@@ -46,7 +46,6 @@ class Reply:
         message_id: `None` while the turn waits for a decision.
         score: From 0 to 1; `None` for unscored.
         outcome: `passed`, `failed` or `unscored`; `None` for notices.
-        reason: The judge's reason; empty if there is none.
         topic: Label of the topic; empty if it has none.
         flag: `low_quality` when the best draft was delivered although it failed.
         rollbacks: Number of drafts that were rejected before this answer.
@@ -153,7 +152,6 @@ class TimelineTurn:
     """One turn on the current branch; score to rollbacks are those of its `Reply`.
 
     Attributes:
-        number: From 1.
         question: Empty for an answer that was added without one.
         answer: `None` while the question waits.
         message_id: The answer's id; the question's while it waits.

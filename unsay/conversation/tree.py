@@ -50,11 +50,7 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The rows of a tree, from the top.
-
-    `left_out` says which turns and branches are above the first row; it is empty if all are shown.
-    `elsewhere` has the branches whose base is not in the transcript.
-    """
+    """The rows of a tree, from the top; `left_out` says in words what is above the first row."""
 
     at_start: Sequence[BranchRef]
     left_out: str

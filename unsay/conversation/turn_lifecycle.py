@@ -216,7 +216,6 @@ def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]
 def _ended_turn(
     thread: ThreadHandle, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
 ) -> Steps[Reply]:
-    """Update the list of threads and return the reply."""
     yield from thread.list_thread(state)
     reply = reply_of(state, interrupts)
     return replace(reply, turn_id=turn_id or reply.turn_id)

@@ -212,7 +212,6 @@ class Opener(Verb[P, Any]):
 
 
 def _blocking(verb: Verb[..., Any]) -> Callable[..., Any]:
-    """Make the method that runs a verb to its end."""
 
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return drive(verb.started(self, args, kwargs))
@@ -221,7 +220,6 @@ def _blocking(verb: Verb[..., Any]) -> Callable[..., Any]:
 
 
 def _on_loop(verb: Verb[..., Any]) -> Callable[..., Any]:
-    """Make the coroutine method that runs a verb on an event loop."""
 
     async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return await adrive(verb.started(self, args, kwargs))

@@ -99,9 +99,7 @@ def replace_tail(
     keep: Sequence[str] = (),
     only: Collection[str] | None = None,
 ) -> Change:
-    """Remove all messages after a base, and put back messages of stored branches there.
-
-    Nothing is written: rollback, undo, restore and preview all plan with this, and commit it later.
+    """Plan to remove all messages after a base, and to put messages of stored branches there.
 
     Args:
         live: The current branch; it is not changed.

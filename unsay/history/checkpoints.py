@@ -148,7 +148,6 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
 
 
 def _listed(checkpoints: Sequence[Checkpoint]) -> str:
-    """Return ids and names of checkpoints for an error message."""
     return ", ".join(
         f"{each['id']} ({each['name']})" if each["name"] else each["id"] for each in checkpoints
     )

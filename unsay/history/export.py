@@ -50,10 +50,7 @@ class Portable:
 
 
 def resolve_fields(
-    *,
-    preset: Preset | None = None,
-    include: Collection[str] = (),
-    exclude: Collection[str] = (),
+    *, preset: Preset | None = None, include: Collection[str] = (), exclude: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Return the fields of a preset and the included ones, without the excluded ones.
 

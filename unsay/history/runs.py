@@ -141,9 +141,7 @@ def resume(run: Run, *, now: str) -> Run:
 
 
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
-    """Return a run that is paused until the caller with `suspension_id` resumes it.
-
-    Repeating the same suspension has no effect.
+    """Return a run that is paused for `suspension_id`; repeating the same suspension has no effect.
 
     Raises:
         RunConflictError: The run waits for something else, or is not running.
@@ -186,7 +184,6 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
 
 
 def _choices(words: Collection[str]) -> str:
-    """Return what to use instead, for an error message."""
     return f"use {' or '.join(map(repr, sorted(words)))}" if words else "start another run"
 
 

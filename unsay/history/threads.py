@@ -109,11 +109,7 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
 
 
 def begin(
-    store: BaseStore,
-    thread_id: str,
-    *,
-    now: str,
-    labels: Mapping[str, str] | None = None,
+    store: BaseStore, thread_id: str, *, now: str, labels: Mapping[str, str] | None = None
 ) -> Steps[ThreadInfo]:
     """Return a thread's session; a new one is begun and gets the `labels`.
 
@@ -149,10 +145,7 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
-    """Write some fields of a session, or begin it; the caller must hold the thread's lock.
-
-    `changes` may also have `pending_input`, which is not a field of `ThreadInfo`.
-    """
+    """Write some fields of a session, or begin it; the caller must hold the thread's lock."""
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
@@ -232,5 +225,4 @@ def search_sessions(
 
 
 def _place(entry: ThreadInfo) -> tuple[datetime, str, str]:
-    """Return the position of a session in the list: its beginning and its id."""
     return moment_of(entry.created_at), entry.thread_id, ""

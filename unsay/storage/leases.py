@@ -326,7 +326,6 @@ def thread_of_item(prefix: str, key: str) -> str | None:
 
 
 def _where(rows: list[tuple[int, str, float]]) -> str:
-    """Return which process owns the first row, as part of a message; empty without rows."""
     return f" in process {rows[0][1].rsplit(' ', 2)[1]}" if rows else ""
 
 

@@ -131,7 +131,6 @@ def _alone(connection: Any, path: str) -> Iterator[None]:
 
 
 def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
-    """Return the column `one` of the first row of a query."""
     return connection.execute(query, values).fetchone()["one"]
 
 

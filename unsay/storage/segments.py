@@ -153,7 +153,6 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def _whole(chain: Chain, page: Page) -> Steps[OffloadedSegment]:
-    """Read the body of a page and return the segment."""
     body = yield from chain.body(page)
     messages = cast("list[AnyMessage]", messages_from_dict(body["messages"]))
     return _segment(page, messages, body)

@@ -290,10 +290,7 @@ class FileSaver(OffLoop, SqliteSaver):
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Find each channel's last full value in the ancestors, given newest first.
-
-    Return `None` if a checkpoint does not list what it holds.
-    """
+    """Find each channel's last full value; `None` if a checkpoint does not list what it holds."""
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:
