@@ -302,15 +302,48 @@ def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
 
 
 def _set_up(store: FileStore) -> None:
-    """Create the store's tables, also while other processes do so."""
-    # LangGraph's migrations take no lock: each failure means that another process did that one.
-    for _ in store.MIGRATIONS:
-        try:
-            return store.setup()
-        except (sqlite3.IntegrityError, sqlite3.OperationalError) as error:
-            if not isinstance(error, sqlite3.IntegrityError) and "duplicate" not in str(error):
-                raise
-    return store.setup()
+    """Create or migrate the store's tables in one transaction, which a kill undoes as a whole."""
+    # LangGraph's own `setup` commits each migration before it notes its number. After a kill between
+    # the two, every later start would repeat the migration and fail.
+    connection = store.conn
+    if _next_migration(connection) < len(store.MIGRATIONS):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE IF NOT EXISTS store_migrations (v INTEGER PRIMARY KEY)")
+        first = _next_migration(connection)  # another process may have been faster
+        for number, script in enumerate(store.MIGRATIONS[first:], start=first):
+            for statement in _statements(script):
+                _migrate(connection, statement)
+            connection.execute("INSERT INTO store_migrations (v) VALUES (?)", (number,))
+        connection.commit()
+    store.setup()
+
+
+def _next_migration(connection: Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store_migrations'")
+    if known.fetchone() is None:
+        return 0
+    newest = connection.execute("SELECT coalesce(max(v), -1) FROM store_migrations").fetchone()
+    return int(newest[0]) + 1
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _migrate(connection: Connection, statement: str) -> None:
+    try:
+        # Not `connection.execute`, which would roll the whole transaction back.
+        sqlite3.Connection.cursor(connection).execute(statement)
+    except sqlite3.OperationalError as error:
+        # A process that ran LangGraph's own `setup` was killed after this migration.
+        if "duplicate column name" not in str(error):
+            connection.rollback()
+            raise
 
 
 def _make_file(path: Path) -> None:
