@@ -226,7 +226,7 @@ class Scope:
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
         """Return the scope of the current run; only a node may call this."""
         runtime = get_runtime(Context)
-        context = context_of(runtime.context) or Context()
+        context = context_of(runtime.context)
         thread_id = config.get("configurable", {}).get("thread_id")
         info, run_id = runtime.execution_info, None
         if info is not None:  # without an id of the host, one that a repeated step gets again
@@ -240,8 +240,8 @@ class Scope:
             stream_writer=runtime.stream_writer,
             run_id=run_id,
             named=bool(info and info.run_id),
-            labels=check_labels(context.labels),
-            parent_run_id=context.parent_run_id or PARENT_RUN.get(),
+            labels=check_labels(context.get("labels")),
+            parent_run_id=context.get("parent_run_id") or PARENT_RUN.get(),
             in_graph=True,
         )
 

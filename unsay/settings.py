@@ -9,10 +9,9 @@ Source: Zhang 2026, chapter 7.7 (request before preset before environment before
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from os import environ
 from tomllib import TOMLDecodeError
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +29,7 @@ from pydantic_settings import (
     SettingsError,
     TomlConfigSettingsSource,
 )
+from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError
 from unsay.presets import hint, merged, refusal, refuse_misspelt
@@ -299,8 +299,8 @@ class Settings(BaseSettings):
 
     def for_run(self, context: "Context | None") -> "Settings":
         """Return the settings with a run's overrides; these settings themselves if it has none."""
-        names = Context.__dataclass_fields__.keys() & Settings.model_fields.keys()
-        given = {name: getattr(context, name) for name in names} if context else {}
+        names = Context.__annotations__.keys() & Settings.model_fields.keys()
+        given = {name: context.get(name) for name in names} if context else {}
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
             return self
@@ -314,33 +314,33 @@ class _RunSettings(Settings):
         self._read(below, given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What one run may override; `None` leaves the setting as it is.
+class Context(TypedDict, total=False):
+    """What one run may override; a missing key or `None` leaves the setting as it is.
 
-    This is the graph's `context_schema`: servers accept it as plain JSON.
+    This is the graph's `context_schema`: servers accept it as plain JSON. A host may add keys of its
+    own: the graph ignores them and passes them on to tools and to an agent that answers.
     """
 
-    quality_threshold: float | None = None
-    checkpoint_threshold: float | None = None
-    max_rollbacks: int | None = None
-    on_exhausted: Literal["deliver", "ask"] | None = None
-    stream: Literal["live", "held"] | None = None
-    judging: Literal["model", "local", "off"] | None = None
-    language: Literal["auto", "en", "ja"] | None = None
-    system_prompt: str | None = None
-    preset: str | None = None
-    window_messages: int | None = None
-    primers: int | None = None
-    recents: int | None = None
-    session_budget_tokens: int | None = None
-    task_budget_tokens: int | None = None
-    agent_budget_tokens: int | None = None
-    budget_mode: BudgetMode | None = None
-    labels: dict[str, str] | None = None
+    quality_threshold: float | None
+    checkpoint_threshold: float | None
+    max_rollbacks: int | None
+    on_exhausted: Literal["deliver", "ask"] | None
+    stream: Literal["live", "held"] | None
+    judging: Literal["model", "local", "off"] | None
+    language: Literal["auto", "en", "ja"] | None
+    system_prompt: str | None
+    preset: str | None
+    window_messages: int | None
+    primers: int | None
+    recents: int | None
+    session_budget_tokens: int | None
+    task_budget_tokens: int | None
+    agent_budget_tokens: int | None
+    budget_mode: BudgetMode | None
+    labels: dict[str, str] | None
     """Words of the host's own, kept with the run and its events, to search by."""
 
-    parent_run_id: str | None = None
+    parent_run_id: str | None
     """The run that started this one; `None` where a person did."""
 
 
@@ -378,8 +378,6 @@ def _made(make: Callable[[], Settings]) -> Settings:
         raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
 
 
-def context_of(value: object) -> Context | None:
-    """Return a run's context from a mapping or a `Context`; other keys are ignored, other values `None`."""
-    if isinstance(value, Mapping):
-        value = Context(**{key: value[key] for key in Context.__dataclass_fields__ if key in value})
-    return value if isinstance(value, Context) else None
+def context_of(value: object) -> Context:
+    """Return a run's context; it is empty if the host passed none, or one that is not a mapping."""
+    return cast("Context", value) if isinstance(value, Mapping) else Context()

@@ -6,7 +6,7 @@ graph has a store; `offloaded` then refers to the rest. Everything else is bound
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, Self, TypedDict, cast
+from typing import Annotated, Any, NotRequired, Self, cast
 
 from langchain_core.messages import (
     AnyMessage,
@@ -18,6 +18,7 @@ from langchain_core.messages import (
 )
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from typing_extensions import TypedDict
 
 from unsay.context.compaction import Compaction
 from unsay.storage.event_log import Head
@@ -175,6 +176,29 @@ class OwnWrites(TypedDict):
     digest: int
     annotated: dict[str, str]
     calls: dict[str, str]
+
+
+class Input(TypedDict, total=False):
+    """What a host may write: new messages, and whether to roll back first.
+
+    `rollback_checkpoint_id` names the checkpoint to go back to; `None` is the newest.
+    """
+
+    messages: list[AnyMessage]
+    should_rollback: bool
+    rollback_checkpoint_id: str | None
+
+
+class Output(TypedDict, total=False):
+    """What a run returns to a host."""
+
+    messages: list[AnyMessage]
+    quality_score: float | None
+    current_topic: str
+    checkpoints: list[Checkpoint]
+    checkpoint_metadata: dict[str, Any]
+    should_rollback: bool
+    state_history: list[Note]
 
 
 class Working(TypedDict, total=False):

@@ -6,7 +6,9 @@ dicts under strict msgpack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol
+
+from typing_extensions import TypedDict
 
 SCHEMA_VERSION = 2
 """Version of the JSON objects that the command line prints."""

@@ -65,8 +65,15 @@ def transcript(graph: HostGraph, thread: str = "t") -> list[str]:
 
 
 def say(graph: HostGraph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:
-    """Say each text; the state after the last."""
+    """Say each text; the whole state after the last."""
     state: dict[str, Any] = {}
     for text in texts:
         state = graph.invoke({"messages": [("user", text)], **more}, config(thread))
-    return state
+    return whole(graph, state, thread)
+
+
+def whole(graph: HostGraph, returned: dict[str, Any], thread: str = "t") -> dict[str, Any]:
+    """The state with what a run returned, such as its interrupts; without a saver only that."""
+    if graph.checkpointer is None:
+        return returned
+    return {**graph.get_state(config(thread)).values, **returned}

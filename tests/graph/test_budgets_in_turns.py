@@ -16,12 +16,12 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, config, make, scores, transcript
+from tests.graph.kit import Numbered, config, make, scores, transcript, whole
 from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
-from unsay.graph.compiled import HostGraph
+from unsay.graph.compiled import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.testing import ScriptedChat, ToolCalls
@@ -50,12 +50,12 @@ Run = Callable[..., dict[str, Any]]
 
 def run_blocking(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
     """One run of a graph."""
-    return graph.invoke(_given(value), config(), **more)
+    return whole(graph, graph.invoke(_given(value), config(), **more))
 
 
 def run_async(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
     """One run of a graph, on an event loop."""
-    return asyncio.run(graph.ainvoke(_given(value), config(), **more))
+    return whole(graph, asyncio.run(graph.ainvoke(_given(value), config(), **more)))
 
 
 def _given(value: Any) -> Any:
@@ -428,9 +428,8 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
     context = {"session_budget_tokens": 700 if drafts else 100}
     assert "exceed_budget" == decision(run(graph, f"Why? {'Really. ' * 80}", context=context))
     move = {"kind": "decline", "to": None, "reason": "no"}
-    graph.update_state(
-        config(), {"rollback_request": move, "should_rollback": True}, as_node="process_message"
-    )
+    declined: Any = Trusted({"rollback_request": move, "should_rollback": True})
+    graph.update_state(config(), declined, as_node="process_message")
     state = run(graph, None, context=context)
 
     assert ["human", "ai"] == [each.type for each in state["messages"]]

@@ -2,7 +2,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
 from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.compiled import HostGraph
@@ -206,7 +206,7 @@ def test_a_host_orders_a_rollback_without_a_question() -> None:
     say(graph, "q2", "q3")
 
     order = {"should_rollback": True, "rollback_checkpoint_id": first}
-    state = graph.invoke(order, config())
+    state = whole(graph, graph.invoke(order, config()))
 
     assert said(state["messages"])[:2] == [
         "human: q1",
@@ -226,7 +226,7 @@ def test_a_host_orders_a_rollback_behind_the_answer() -> None:
 
     order = {"should_rollback": True, "rollback_checkpoint_id": first}
     graph.update_state(config(), order, as_node="process_message")
-    state = graph.invoke(None, config())
+    state = whole(graph, graph.invoke(None, config()))
 
     assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(state["messages"])[
         :2

@@ -6,7 +6,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
+from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
 from unsay.history.branch import unpack
@@ -209,7 +209,7 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
         "ai: This is draft 2, about what was asked.",
     ]
     assert not any("bad question" in text or "bad answer" in text for text in model.texts(-1))
-    assert [ref["kind"] for ref in state["branches"]] == ["context"]
+    assert [ref["kind"] for ref in whole(graph, state)["branches"]] == ["context"]
     assert "was removed because a judge rejected it" in model.texts(-1)[-1]
 
 

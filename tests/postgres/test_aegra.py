@@ -24,10 +24,10 @@ from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Fail
 from llmock.testing import LLMockServer
 
-from tests import test_langgraph_dev
+from tests.hosts import test_langgraph_dev
 from tests.http.replies import ANSWERER, answers, grades
 from tests.postgres.conftest import Machine
-from tests.test_langgraph_dev import (  # noqa: F401 - some are fixtures
+from tests.hosts.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     GOOD,
     OTHER,
     QUESTION,

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from langgraph.graph import END
 
 from unsay.graph.routing import after_process_message
 from unsay.history.checkpoints import make_checkpoint
@@ -14,13 +13,15 @@ MARK = make_checkpoint(message_id="m", turn=1, score=0.9, topic="", reason="scor
 @pytest.mark.parametrize(
     ("state", "following"),
     [
-        pytest.param({"turn": {"checkpoints_due": []}}, END, id="nothing due"),
+        pytest.param({"turn": {"checkpoints_due": []}}, "continue", id="nothing due"),
         pytest.param(
-            {"should_rollback": False, "turn": {"checkpoints_due": []}}, END, id="no rollback"
+            {"should_rollback": False, "turn": {"checkpoints_due": []}},
+            "continue",
+            id="no rollback",
         ),
         pytest.param(
             {"should_rollback": False, "turn": {"checkpoints_due": [MARK]}},
-            "create_checkpoint",
+            "checkpoint",
             id="a checkpoint",
         ),
         pytest.param(

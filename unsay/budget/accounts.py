@@ -5,7 +5,9 @@ An account is a plain JSON value; every function returns a new one.
 
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, TypeVar
+
+from typing_extensions import TypedDict
 
 from unsay.tokens.pricing import Amount
 

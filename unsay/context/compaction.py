@@ -5,9 +5,9 @@ change, each context is the previous one plus new messages, so the provider's ca
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from typing_extensions import TypedDict
 
 from unsay.context.tool_results import clear, truncate
 from unsay.errors import InputError

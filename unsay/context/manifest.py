@@ -11,9 +11,10 @@ import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict, TypeVar, cast
+from typing import NotRequired, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from typing_extensions import TypedDict
 
 from unsay.context.compaction import is_summary
 from unsay.context.plan import Omission, TokenCounter

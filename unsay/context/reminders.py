@@ -7,9 +7,10 @@ two places, never between a tool call and its result).
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 from langchain_core.messages import AnyMessage, SystemMessage
+from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import is_question

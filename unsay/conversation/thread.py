@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langgraph.constants import START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.base import BaseStore
-from langgraph.types import StateSnapshot
+from langgraph.types import StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
@@ -133,17 +134,20 @@ class ThreadHandle:
             return snapshot
         # A process may have died between a step's writes and its checkpoint: the state then shows
         # what the next input would drop. Such a step is committed first.
-        half_committed = snapshot.tasks and not snapshot.next
-        lost = None if half_committed else (yield from self._lost(snapshot))
-        if half_committed or lost:
-            # Commits an input, or a step whose writes are stored, and takes no other.
+        if snapshot.tasks and not snapshot.next:
+            # Commits a step whose writes are stored, and takes no other.
             options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
             graph: Any = self.graph
-            yield Call.of(graph.invoke, graph.ainvoke, Trusted(lost), self.config, **options)
-            snapshot = yield reading
+            yield Call.of(graph.invoke, graph.ainvoke, Trusted(None), self.config, **options)
+        elif lost := (yield from self._lost(snapshot)):
+            # Also written as the graph's start, so that the turn is resumed at its first node.
+            yield from self.commit(lost, StateUpdate({}, START))
+        else:
+            return snapshot
+        snapshot = yield reading
         return snapshot
 
-    def _lost(self, snapshot: StateSnapshot) -> Steps[dict[str, Any] | None]:
+    def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
         """Return the input that a process stored before it died; `None` if nothing was lost."""
         step_log = yield from load_pending_input(*self.address)
         if not step_log:
@@ -155,7 +159,7 @@ class ThreadHandle:
         if command is None and all(message.id not in on_record for message in step_log):
             state: Any = {**snapshot.values, "messages": [*messages, *step_log]}
             turn = open_turn(state, find_pending(state["messages"], state.get("turn")), run_id)
-            return {"messages": list(step_log), "turn": turn}
+            return Update(messages=list(step_log), turn=turn)
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
         # the user does not expect it to run later.
@@ -279,13 +283,9 @@ class ThreadHandle:
             yield from self.commit(Update(pending_compensations=[]))
         return report
 
-    def commit(self, update: Update) -> Steps[None]:
-        """Commit an update outside a run, without events; `write` does both."""
+    def commit(self, update: Update, *others: StateUpdate) -> Steps[None]:
+        """Commit an update outside a run, and in the same step `others`."""
+        values: Any = Trusted(dict(update))
+        step = [StateUpdate(values, _END), *others]
         graph = self.graph
-        yield Call.of(
-            graph.update_state,
-            graph.aupdate_state,
-            self.config,
-            Trusted(dict(update)),
-            as_node=_END,
-        )
+        yield Call.of(graph.bulk_update_state, graph.abulk_update_state, self.config, [step])

@@ -202,7 +202,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
     """Run the graph on an input to the end of its turn and return the reply."""
     graph: Any = thread.graph
-    options = thread.run_options()
+    options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}
     state = yield Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
     return (yield from _ended_turn(thread, state, tuple(state.get("__interrupt__", ())), turn_id))
 

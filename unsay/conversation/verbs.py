@@ -25,6 +25,7 @@ from typing import (
 )
 
 from langgraph.store.base import InvalidNamespaceError
+from typing_extensions import is_typeddict
 
 from unsay.conversation import (
     audit,
@@ -102,7 +103,7 @@ def _fits(value: Any, annotation: Any) -> bool:
         return True
     if kind in (int, float):  # in Python `True` is an int
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    if not isinstance(value, kind):
+    if not isinstance(value, Mapping if is_typeddict(kind) else kind):
         return False
     if args and issubclass(kind, Mapping):
         return all(_fits(key, args[0]) and _fits(each, args[1]) for key, each in value.items())

@@ -31,7 +31,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import getitem
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -42,6 +42,7 @@ from langchain_core.messages import (
     message_chunk_to_message,
     message_to_dict,
 )
+from typing_extensions import TypedDict
 
 from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import is_thinking

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
+from typing_extensions import TypedDict
 
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.exclusions import (

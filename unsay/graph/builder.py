@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
+from typing_extensions import TypedDict
 
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
@@ -22,7 +23,7 @@ from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
-from unsay.graph.routing import after_process_message
+from unsay.graph.routing import NEXT_NODES, after_process_message
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
@@ -34,7 +35,7 @@ from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
-from unsay.state import PlainState, State, Update
+from unsay.state import Input, Output, PlainState, State, Update
 from unsay.types import TopicDetector
 
 CHANNEL = "messages"
@@ -215,15 +216,15 @@ def compile_graph(
 ) -> HostGraph:
     """Compile the nodes and edges; without `deltas` each step stores the whole transcript."""
     schema: type[Any] = State if deltas else PlainState
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema, context_schema=Context)
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
+        schema, context_schema=Context, input_schema=Input, output_schema=Output
+    )
     for name, node in NODES.items():
         builder.add_node(name, Lifted(name, node, services), input_schema=schema)
     builder.add_edge(START, "evaluate_quality")
     builder.add_edge("evaluate_quality", "detect_topic_change")
     builder.add_edge("detect_topic_change", "process_message")
-    builder.add_conditional_edges(
-        "process_message", after_process_message, ["rollback", "create_checkpoint", END]
-    )
+    builder.add_conditional_edges("process_message", after_process_message, NEXT_NODES)
     builder.add_edge("rollback", "process_message")
     builder.add_edge("create_checkpoint", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="unsay")

@@ -1,14 +1,24 @@
 """Where a run goes after each node: pure functions of the state."""
 
+from collections.abc import Hashable
+from typing import Literal
+
 from langgraph.graph import END
 
 from unsay.state import Working
 
+NEXT_NODES: dict[Hashable, str] = {
+    "rollback": "rollback",
+    "checkpoint": "create_checkpoint",
+    "continue": END,
+}
+"""The node after `process_message`, by the label of its edge."""
 
-def after_process_message(state: Working) -> str:
-    """Return the next node: a due rollback, then due checkpoints and calls to undo, else the end."""
+
+def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
+    """Choose an edge: a due rollback, then due checkpoints and calls to undo, else the end."""
     if state.get("should_rollback"):
         return "rollback"
     if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):
-        return "create_checkpoint"
-    return END
+        return "checkpoint"
+    return "continue"

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypedDict
 
 from langgraph.store.base import BaseStore
+from typing_extensions import TypedDict
 
 from unsay.effects import Call, Steps
 from unsay.errors import EventConflictError, EventLogGapError, InputError

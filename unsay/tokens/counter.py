@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 from zlib import crc32
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from typing_extensions import TypedDict
 
 from unsay.tokens.estimate import Vocabulary, estimate
 from unsay.tokens.media import media_tokens

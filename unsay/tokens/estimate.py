@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 from zlib import decompress
+
+from typing_extensions import TypedDict
 
 Vocabulary = Literal["o200k", "cl100k", "claude", "deepseek"]
 

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError, InputError
 

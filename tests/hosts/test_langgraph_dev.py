@@ -23,7 +23,7 @@ from tests.http.replies import ANSWERER, answers, bodies, grades
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 90.0
 GOOD = "A spider has eight legs, two more than an insect has."
 BAD = "A spider has six legs, just as every other insect has."
@@ -309,7 +309,8 @@ async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> Non
     llmock.add(answers(BAD), grades(0.1, REASON))
     asking = {"on_exhausted": "ask", "max_rollbacks": 0}
     await thread.say(QUESTION, context=asking)
-    state = await thread.run(command={"resume": [{"type": "ignore", "args": None}]}, context=asking)
+    await thread.run(command={"resume": [{"type": "ignore", "args": None}]}, context=asking)
+    state = await thread.state()
     assert BAD not in str(transcript(state))
     assert ["rejected"] == [branch["kind"] for branch in state["branches"]]
 
