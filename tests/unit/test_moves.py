@@ -33,7 +33,8 @@ from unsay.messages.annotations import DOCUMENT, notice
 from unsay.operations.rollback import (
     OPERATIONS,
     add_note,
-    counts,
+    count_changes,
+    count_turns,
     go_back,
     last_operation,
     last_undone,
@@ -42,7 +43,6 @@ from unsay.operations.rollback import (
     place_name,
     redo_last,
     redoable,
-    turns_left,
     undo_last,
 )
 from unsay.operations.targets import (
@@ -362,9 +362,9 @@ def test_counts_are_of_the_conversation() -> None:
         HumanMessage("Question 1?", id="q1"),
     ]
 
-    assert (1, 1) == counts(COMMANDED, writes)
-    assert (0, 0) == counts(COMMANDED, [])
-    assert [0, 1, 3] == [turns_left(each) for each in ([], COMMANDED, talk(3, pending=True))]
+    assert (1, 1) == count_changes(COMMANDED, writes)
+    assert (0, 0) == count_changes(COMMANDED, [])
+    assert [0, 1, 3] == [count_turns(each) for each in ([], COMMANDED, talk(3, pending=True))]
 
 
 def full(*, pending: bool = False) -> State:

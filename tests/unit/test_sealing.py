@@ -35,10 +35,10 @@ from unsay.operations.offload import (
     load_resent,
     load_segments,
     offload,
-    unmarked,
+    without_page_refs,
 )
 from unsay.operations.record_events import EMPTY
-from unsay.operations.rollback import turns_left
+from unsay.operations.rollback import count_turns
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
@@ -202,9 +202,9 @@ def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
     said = by_topic(at.state["messages"], at.state["segments"])
     away = {name for name, some in said.items() if left & {m.id for m in some}}
     assert away == {each["id"] for each in there["topics"] if "offloaded" in each}
-    turns = turns_left(at.state["messages"])
-    assert turns == turns_left(now["messages"], offloaded_of(now))
-    assert turns == turns_left(there["messages"], offloaded_of(there))
+    turns = count_turns(at.state["messages"])
+    assert turns == count_turns(now["messages"], offloaded_of(now))
+    assert turns == count_turns(there["messages"], offloaded_of(there))
     assert shown(at.state) == shown(drive(load_all(there, run)))
 
 
@@ -373,7 +373,7 @@ def test_checkpoints_know_that_they_are_sealed() -> None:
     live = {m.id for m in now["messages"]}
     gone = [each["message_id"] not in live for each in now["checkpoints"]]
     assert gone == [each.get("offloaded", False) for each in now["checkpoints"]]
-    assert state["checkpoints"] == [unmarked(each) for each in now["checkpoints"]]
+    assert state["checkpoints"] == [without_page_refs(each) for each in now["checkpoints"]]
 
 
 @pytest.mark.parametrize("first", [1, 0], ids=["under its topic", "before any topic"])
@@ -471,7 +471,7 @@ def test_so_many_turns_are_there(turns: int) -> None:
     run = scope(InMemoryStore())
     now = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
     there = with_update(now, drive(load_segments(now, run, (), turns=turns)))
-    assert turns_left(there["messages"]) >= min(turns, 6)
+    assert count_turns(there["messages"]) >= min(turns, 6)
 
 
 def test_pages_follow_from_the_record() -> None:

@@ -19,7 +19,7 @@ from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.compensate import report_text
 from unsay.operations.recall import finds_text
-from unsay.operations.rollback import place_name, turns_left
+from unsay.operations.rollback import count_turns, place_name
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
 from unsay.types import Forgotten, Pin
@@ -106,7 +106,7 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
     state = State(messages=transcript, checkpoints=list(made.checkpoints()))
     base = transcript[-1].id if transcript else None
     where = place_name(state, base, labels).strip()
-    left = turns_left(transcript)
+    left = count_turns(transcript)
 
     def show() -> None:
         click.echo(made.thread_id)

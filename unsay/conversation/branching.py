@@ -30,7 +30,7 @@ from unsay.operations.restore import (
     find_stored_branch,
     source_of,
 )
-from unsay.operations.rollback import live_branch, turns_left
+from unsay.operations.rollback import count_turns, live_branch
 from unsay.operations.targets import safe_base
 from unsay.state import State
 from unsay.storage.base import THREADS
@@ -196,7 +196,7 @@ def _begin(
         *other.address,
         now=scope.now(),
         title=entry.title if entry else "",
-        turns=turns_left(live.messages),
+        turns=count_turns(live.messages),
         forked_from=handle.thread_id,
         forked_at=live.id_at(len(live.messages) - 1),
     )
@@ -233,7 +233,7 @@ def _branch(
     first = next((m for m in said if is_question(m)), said[0] if said else None)
     return Branch(
         **named,
-        turns=turns_left(messages),
+        turns=count_turns(messages),
         messages=len(said),
         tokens=tokens_of([*messages, *drafts]),
         words="" if first is None else preview(text_of(first)),

@@ -21,11 +21,11 @@ from unsay.operations import visibility
 from unsay.operations.forget import (
     Cause,
     find_forgotten,
+    forget_step,
     forget_topic,
-    forgetting,
     left_out,
     make_entry,
-    restoring,
+    restore_step,
 )
 from unsay.operations.pending import find_pending
 from unsay.operations.pin import pinned_ids
@@ -171,7 +171,7 @@ def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackRes
     state = yield from thread.reached(state, set(entry["message_ids"]))
     if what in entry["message_ids"] and what not in {m.id for m in state["messages"]}:
         return None
-    return (yield from _take(thread, state, thread.scope(), restoring(state, entry, what)))
+    return (yield from _take(thread, state, thread.scope(), restore_step(state, entry, what)))
 
 
 def forget_tool_results(
@@ -216,7 +216,7 @@ def forget_tool_results(
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
     entry = make_entry("tool_results", names, cause)
-    yield from _take(thread, state, scope, forgetting(state, entry))
+    yield from _take(thread, state, scope, forget_step(state, entry))
     return entry
 
 

@@ -13,20 +13,20 @@ from unsay.messages.content import calls_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
 from unsay.operations.delivery import checkpoint_by_order
-from unsay.operations.offload import unmarked
+from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
 from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.retry import retried
 from unsay.operations.rollback import (
-    counts,
+    count_changes,
+    count_turns,
     go_back,
     live_branch,
     load_archived_steps,
     place_name,
     redo_last,
     step_places,
-    turns_left,
     undo_last,
     with_step,
 )
@@ -72,7 +72,7 @@ def checkpoints(
     """
     if limit is not None and limit < 0:
         raise InputError(f"limit={limit!r}: write 0 or more, or none for all")
-    stored = tuple(map(unmarked, (yield from thread.known()).get("checkpoints", [])))
+    stored = tuple(map(without_page_refs, (yield from thread.known()).get("checkpoints", [])))
     start = 0
     if start_after is not None:
         start = stored.index(find_checkpoint(stored, start_after)) + 1
@@ -212,13 +212,13 @@ def settle(
     report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
-    removed, restored = counts(state["messages"], update["messages"])
+    removed, restored = count_changes(state["messages"], update["messages"])
     yield from thread.list_thread({**state, **update, "messages": after})
     kept, was = {m.id for m in after}, {m.id for m in state["messages"]}
     came = {text_of(m) for m in after if m.id not in was}
     gone = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
     return RollbackResult(
-        turns=turns_left(after, offloaded_of(state)),
+        turns=count_turns(after, offloaded_of(state)),
         removed=removed,
         restored=restored,
         at=at.strip(),

@@ -26,7 +26,7 @@ from unsay.operations.offload import load_all, load_segments
 from unsay.operations.pending import find_pending, open_turn
 from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
-from unsay.operations.rollback import turns_left
+from unsay.operations.rollback import count_turns
 from unsay.operations.run_lifecycle import DIED, give_up_run
 from unsay.runtime import Scope, Services
 from unsay.settings import Context
@@ -231,7 +231,7 @@ class ThreadHandle:
             title = yield from title_of(state, self.scope())
         else:
             title = listed.title
-        turns = turns_left(state.get("messages", []), offloaded_of(state))
+        turns = count_turns(state.get("messages", []), offloaded_of(state))
         yield from revise(*self.address, now=now, title=title, turns=turns, pending_input=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:

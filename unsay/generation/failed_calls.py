@@ -103,7 +103,7 @@ def keep_failed_request(
     *,
     answer: str = "",
 ) -> Steps[None]:
-    """Store the request of a rejected draft or a failed model (`why`) for `replay`, if there is a store."""
+    """Store a rejected draft's or failed model's request for `replay`, and `why`; needs a store."""
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]

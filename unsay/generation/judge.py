@@ -46,7 +46,7 @@ READ_AT_ONCE = 32
 def exchange_of(
     question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
 ) -> Exchange:
-    """Return what a judge is sent: an answer, its question, and the exchanges before them."""
+    """Return what a judge is sent: an answer, its question, and up to three exchanges before them."""
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
@@ -206,7 +206,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
 def _remove_documents(
     state: State, scope: Scope, turn: Turn, failed: list[str], reason: str
 ) -> Steps[Update]:
-    """Move failed documents from the transcript to a branch; the other messages stay."""
+    """Move the documents with the ids in `failed` from the transcript to a branch; others stay."""
     turn["pending"] = [message_id for message_id in turn["pending"] if message_id not in failed]
     turn["context_reason"] = reason
     label = Label(kind="document", reason=reason, created_at=scope.now())

@@ -69,7 +69,7 @@ def _read(
 def _result(
     attempt: AttemptContext, done: Sequence[AnyMessage], tool_call_id: str
 ) -> Steps[ToolMessage]:
-    """Return the newest result of a call: in the draft, the transcript, or an offloaded segment."""
+    """Return the newest result of a call; an unknown or forgotten one is an error for the model."""
     state, scope = attempt.state, attempt.scope
     hidden: Collection[str] = hidden_ids(state)
     result = _of_call((*state["messages"], *done), tool_call_id)

@@ -110,7 +110,7 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
 
 
 def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
-    """Return the messages of one draft, tool steps first, and what its last call left."""
+    """Return one draft's messages, tool steps first, and its last call's values; raise a known error."""
     state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
     loop, manifests = scope.services.tool_loop, {}
     before = CallCarryover(compaction=attempt.start.compaction)
@@ -160,7 +160,7 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
 
 
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:
-    """Reject a draft: request another attempt, or end the turn after the last one."""
+    """Reject a draft: request another attempt, or after the last deliver the best or ask a person."""
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)
     rejection = Rejection(

@@ -14,7 +14,8 @@ from unsay.operations.offload import load_segments
 from unsay.operations.retry import ask_again
 from unsay.operations.rollback import (
     add_note,
-    counts,
+    count_changes,
+    count_turns,
     go_back,
     live_branch,
     place_name,
@@ -22,7 +23,6 @@ from unsay.operations.rollback import (
     save_branch,
     settle,
     store_turn_places,
-    turns_left,
     undo_last,
     with_step,
 )
@@ -138,7 +138,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 def _report(state: State, scope: Scope, update: Update, request: RollbackRequest) -> None:
     """Stream a rollback and add it to the history; an order without a question gets a notice."""
     texts, base = scope.texts(state["messages"]), update["turn"]["base"]
-    removed, _ = counts(state["messages"], update["messages"])
+    removed, _ = count_changes(state["messages"], update["messages"])
     where = place_name(state, base, texts)
     if update["turn"]["done"]:
         turns = _turns_after(state, update)
@@ -164,7 +164,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
             answers=turn["pending"],
         )
         return Update(notice=refusal, turn={**turn, "done": True})
-    removed, restored = counts(state["messages"], update["messages"])
+    removed, restored = count_changes(state["messages"], update["messages"])
     left = _turns_after(state, update)
     template = texts.undone if undoes else texts.redone
     text = template.format(changes=texts.changes(turns=left, removed=removed, restored=restored))
@@ -213,4 +213,4 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
 def _turns_after(state: State, update: Update) -> int:
     """Return how many answered turns the transcript has after an update."""
     messages = merge_messages(state["messages"], [update["messages"]])
-    return turns_left(messages, offloaded_of(state))
+    return count_turns(messages, offloaded_of(state))

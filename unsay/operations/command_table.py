@@ -33,12 +33,12 @@ class CommandEntry:
     by_chat: bool = False
 
     def usage(self, language: Language) -> str:
-        """Return how the command is written in the chat."""
+        """Return how a user types the command in the chat, such as `/pin [N]`."""
         argument = self.argument_ja if language == "ja" and self.argument_ja else self.argument
         return f"/{self.name} {argument}".rstrip()
 
     def meaning(self, language: Language) -> str:
-        """Return what the slash command does."""
+        """Return what the command does in the chat, for `/help`, without a period at the end."""
         if language == "ja":
             return self.chat_ja
         text = self.chat_en or self.summary.removesuffix(".")
@@ -216,7 +216,7 @@ VERBS = {each.name: bool(each.argument) for each in SLASH_COMMANDS if not each.b
 
 
 def chat_help(language: Language, *, by_chat: bool = False) -> str:
-    """Return the help on the graph's commands, or on the terminal chat's, one command a line."""
+    """Return the help, a command a line: the graph's commands, or with `by_chat` the chat's own."""
     listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat]
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 

@@ -40,7 +40,7 @@ def parse_command(text: str) -> Command | None:
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Return each answered turn's question and answer, oldest first."""
+    """Return the question's text and the answer of each answered turn, oldest first; empty for none."""
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
     for message in spoken(messages):
@@ -58,7 +58,7 @@ def timeline_text(
     before: int = 0,
     labels: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the newest turns with their scores, one per line.
+    """Return the newest turns with their scores, one per line, or a text that says there are none.
 
     `before` is the number of answered turns before these messages; `labels` are shown beside the
     answers with these ids.
@@ -113,7 +113,7 @@ def forgotten_text(state: State, texts: Texts) -> str:
 
 
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
-    """Return an entry's topic label, or the first words of its messages."""
+    """Return the label of an entry's topic, or the first words of its messages; empty if not loaded."""
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     if "topic_id" in entry:
         return str(labels.get(entry["topic_id"], entry["topic_id"]))
@@ -131,6 +131,6 @@ def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
 
 
 def questions_text(messages: Sequence[AnyMessage]) -> str:
-    """Return the first three questions of some turns, shortened."""
+    """Return the first three questions among these messages as one text; empty if there are none."""
     questions = [preview(text_of(m), 40) for m in messages if is_question(m)]
     return " / ".join(questions[:3]) + (" …" if len(questions) > 3 else "")

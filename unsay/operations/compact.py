@@ -30,7 +30,7 @@ MATERIAL_CHARS = 24_000
 def compact(
     live: LiveBranch, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
-    """Return all topics; each but the current one that has grown gets a new summary."""
+    """Return all topics; each that has new messages gets a new summary, except the current topic."""
     current = current_topic_id(live.segments)
     grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []
@@ -90,7 +90,7 @@ def _written(
     *,
     key: str,
 ) -> Steps[str]:
-    """Return a model's summary or title, with the judge's time limit; empty without a model."""
+    """Return a model's summary or title; empty without a model, or if it fails or is too slow."""
     try:
         model = yield scope.resolve("summarizer" if purpose == "summary" else "titler")
         if model is None:
@@ -114,7 +114,7 @@ def _written(
 
 
 def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
-    """Return a title by the title model, else the first question that is not forgotten, shortened."""
+    """Return a title by the title model, else the first question that is not forgotten; may be empty."""
     messages = state.get("messages", [])
     hidden = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     first = next((m for m in messages if is_question(m) and m.id not in hidden), None)

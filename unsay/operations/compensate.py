@@ -119,7 +119,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store entries for the calls that a step must undo, before its commit; raise if one is unconfirmed."""
+    """Store the calls that a step must undo, before its commit; raise if one needs a confirmation."""
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -341,7 +341,7 @@ def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Store the calls of an unfinished draft after each tool step, to undo them if its turn never ends."""
+    """Store an unfinished draft's calls after each tool step, in case that its turn never ends."""
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]

@@ -27,10 +27,10 @@ from unsay.operations.compensate import keeps_effects
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
     add_note,
+    count_turns,
     live_branch,
     save_branch,
     settle,
-    turns_left,
     with_step,
     without_retries,
 )
@@ -98,7 +98,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """Return the state as at the turn's start, and the update to it: empty if no rollback was made since."""
+    """Return the state as at the turn's start, and the update to it: empty without a rollback since."""
     turn = state["turn"]
     if not turn["draft_branches"]:
         return state, Update()
@@ -185,7 +185,7 @@ def _reasons_after(
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
-    """Return a checkpoint at the newest answer, not yet stored; raise without an answer or for a bad name."""
+    """Return a checkpoint at the newest answer, not stored yet; raise without one or for a bad name."""
     messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
     while messages and not is_answer(messages[-1]):
         messages.pop()
@@ -193,7 +193,7 @@ def checkpoint_by_order(
         raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
     checkpoint = make_checkpoint(
         message_id=messages[-1].id or "",
-        turn=turns_left(messages, offloaded_of(state)),
+        turn=count_turns(messages, offloaded_of(state)),
         score=annotation_of(messages[-1]).get("score"),
         topic=state.get("current_topic", ""),
         reason="order",

@@ -60,11 +60,11 @@ def forget_messages(
     new = [name for name in ids if name not in hidden]
     if not new:
         raise ConflictError(f"Message {ids[0]!r} is forgotten already; restore it to show it again")
-    return forgetting(state, make_entry("span" if span else "message", new, cause))
+    return forget_step(state, make_entry("span" if span else "message", new, cause))
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
-    """Return the step that forgets a topic's messages so far; raise if it is forgotten or just begun."""
+    """Return the step that forgets a topic's messages so far; raise if there are none or it is forgotten."""
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
@@ -76,7 +76,7 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
             f"Topic {topic['id']!r} has only the question that waits for its answer: undo it instead"
         )
     entry = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
-    return forgetting(state, {**entry, "topic_id": topic["id"]})
+    return forget_step(state, {**entry, "topic_id": topic["id"]})
 
 
 def make_entry(
@@ -94,7 +94,7 @@ def make_entry(
     )
 
 
-def forgetting(state: State, entry: Forgotten) -> Operation:
+def forget_step(state: State, entry: Forgotten) -> Operation:
     """Return the step that forgets an entry and removes its pins; raise over the limits."""
     _within([*state.get("forgotten", []), entry])
     hidden = _hidden_ids(state, [entry])
@@ -102,7 +102,7 @@ def forgetting(state: State, entry: Forgotten) -> Operation:
     return Operation(kind="forget", base=None, branches=[], forgotten=[entry], unpinned=unpinned)
 
 
-def restoring(state: State, entry: Forgotten, what: str) -> Operation:
+def restore_step(state: State, entry: Forgotten, what: str) -> Operation:
     """Return the step that restores an entry, or only the message `what` of it, with its tool calls."""
     step = Operation(kind="forget", base=None, branches=[], remembered=[entry])
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
@@ -113,8 +113,8 @@ def restoring(state: State, entry: Forgotten, what: str) -> Operation:
     return {**step, "forgotten": [{**entry, "message_ids": remaining}]} if remaining else step
 
 
-def named_by(step: Operation) -> list[str]:
-    """Return the ids of the messages that a step names."""
+def step_message_ids(step: Operation) -> list[str]:
+    """Return the ids of the messages that a step forgets or restores."""
     entries = (*step.get("forgotten", []), *step.get("remembered", []))
     return [name for each in entries for name in each["message_ids"]]
 
@@ -133,7 +133,7 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Forget or restore as a loaded step says (`back` undoes it), and renew summaries; raise over limits."""
+    """Forget or restore as a step says (`back` undoes it) and renew summaries; raise over the limits."""
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
         added, removed = removed, added

@@ -33,7 +33,7 @@ from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.pending import find_pending, unjudged
 from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
 from unsay.operations.record_events import EMPTY
-from unsay.operations.rollback import live_branch, turns_left
+from unsay.operations.rollback import count_turns, live_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update, without_removal_check
@@ -54,7 +54,7 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages of a state with more than `live_messages`; needs a store and topics on."""
+    """Offload the oldest messages over `live_messages`; an empty update without a store or topics."""
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
@@ -136,7 +136,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         *scope.address,
         head,
         part,
-        turns=turns_left(part),
+        turns=count_turns(part),
         segments=[each for each in segments if each["start"] in ids],
         topics=[each for each in topics if each["id"] in leaving],
         instructions=[*known, *(text_of(m) for m in part if m.type == "system")],
@@ -220,7 +220,7 @@ def load_segments(
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.
-    missing_turns = turns - turns_left(state["messages"]) if turns else 0
+    missing_turns = turns - count_turns(state["messages"]) if turns else 0
     return (yield from _put_back(state, scope, missing, turns=missing_turns))
 
 
@@ -239,7 +239,7 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
-    """Return the state with the whole transcript, for readers: nothing is stored."""
+    """Return the state with the whole transcript, for readers; without a store, the state as it is."""
     if scope.address is None:
         return state
     pages = yield from read_back(*scope.address, offloaded_of(state), None)
@@ -281,7 +281,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
         offloaded=pages[-1].before,
         segments=joined,
         checkpoints=[
-            unmarked(each) if each["message_id"] in loaded_ids else each
+            without_page_refs(each) if each["message_id"] in loaded_ids else each
             for each in state.get("checkpoints", [])
         ],
         topics=[_as_before(each, pages) for each in state.get("topics", [])],
@@ -290,7 +290,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     )
 
 
-def unmarked(entry: _Entry) -> _Entry:
+def without_page_refs(entry: _Entry) -> _Entry:
     """Return a checkpoint or a topic without its references to offloaded messages."""
     plain = {key: value for key, value in entry.items() if key not in ("offloaded", "pages")}
     return cast("_Entry", plain)
@@ -303,7 +303,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
         old = next((each for each in page.topics if each["id"] == topic["id"]), None)
         if old is None:
             continue
-        restored = unmarked(restored)
+        restored = without_page_refs(restored)
         if "offloaded" in old:
             restored["offloaded"] = old["offloaded"]
         if "pages" in old:
@@ -328,21 +328,21 @@ def drop_offloaded(state: State) -> Update:
     return Update(
         offloaded=None,
         checkpoints=[each for each in checkpoints if not each.get("offloaded")],
-        topics=[unmarked(each) for each in topics],
+        topics=[without_page_refs(each) for each in topics],
         pins=move_pins(state.get("pins", []), None),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """Offloaded messages that the next context includes, and their positions in the transcript, from 1."""
+    """Offloaded messages that the next context includes, and their places in the transcript, from 1."""
 
     messages: list[AnyMessage]
     positions: Mapping[str, int]
 
 
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
-    """Load the offloaded messages of the context's topics and the pinned ones, without damaged segments."""
+    """Load the offloaded messages of the context's topics and pins; damaged segments are left out."""
     segments = live_segments(state["messages"], state.get("segments", []))
     opened = opened_topics(segments, state.get("expanded", []))
     known = remaining_topics(state.get("topics", []), state.get("forgotten", []))

@@ -12,10 +12,10 @@ from unsay.messages.annotations import annotation_of, is_answer, is_document, is
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.rollback import (
     OPERATIONS,
+    count_turns,
     live_branch,
     save_branch,
     settle,
-    turns_left,
     with_step,
     without_retries,
 )
@@ -82,7 +82,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
     """Return the turn that answers the pending messages; without a question it is done at once."""
     messages = state["messages"]
     return Turn(
-        number=turns_left(messages, offloaded_of(state)) + 1,
+        number=count_turns(messages, offloaded_of(state)) + 1,
         run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],
@@ -103,7 +103,10 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool
 ) -> Steps[Update]:
-    """Remove an interrupted question and keep its rollbacks as a step; an undo removes the turn itself."""
+    """Remove the question of a turn that never ended; its rollbacks become a step to undo.
+
+    With `undone`, the pending input is an undo, which removes the interrupted turn itself.
+    """
     if not entry.interrupted:
         return Update()
     turn = state["turn"]

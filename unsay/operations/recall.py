@@ -188,7 +188,7 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """One match of a search by order; an offloaded message has no images and files."""
+    """One match of a person's search; an offloaded message has no images and files."""
 
     message: AnyMessage
     turn: int
@@ -196,7 +196,7 @@ class Find:
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Search the whole transcript for a person, and log the matches; raise `InputError` without words."""
+    """Search the whole transcript for a person and log the matches; raise `InputError` without words."""
     if not query.strip():
         raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()

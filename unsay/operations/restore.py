@@ -235,7 +235,7 @@ def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
 
 
 def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
-    """Return the first update of a new thread, a copy of a branch of `source`; undo removes its turns."""
+    """Return the first update of a thread that copies a branch of `source`; it cannot undo tool calls."""
     unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(live.messages)

@@ -13,12 +13,12 @@ from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
 from unsay.operations.rollback import (
+    count_turns,
     live_branch,
     load_branches,
     save_branch,
     settle,
     store_turn_places,
-    turns_left,
 )
 from unsay.operations.targets import safe_base
 from unsay.runtime import Scope
@@ -71,7 +71,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     update["messages"] = [*writes, *again]
     update["turn"] = {
         **turn,
-        "number": turns_left(live.messages, offloaded_of(state)) + 1,
+        "number": count_turns(live.messages, offloaded_of(state)) + 1,
         "question_id": question_id,
         "pending": [message.id or "" for message in again],
         "base": live.id_at(len(live.messages) - 1),

@@ -25,7 +25,7 @@ from unsay.history.branch import (
 from unsay.history.checkpoints import by_age
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.forget import apply, named_by
+from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.record_events import log_rollback
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -85,7 +85,7 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] == "forget":
-        return set(named_by(steps[-1]))
+        return set(step_message_ids(steps[-1]))
     return {steps[-1]["base"]}
 
 
@@ -106,7 +106,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where turns that leave the state are found, by message id: a branch's or new message's id."""
+    """Store, by message id, the branch or new message where a turn that leaves the state is found."""
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -156,7 +156,7 @@ def with_step(state: State, step: Operation) -> Update:
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Keep the messages after `base`, except pending ones, as a branch; a person's rollback can be undone."""
+    """Remove the messages after `base`, but no pending ones, to a branch; a person's can be undone."""
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
@@ -169,7 +169,7 @@ def go_back(
 def without_retries(
     state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """Return a change that reverses the rollbacks of the turn's rejected drafts, or raise `ConflictError`."""
+    """Return a change that reverses the rollbacks of rejected drafts; raise if a branch is not kept."""
     # Each rollback of a turn goes back farther, so reversed the branches are in transcript order.
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
@@ -279,7 +279,7 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
     return texts.at_message.format(words=preview(text, 40))
 
 
-def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
+def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
     """Return how many messages an update removes, and how many it adds, as `(removed, added)`.
 
     Messages that are moved or replaced do not count, nor do notices and the commands they answer.
@@ -290,14 +290,14 @@ def counts(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, in
     return len(removed & {m.id for m in spoken(before)}), len(added)
 
 
-def turns_left(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
-    """Return how many answered turns a transcript has, offloaded ones included."""
+def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
+    """Return how many answered turns a transcript has, including those of its offloaded part."""
     turns = sum(map(is_answer, spoken(messages)))
     return turns + (offloaded["turns"] if offloaded else 0)
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Move the oldest steps that can be undone to the store if there are many; without a store, drop them."""
+    """Move the oldest steps to the store if there are many; without a store they cannot be undone."""
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()

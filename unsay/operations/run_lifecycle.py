@@ -42,7 +42,7 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node: open its run, write its events, end the run; pause it on an interrupt, fail on errors."""
+    """Wrap a node: open its run, write its events, and end the run, or pause it on an interrupt."""
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.
@@ -162,7 +162,7 @@ def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[
 
 
 def resume_run(scope: Scope) -> Steps[None]:
-    """Resume a run that a crash or an error stopped."""
+    """Resume a run that a crash or an error stopped; a completed or missing run is left as it is."""
     yield from _change(scope, lambda run, now: resume(run, now=now))
 
 

@@ -40,7 +40,7 @@ def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) ->
 
 
 def safe_base(live: LiveBranch, base: str | None) -> str | None:
-    """Return the last message up to `base` after which no tool call lacks its result; `None` is the start."""
+    """Return the last message up to `base` with no unanswered tool call; `None` is the start."""
     index = safe_split(live.messages, live.index_of(base) + 1, towards="older")
     return live.id_at(index - 1)
 
@@ -105,7 +105,7 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return the message ids and number of turns that `target_of` needs loaded; none for an unknown `to`."""
+    """Return the message ids and number of turns that `target_of` needs; none for an unknown `to`."""
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to is not None:

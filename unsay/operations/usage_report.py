@@ -112,7 +112,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
 
 
 def window_text(window: CallContext | None, texts: Texts) -> str:
-    """Format the parts of a call's context as a table; `None` gives a text that says it is unknown."""
+    """Format a call's context as a table of its parts; `None` gives a text that says it is unknown."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
         (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))

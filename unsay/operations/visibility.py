@@ -12,7 +12,7 @@ from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
-from unsay.operations.rollback import turns_left, with_step
+from unsay.operations.rollback import count_turns, with_step
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
@@ -32,7 +32,7 @@ def turns_needed(state: State, argument: str | None) -> int:
     match = TURNS.fullmatch(argument)
     if match is None:
         return 0
-    newest = turns_left(state.get("messages", []), offloaded_of(state))
+    newest = count_turns(state.get("messages", []), offloaded_of(state))
     return max(1, newest - int(match[1]) + 1)
 
 
