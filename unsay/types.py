@@ -29,6 +29,7 @@ BranchKind = Literal[
     "order",
     "interrupted",
     "rejected",
+    "host",
 ]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
 OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "expand", "forget"]

@@ -30,6 +30,7 @@ from unsay.errors import (
     UnknownThreadError,
 )
 from unsay.events.transcript_replay import replay
+from unsay.graph.compiled import Trusted
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -500,7 +501,7 @@ def test_a_step_run_twice_writes_the_same(opened: Opening, command: str) -> None
     before = graph.get_state(config("t"))
     runs = []
     for _ in range(2):
-        for _ in graph.stream(None, before.config, interrupt_after=["rollback"]):
+        for _ in graph.stream(Trusted(None), before.config, interrupt_after=["rollback"]):
             pass
         then = graph.get_state(config("t")).values
         ids = [(m.id, text_of(m)) for m in then["messages"]]

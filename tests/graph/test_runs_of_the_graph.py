@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -243,25 +243,31 @@ def test_another_question_after_a_failure_is_another_run() -> None:
 
 
 class Mortal(InMemorySaver):
-    """A checkpointer whose process dies before what opens a turn is stored."""
+    """A checkpointer whose process dies before anything of a turn but its question is stored."""
 
     dies = False
 
-    def put_writes(self, config: Any, writes: Any, *args: Any, **kwargs: Any) -> None:
-        """Store what a task wrote, unless the process dies first."""
-        if self.dies and any(channel == "turn" for channel, _ in writes):
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        """Store a state, unless the process is dead."""
+        if self.dies and metadata["source"] == "loop":
             raise SystemExit
-        super().put_writes(config, writes, *args, **kwargs)
+        return super().put(config, checkpoint, metadata, new_versions)
 
 
 def test_runs_of_two_dead_processes_are_closed() -> None:
     """Questions whose processes died before their turns were stored are given up by the next one."""
-    saver = Mortal()
-    graph = make(Numbered(), checkpointer=saver)
+    saver, answer = Mortal(), Numbered()
+
+    def ask(messages: list[BaseMessage]) -> AIMessage:
+        if saver.dies:
+            raise SystemExit
+        return answer(messages)
+
+    graph = make(ask, checkpointer=saver)
     saver.dies = True
     for text in ("q1", "q2"):
         with pytest.raises(SystemExit):
-            graph.invoke(asked(text), config(), durability="sync")
+            graph.invoke(asked(text), config())
     saver.dies = False
     say(graph, "q3")
 

@@ -166,6 +166,7 @@ class Labels(Texts):
             "order": (BRANCH_WORDS["order"], "コマンド"),
             "interrupted": (BRANCH_WORDS["interrupted"], "中断"),
             "rejected": (BRANCH_WORDS["rejected"], "不採用の下書き"),
+            "host": (BRANCH_WORDS["host"], "アプリによる変更"),
             "live": ("live", "現在"),
             "thread": ("fork", "分岐"),
         }

@@ -28,6 +28,7 @@ BRANCH_WORDS: dict[BranchKind, str] = {
     "order": "an order",
     "interrupted": "never finished",
     "rejected": "draft not delivered",
+    "host": "left by the app",
 }
 
 FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}

@@ -14,7 +14,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 
+from unsay.effects import adrive, drive
 from unsay.graph.host_input import checked_input, checked_update
+from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.runtime import Services
 
 
@@ -49,8 +51,9 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if isinstance(input, Trusted):
             yield from super().stream(input.value, config, **options)
             return
-        value = checked_input(input)
-        yield from super().stream(value, config, **options)
+        entry = Entry(value=checked_input(input), config=config, options=options)
+        entry = drive(begin_run(self, self.services, entry))
+        yield from super().stream(entry.value, entry.config, **entry.options)
 
     async def astream(
         self,
@@ -59,8 +62,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Check the input, then run the graph; `ainvoke` calls this as well."""
-        value = input.value if isinstance(input, Trusted) else checked_input(input)
-        running: Any = super().astream(value, config, **options)
+        if isinstance(input, Trusted):
+            entry = Entry(value=input.value, config=config, options=options)
+        else:
+            entry = Entry(value=checked_input(input), config=config, options=options)
+            entry = await adrive(begin_run(self, self.services, entry))
+        running: Any = super().astream(entry.value, entry.config, **entry.options)
         async with aclosing(running) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -69,22 +76,34 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Check the updates, then write them; `update_state` calls this as well."""
-        return super().bulk_update_state(config, _checked(supersteps))
+        values, checked = _checked(supersteps)
+        start = drive(begin_update(self, self.services, config, values)) if values else config
+        return super().bulk_update_state(start, checked)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Check the updates, then write them; `aupdate_state` calls this as well."""
-        return await super().abulk_update_state(config, _checked(supersteps))
+        values, checked = _checked(supersteps)
+        start = config
+        if values:
+            start = await adrive(begin_update(self, self.services, config, values))
+        return await super().abulk_update_state(start, checked)
 
 
-def _checked(supersteps: Sequence[Sequence[StateUpdate]]) -> list[list[StateUpdate]]:
-    return [
-        [
-            update._replace(values=update.values.value)
-            if isinstance(update.values, Trusted)
-            else checked_update(update)
-            for update in superstep
-        ]
-        for superstep in supersteps
-    ]
+def _checked(
+    supersteps: Sequence[Sequence[StateUpdate]],
+) -> tuple[list[Any], list[list[StateUpdate]]]:
+    """Return the values that a host gives, and all updates as they are stored."""
+    values: list[Any] = []
+    checked: list[list[StateUpdate]] = []
+    for superstep in supersteps:
+        updates = []
+        for update in superstep:
+            if isinstance(update.values, Trusted):
+                updates.append(update._replace(values=update.values.value))
+            else:
+                updates.append(checked_update(update))
+                values.append(updates[-1].values)
+        checked.append(updates)
+    return values, checked

@@ -104,7 +104,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         yield put_page(*scope.address, page)
         place = head_of(page)
     transcript, digest = _continued(state.get("messages", []), digest, writes, new)
-    event_log = EventLogHead(**place, length=len(transcript), digest=digest, ends=_ends(transcript))
+    event_log = EventLogHead(**place, length=len(transcript), digest=digest, ends=ends_of(transcript))
     return {**update, "event_log": event_log}
 
 
@@ -174,7 +174,7 @@ def _events(
     return stamped(new_events, stamp)
 
 
-def _ends(transcript: Sequence[AnyMessage]) -> list[str]:
+def ends_of(transcript: Sequence[AnyMessage]) -> list[str]:
     """Return ids of the first message and of those 1, 2, 4, 8 … places before the end."""
     # If a host removes the end of the transcript, one of these ids is left in the rest, unless the
     # rest is shorter than what was removed.

@@ -1,0 +1,213 @@
+"""A host goes on from earlier states and removes messages itself; nothing is lost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import StateSnapshot
+
+from tests.graph.kit import Numbered, config, make, said, say, transcript
+from unsay.effects import drive
+from unsay.errors import UnknownCheckpointError
+from unsay.events.transcript_replay import replay
+from unsay.graph.compiled import HostGraph
+from unsay.history.branch import list_stored_branches
+from unsay.storage.event_log import read_events
+from unsay.types import StoredBranch
+
+MISSING = "1f000000-0000-6000-8000-000000000000"
+
+
+def history(graph: HostGraph) -> list[StateSnapshot]:
+    """The thread's states, newest first."""
+    return list(graph.get_state_history(config()))
+
+
+def at(checkpoint_id: str) -> Any:
+    """The configuration of one state of the thread."""
+    return {"configurable": {"thread_id": "t", "checkpoint_id": checkpoint_id}}
+
+
+def end_of(graph: HostGraph, turns: int) -> Any:
+    """The configuration of the newest state at the end of a turn."""
+    found = (
+        state
+        for state in history(graph)
+        if not state.next and len(state.values.get("messages", [])) == 2 * turns
+    )
+    return next(found).config
+
+
+def branches(graph: HostGraph) -> list[StoredBranch]:
+    """The thread's stored branches."""
+    assert graph.store is not None
+    return drive(list_stored_branches(graph.store, "t"))
+
+
+def kept(graph: HostGraph) -> list[list[str]]:
+    """The words of each branch that a host's change left behind."""
+    return [said(branch["messages"]) for branch in branches(graph) if branch["kind"] == "host"]
+
+
+def replayed(graph: HostGraph) -> list[AnyMessage]:
+    """The transcript as the event log has it."""
+    assert graph.store is not None
+    head = graph.get_state(config()).values["event_log"]
+    return replay(drive(read_events(graph.store, "t", head))).messages
+
+
+def turn(number: int, draft: int | None = None) -> list[str]:
+    """One turn of the transcript."""
+    answer = f"ai: This is draft {draft or number}, about what was asked."
+    return [f"human: q{number}", answer]
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_a_state_that_is_not_there_is_refused(
+    graph: HostGraph, model: Numbered, turns: int
+) -> None:
+    """A run, a resume and an update from an unknown id raise, ask no model and change nothing."""
+    say(graph, *(f"q{number}" for number in range(turns)))
+    before, asked = history(graph), len(model.inputs)
+    question = {"messages": [("user", "more")]}
+    for value in (question, None):
+        with pytest.raises(UnknownCheckpointError, match=MISSING):
+            graph.invoke(value, at(MISSING))
+    with pytest.raises(UnknownCheckpointError, match=MISSING):
+        graph.update_state(at(MISSING), question, as_node="__start__")
+    assert before == history(graph)
+    assert asked == len(model.inputs)
+
+
+def test_a_state_that_is_not_there_is_refused_on_a_loop() -> None:
+    """The same holds for `ainvoke` and `aupdate_state`."""
+    graph = make(Numbered())
+    say(graph, "q1")
+    before = history(graph)
+
+    async def enter() -> None:
+        with pytest.raises(UnknownCheckpointError):
+            await graph.ainvoke({"messages": [("user", "more")]}, at(MISSING))
+        with pytest.raises(UnknownCheckpointError):
+            await graph.aupdate_state(at(MISSING), {"messages": []})
+
+    asyncio.run(enter())
+    assert before == history(graph)
+
+
+def test_going_on_from_an_earlier_turn_keeps_the_later_ones(graph: HostGraph) -> None:
+    """The turns left behind are a branch: listed, in the event log, and an undo restores them."""
+    say(graph, "q1", "q2", "q3")
+    graph.invoke({"messages": [("user", "other")]}, end_of(graph, 1))
+    other = ["human: other", "ai: This is draft 4, about what was asked."]
+    assert [*turn(1), *other] == transcript(graph)
+    assert [[*turn(2), *turn(3)]] == kept(graph)
+    state = graph.get_state(config()).values
+    assert [branch["id"] for branch in branches(graph)] == [ref["id"] for ref in state["branches"]]
+    assert said(replayed(graph)) == transcript(graph)
+    say(graph, "/undo", "/undo")
+    assert [*turn(1), *turn(2), *turn(3)] == [
+        line for line in transcript(graph) if line in [*turn(1), *turn(2), *turn(3)]
+    ]
+
+
+def test_a_regenerated_answer_keeps_the_old_one(graph: HostGraph) -> None:
+    """A run without input from the state before an answer answers the question again."""
+    say(graph, "q1", "q2")
+    first = next(s for s in reversed(history(graph)) if len(s.values.get("messages", [])) == 4)
+    assert first.parent_config is not None
+    graph.invoke(None, first.parent_config)
+    assert [*turn(1), *turn(2, draft=3)] == transcript(graph)
+    assert [turn(2)[1:]] == kept(graph)
+
+
+def test_an_update_of_an_earlier_state_keeps_the_later_turns(graph: HostGraph) -> None:
+    """`update_state` with an earlier id makes a branch, with and without values."""
+    say(graph, "q1", "q2", "q3")
+    graph.update_state(end_of(graph, 2), None, as_node="__end__")
+    assert [*turn(1), *turn(2)] == transcript(graph)
+    graph.update_state(end_of(graph, 1), {"messages": [("user", "more")]}, as_node="__start__")
+    assert [*turn(1), "human: more"] == transcript(graph)
+    assert [turn(3), turn(2)] == kept(graph)
+    graph.invoke(None, config())
+    assert said(replayed(graph)) == transcript(graph)
+
+
+def test_going_back_and_forth_between_states(graph: HostGraph) -> None:
+    """A state that was left behind can be gone on from again, and what was newest is kept then."""
+    say(graph, "q1", "q2")
+    left = end_of(graph, 2)
+    graph.invoke({"messages": [("user", "other")]}, end_of(graph, 1))
+    graph.invoke({"messages": [("user", "q4")]}, left)
+    assert [*turn(1), *turn(2), *turn(4)] == transcript(graph)
+    assert [turn(2), ["human: other", "ai: This is draft 3, about what was asked."]] == kept(graph)
+    assert said(replayed(graph)) == transcript(graph)
+
+
+REMOVALS = {
+    "last": (slice(4, 6), [*turn(1), *turn(2)], [turn(3)]),
+    "middle": (slice(2, 4), [*turn(1), *turn(3)], [turn(2)]),
+    "first": (slice(0, 2), [*turn(2), *turn(3)], [turn(1)]),
+}
+
+
+@pytest.mark.parametrize("enter", ["update", "input"])
+@pytest.mark.parametrize("case", REMOVALS)
+def test_messages_that_a_host_removes_are_a_branch(graph: HostGraph, case: str, enter: str) -> None:
+    """A `RemoveMessage` in an update or in an input keeps the messages, and `/undo` restores them."""
+    part, left, removed = REMOVALS[case]
+    state = say(graph, "q1", "q2", "q3")
+    gone = [RemoveMessage(id=message.id) for message in state["messages"][part]]
+    if enter == "update":
+        graph.update_state(config(), {"messages": gone}, as_node="create_checkpoint")
+        assert left == transcript(graph)
+        say(graph, "q4")
+    else:
+        graph.invoke({"messages": [*gone, ("user", "q4")]}, config())
+    assert [*left, *turn(4)] == transcript(graph)
+    assert removed == kept(graph)
+    assert said(replayed(graph)) == transcript(graph)
+    say(graph, "/undo", "/undo")
+    turns = [line for line in transcript(graph) if "/undo" not in line and "q" in line]
+    assert [*turn(1), *turn(2), *turn(3)] == [
+        line for line in transcript(graph) if line in [*turn(1), *turn(2), *turn(3)]
+    ], turns
+
+
+def test_a_host_that_removes_all_messages_keeps_them(graph: HostGraph) -> None:
+    """`REMOVE_ALL_MESSAGES` makes one branch of the whole transcript."""
+    say(graph, "q1", "q2")
+    graph.update_state(config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]})
+    assert [[*turn(1), *turn(2)]] == kept(graph)
+    say(graph, "q3")
+    assert turn(3) == transcript(graph)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", None])
+def test_a_turn_makes_two_states(graph: HostGraph, durability: Any) -> None:
+    """The newest 10 states hold the parents of the newest four questions and answers."""
+    for number in range(5):
+        question = {"messages": [("user", f"q{number}")]}
+        graph.invoke(question, config(), durability=durability)
+    states = history(graph)
+    assert 2 * 5 == len(states)
+    ids = {state.config["configurable"]["checkpoint_id"] for state in states[:10]}
+    for message in states[0].values["messages"][2:]:
+        first = [s for s in states if message in s.values.get("messages", [])][-1]
+        assert first.parent_config is not None
+        assert first.parent_config["configurable"]["checkpoint_id"] in ids
+
+
+def test_a_question_is_stored_before_the_model_is_called(backend: dict[str, Any]) -> None:
+    """While the model answers, the newest stored state holds the question."""
+    seen: list[list[str]] = []
+
+    def ask(messages: Any) -> Any:
+        seen.append(transcript(graph))
+        return Numbered()(messages)
+
+    graph = make(ask, **backend)
+    say(graph, "q1", "q2")
+    assert [["human: q1"], [*turn(1), "human: q2"]] == seen

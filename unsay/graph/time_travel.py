@@ -1,0 +1,214 @@
+"""A host's own time travel: nothing that it leaves behind is lost, and every turn makes two states.
+
+LangGraph lets a host go on from any earlier state of a thread, and remove messages itself. Both
+leave messages behind, which are stored as a branch first. A run's question is stored as a state of
+its own before the graph begins; the second state is the end of the turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.graph import START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot, StateUpdate
+
+from unsay.effects import Call, Steps
+from unsay.errors import UnknownCheckpointError
+from unsay.operations.host_changes import keep_left_behind
+from unsay.runtime import Scope, Services
+from unsay.state import Update, merge_messages
+
+# Writes of this node start no other one.
+END_NODE = "create_checkpoint"
+# By the node that is due in a state: the one whose update makes it due.
+BEFORE = {
+    "evaluate_quality": START,
+    "detect_topic_change": "evaluate_quality",
+    "process_message": "detect_topic_change",
+    "rollback": "process_message",
+    "create_checkpoint": "process_message",
+}
+# LangGraph's key for the task in which a graph runs inside of another graph.
+TASK = "__pregel_task_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How a run enters the graph: its input, configuration and options."""
+
+    value: Any
+    config: RunnableConfig | None
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The thread that a host enters; `named` is the id of the state that it goes on from."""
+
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+    services: Services
+    saver: BaseCheckpointSaver[Any]
+    config: RunnableConfig
+    thread_id: str
+    named: str | None
+
+    def newest(self) -> RunnableConfig:
+        """Return the host's configuration without the state's id: the thread's newest state."""
+        place = {**self.config["configurable"], "checkpoint_ns": ""}
+        place.pop("checkpoint_id", None)
+        return {**self.config, "configurable": place}
+
+    def scope(self) -> Scope:
+        """Return the scope in which a branch is stored."""
+        return Scope(
+            services=self.services,
+            settings=self.services.settings,
+            config=self.config,
+            store=self.graph.store,
+            thread_id=self.thread_id,
+            stream_writer=lambda _: None,
+        )
+
+    def snapshot(self, config: RunnableConfig) -> Steps[StateSnapshot]:
+        """Return a state of the thread."""
+        found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
+        return found
+
+    def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
+        """Write one new state, which follows the one that the host named."""
+        graph = CompiledStateGraph
+        made: RunnableConfig = yield Call.of(
+            partial(graph.bulk_update_state, self.graph),
+            partial(graph.abulk_update_state, self.graph),
+            self.config,
+            [updates],
+        )
+        return made
+
+
+def place_of(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    services: Services,
+    config: RunnableConfig | None,
+) -> Place | None:
+    """Return the thread that a host enters; `None` without a thread, and inside of another graph."""
+    full = ensure_config(config)
+    place = full.get("configurable", {})
+    saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
+    outside = TASK not in place and not place.get("checkpoint_ns")
+    if not isinstance(saver, BaseCheckpointSaver) or "thread_id" not in place or not outside:
+        return None
+    return Place(
+        graph=graph,
+        services=services,
+        saver=saver,
+        config=full,
+        thread_id=str(place["thread_id"]),
+        named=place.get("checkpoint_id"),
+    )
+
+
+def begin_run(
+    graph: CompiledStateGraph[Any, Any, Any, Any], services: Services, entry: Entry
+) -> Steps[Entry]:
+    """Store a run's question as a state, and return how the graph continues from it.
+
+    Raises:
+        UnknownCheckpointError: The configuration names a state that the thread does not have.
+    """
+    place = place_of(graph, services, entry.config)
+    if place is None:
+        return entry
+    target = yield from _target(place)
+    durable = entry.options.get("durability") != "exit" and not services.tools
+    options = dict(entry.options)
+    if not services.tools:  # finished tool steps are in LangGraph's own states
+        options["durability"] = "exit"
+    stops = options.get("interrupt_before") or graph.interrupt_before_nodes
+    asks = isinstance(entry.value, Mapping)
+    if target is None and (not asks or stops or not durable):
+        writes = _writes([entry.value])
+        if not writes:
+            return replace(entry, options=options)
+    kept = yield from _kept(place, target, [entry.value])
+    updates = [StateUpdate(dict(kept), END_NODE)] if kept else []
+    if asks and durable and not stops:
+        yield from place.write([StateUpdate(entry.value, START), *updates])
+        return Entry(value=None, config=place.newest(), options=options)
+    if updates or target is not None:
+        due = () if target is None else target.next
+        yield from place.write([*updates, *_due_again(due)] or [StateUpdate({}, END_NODE)])
+    return Entry(value=entry.value, config=place.newest(), options=options)
+
+
+def begin_update(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    services: Services,
+    config: RunnableConfig,
+    values: Sequence[Any],
+) -> Steps[RunnableConfig]:
+    """Keep what a host's update of the state leaves behind, and return the state to update.
+
+    Raises:
+        UnknownCheckpointError: The configuration names a state that the thread does not have.
+    """
+    place = place_of(graph, services, config)
+    if place is None:
+        return config
+    target = yield from _target(place)
+    if target is None and not _writes(values):
+        return config
+    kept = yield from _kept(place, target, values)
+    if not kept:
+        return config
+    due = target.next if target is not None else (yield from place.snapshot(place.newest())).next
+    return (yield from place.write([StateUpdate(dict(kept), END_NODE), *_due_again(due)]))
+
+
+def _target(place: Place) -> Steps[StateSnapshot | None]:
+    """Return the earlier state that the host named; `None` if it goes on from the newest."""
+    if place.named is None:
+        return None
+    get = Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.config)
+    if (yield get) is None:
+        raise UnknownCheckpointError(
+            f"Thread {place.thread_id!r} has no state with the checkpoint_id {place.named!r}: it was "
+            "pruned, or never existed. Take an id from get_state_history; nothing was changed"
+        )
+    newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
+    if newest.config["configurable"]["checkpoint_id"] == place.named:
+        return None
+    return (yield from place.snapshot(place.config))
+
+
+def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> Steps[Update]:
+    """Store what the host leaves behind; return the values that its state needs."""
+    newest: Any = (yield from place.snapshot(place.newest())).values
+    begun: Any = newest if target is None else target.values
+    messages = begun.get("messages", [])
+    known = {message.id for message in messages}
+    changed = merge_messages(messages, _writes(values))
+    after: Any = {**begun, "messages": [m for m in changed if m.id in known]}
+    reason = "the host removed messages"
+    if target is not None:
+        reason = "the host went on from an earlier state"
+    elif len(after["messages"]) == len(messages):
+        return Update()
+    return (yield from keep_left_behind(newest, after, place.scope(), reason))
+
+
+def _writes(values: Sequence[Any]) -> list[Any]:
+    """Return the writes to the transcript among a host's values."""
+    given = (value.get("messages") for value in values if isinstance(value, Mapping))
+    return [each for each in given if each]
+
+
+def _due_again(due: Sequence[str]) -> list[StateUpdate]:
+    """Return updates after which the same nodes are due, since an update leaves none due."""
+    return [StateUpdate({}, BEFORE[name]) for name in due if name in BEFORE]
