@@ -104,7 +104,9 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         yield put_page(*scope.address, page)
         place = head_of(page)
     transcript, digest = _continued(state.get("messages", []), digest, writes, new)
-    event_log = EventLogHead(**place, length=len(transcript), digest=digest, ends=ends_of(transcript))
+    event_log = EventLogHead(
+        **place, length=len(transcript), digest=digest, ends=ends_of(transcript)
+    )
     return {**update, "event_log": event_log}
 
 
