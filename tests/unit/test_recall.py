@@ -372,7 +372,7 @@ def test_what_is_evident_is_what_has_the_words(
     query = asked(question, index).query
     own = {term for term, weight in query.weights.items() if weight == 1}
     worths = [
-        sum(rarity(len(index.found(term)), len(index)) for term in own if index.has(place, term))
+        sum(rarity(len(index.matches(term)), len(index)) for term in own if index.has(place, term))
         for place in range(len(index))
     ]
     # whether a sum reaches a bar that it meets to the last bit is nobody's business

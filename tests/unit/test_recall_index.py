@@ -26,7 +26,7 @@ def messages(texts: Sequence[str], first: int = 0) -> list[AnyMessage]:
 
 def contents(index: RecallIndex) -> tuple[object, ...]:
     """All that an index knows, however it grew."""
-    found = {term: each for term in index.table.postings if (each := index.found(term))}
+    found = {term: each for term in index.table.postings if (each := index.matches(term))}
     return index.entries, found
 
 
@@ -56,8 +56,8 @@ def test_an_index_is_not_changed_by_growing() -> None:
     before = RecallIndex().covering(transcript[:2])
     after = before.covering(transcript)
     assert ([(0, 1)], [(0, 1), (2, 1)]) == (
-        before.found(stem("harbor")),
-        after.found(stem("harbor")),
+        before.matches(stem("harbor")),
+        after.matches(stem("harbor")),
     )
 
 
@@ -78,7 +78,7 @@ def test_growing_touches_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
     """A message of one word over and over does not spoil its entry."""
     index = RecallIndex().covering(messages(["harbor", "violin " * 5_000]))
-    assert [(1, 255)] == index.found("violin")
+    assert [(1, 255)] == index.matches("violin")
 
 
 def test_who_speaks() -> None:
@@ -116,7 +116,7 @@ def test_older_messages_leave_the_newer_ones_alone() -> None:
     index = RecallIndex().covering(newest)
     grown = index.covering([*before, *newest])
     assert index.entries == grown.entries[-90:]
-    assert [(70, 1), (71, 1)] == grown.found(stem("violin"))[:2]
+    assert [(70, 1), (71, 1)] == grown.matches(stem("violin"))[:2]
 
 
 def test_a_message_that_was_edited_is_read_again() -> None:

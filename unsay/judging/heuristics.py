@@ -74,10 +74,10 @@ _MOST_TOLLS = 4
 
 
 def prejudge(exchange: Exchange) -> PreVerdict:
-    """Return a verdict on the form of an exchange in English or Japanese.
+    """Return a verdict on the form of an exchange in English or Japanese; no model is asked.
 
-    Only obvious failures are `decided`; they score less than 0.5, and an empty answer 0.0. Any other
-    score is a heuristic quality, which may be used if no judge is configured.
+    Only obvious failures are `decided`; they score less than 0.5, and an empty answer 0.0. Any
+    other score is a heuristic quality, which may be used if no judge is configured.
     """
     judged, demand = _without_demands(exchange)
     signals = [signal for rule in RULES if (signal := rule(judged)) is not None] + demand
@@ -95,6 +95,7 @@ def prejudge(exchange: Exchange) -> PreVerdict:
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
+    """Return the exchange without sentences that demand a verdict, and a signal if it had any."""
     # An answer must not influence its own score: sentences that tell a judge what to say are removed
     # before anything is measured, and other sentences about grades if the question is not about
     # grades. An answer of nothing else stays whole: it is not empty, only poor.
@@ -145,16 +146,16 @@ def _completeness(exchange: Exchange) -> float:
     kind = "open" if _OPEN.search(question) and not _CODE.search(exchange.answer) else "short"
     if kind == "short" and _DEFINES.search(question):
         kind = "defined"
-    said = min(1.0, width(exchange.answer.strip()) / _FULL_WIDTH[kind])
-    complete = _LEAST[kind] + (1 - _LEAST[kind]) * said
+    filled = min(1.0, width(exchange.answer.strip()) / _FULL_WIDTH[kind])
+    complete = _LEAST[kind] + (1 - _LEAST[kind]) * filled
     return complete * (0.85 if stops_short(exchange.answer) else 1.0)
 
 
 def _manners(exchange: Exchange) -> float:
     answer = normal(exchange.answer)
-    said = squeezed(answer)
+    letters = squeezed(answer)
     cannot = 0.88 if _CANNOT.search(answer) else 1.0
-    again = 0.9 if said in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
-    parrots = 0.85 if said == squeezed(normal(exchange.question)) else 1.0
+    again = 0.9 if letters in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
+    parrots = 0.85 if letters == squeezed(normal(exchange.question)) else 1.0
     blurts = 0.6 if _BLURTS.search(answer) and len(sentences(answer)) < 4 else 1.0
     return cannot * again * parrots * blurts

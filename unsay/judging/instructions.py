@@ -91,7 +91,7 @@ _JAPANESE = tuple(
 
 
 def is_lasting(text: str) -> bool:
-    """Return whether a user's message gives a lasting instruction or decision.
+    """Return whether a user's message gives a lasting instruction or decision, worth a checkpoint.
 
     >>> is_lasting("Please always answer in French."), is_lasting("今後は敬語を使ってください。")
     (True, True)

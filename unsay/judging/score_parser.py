@@ -13,11 +13,12 @@ MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept
 
 SCALES = (1.0, 5.0, 10.0, 100.0)  # allowed scales of a score; any other may be part of a date
 
-_MAXIMUM_BROKEN_OBJECTS = 64
-_DEEPEST_LEVEL = 8
+_MAXIMUM_BROKEN_OBJECTS = 64  # failed braces that end the search for JSON; this bounds the time
+_DEEPEST_LEVEL = 8  # levels of nested objects that are searched for a score
 _REASON_KEYS = ("reason", "rationale", "explanation", "justification", "comment", "理由", "根拠")
 _EXACT_KEYS = ("score", "スコア", "rating", "評価", "点数")
 _OVERALL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質")
+# Full-width characters, which Japanese input methods produce, and their ASCII forms.
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x2212: 0x2D}
 _MARKUP = str.maketrans(dict.fromkeys("*`#|", " "))
 
@@ -76,7 +77,7 @@ class _Found:
 
 
 def read_reply(reply: object) -> ScoreReply:
-    """Return the score and the reason in a judge's reply.
+    """Return the score and the reason in a judge's reply; the score is `None` if it is not certain.
 
     The reply may be a number, a text, a mapping, an object with `score` and `reason`, or a message.
     """
@@ -86,6 +87,7 @@ def read_reply(reply: object) -> ScoreReply:
         whole = _whole_object(text)
         score, reason = parse_score(reply), text if whole is None else _reason_of(whole)
     elif isinstance(reply, Mapping):
+        # LangChain's structured output with `include_raw` has this form.
         if "parsed" in reply and "raw" in reply:
             return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
         score, reason = _score_of_mapping(reply), _reason_of(reply)
@@ -194,13 +196,15 @@ def _whole_object(text: str) -> Mapping[object, object] | None:
 
 
 def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object]]:
+    """Yield the mapping, then the mappings in it, level by level: an outer score counts first."""
     level = [mapping]
     for _ in range(_DEEPEST_LEVEL):
         yield from level
-        level = [value for one in level for value in one.values() if isinstance(value, Mapping)]
+        level = [value for outer in level for value in outer.values() if isinstance(value, Mapping)]
 
 
 def _key_rank(key: object) -> int | None:
+    """Return how well a key names a score, 0 best; `None` if it does not name one."""
     name = str(key).strip().lower()
     if name in _EXACT_KEYS:
         return 0
@@ -225,6 +229,7 @@ def _found_in(mapping: Mapping[object, object], *, strength: int, position: int)
 
 
 def _extract_objects(text: str) -> tuple[str, list[_Found]]:
+    """Return the text with JSON and code blanked out, and the scores in the JSON."""
     text = _blank_quotes(_BRACKETED, _QUOTED_LINE.sub(" ", text))
     prose: list[str] = []
     found: list[_Found] = []
@@ -254,6 +259,7 @@ def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
             broken += 1
             start = text.find("{", start + 1)
             continue
+        # Blanks of the same length keep the positions, by which `_choose` finds the last score.
         prose += [text[position:start], " " * (end - start)]
         found += _found_in(parsed, strength=2, position=offset + end)
         position, start = end, text.find("{", end)
@@ -261,6 +267,8 @@ def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
 
 
 def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
+    """Return the text with quotations blanked out, unless they hold only a score or its label."""
+
     def blank(match: re.Match[str]) -> str:
         body = match["body"]
         labelled = match["lead"] and _VALUE_LINE.fullmatch(body)
@@ -284,7 +292,7 @@ def _labelled(prose: str) -> list[_Found]:
 
 def _choose(found: list[_Found], prose: str) -> float | None:
     # The last of the strongest scores; a weak one only if no other number follows it.
-    best = max(found, key=lambda one: (one.strength, one.position))
+    best = max(found, key=lambda candidate: (candidate.strength, candidate.position))
     rivals = not best.strength and _scorelike(prose[best.position :]) - {best.score}
     return None if rivals else best.score
 

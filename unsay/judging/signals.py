@@ -34,22 +34,22 @@ STRAY_WORDS = 8
 FEWEST_STRAY = 4  # content words below which an answer never counts as off topic
 
 # Widths count Latin letters (`vocabulary.width`); shares and likenesses are from 0 to 1.
-LOOP_SHARE = 0.6  # share of the answer that one repeated unit must fill
-LOOP_WIDTH = 160  # or the width of the run, for any share
+LOOP_SHARE = 0.6  # share of the answer from which a run of one repeated unit is a loop
+LOOP_WIDTH = 160  # width from which a run is a loop in an answer of any length
 LOOP_RUN = 12  # characters of the shortest run that counts
-LOOP_UNIT = 4  # characters of the shortest unit; `ha ha ha` is laughter,
-LONG_LAUGH = 60  # unless the run is this wide
-LOOP_READ = 2_000  # characters read for runs, at the end, where models get caught
+LOOP_UNIT = 4  # characters of the shortest unit: `ha ha ha` is laughter, not a loop
+LONG_LAUGH = 60  # width from which a run of shorter units counts, too
+LOOP_READ = 2_000  # characters that are searched for runs, at the end: loops never stop
 SAID_AGAIN = 0.4  # share of the answer that repeated sentences must fill
-SENTENCE_WIDTH = 12  # width of the shortest sentence that counts for that
-GRAMS_AGAIN = 0.5  # share of the answer's runs of words that must be repeated
-FEWEST_GRAMS = 24  # runs of words below which that share is not judged
+SENTENCE_WIDTH = 12  # width of the shortest sentence that counts for `SAID_AGAIN`
+GRAMS_AGAIN = 0.5  # share of the answer's runs of words that must be repeated, see `_circles`
+FEWEST_GRAMS = 24  # runs of words below which `GRAMS_AGAIN` is not judged
 ECHO_NEAR = 0.9  # likeness from which an answer is its question
 ECHO_WIDTH = 12  # width of the shortest question; a greeting is rightly returned
 # Likeness from which a long answer is an earlier one. Of the development answers 0.3 % reach it, and
 # 98 % of answers repeated with a tenth of their words missing. Source: MT-Bench-101.
 REPETITION_NEAR = 0.78
-REPETITION_SAME = 0.9  # the same for others: `Please confirm: …` may rightly be repeated
+REPETITION_SAME = 0.9  # for a short answer: `Please confirm: …` may rightly be repeated
 LONG = 80  # width from which an answer is long
 REPETITION_WIDTH = 30  # width of the shortest answer that counts; `Yes.` may always be repeated
 SAME_QUESTION = 0.8  # likeness from which two questions are one and deserve one answer
@@ -133,7 +133,7 @@ _REFERS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A signal of failure that a rule found."""
+    """A sign of failure that a rule found in an answer."""
 
     name: str
     certain: bool  # whether the answer is rejected without asking a model
@@ -202,12 +202,13 @@ def _runs(text: str) -> bool:
 
 
 def _says_again(text: str) -> bool:
-    said = [part for line in sentences(text) if width(part := squeezed(line)) >= SENTENCE_WIDTH]
-    again = sum(len(part) * (count - 1) for part, count in Counter(said).items())
-    return again > 0 and again >= SAID_AGAIN * sum(map(len, said))
+    long = [part for line in sentences(text) if width(part := squeezed(line)) >= SENTENCE_WIDTH]
+    again = sum(len(part) * (count - 1) for part, count in Counter(long).items())
+    return again > 0 and again >= SAID_AGAIN * sum(map(len, long))
 
 
 def _circles(text: str) -> bool:
+    """Return whether runs of three words (six Japanese characters) are repeated."""
     japanese = JAPANESE.search(text) is not None
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
     size = 6 if japanese else 3
@@ -225,6 +226,7 @@ def _echo(exchange: Exchange) -> Signal | None:
         if _REWORKS.search(question) or _AGREES.match(answer):
             return None
         asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
+        # A statement in the words of a question may answer it, so both must ask or neither may.
         if asks[0] != asks[1] or similarity(asked, said) < ECHO_NEAR:
             return None
     return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
@@ -293,12 +295,12 @@ def _letters(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """Return the letters and digits of a normal text."""
+    """Return only the letters and digits of a text that `normal` returned."""
     return "".join(re.findall(r"[^\W_]+", text))
 
 
 def similarity(one: str, other: str) -> float:
-    """Return the share of character runs that two squeezed texts have in common, from 0 to 1."""
+    """Return how alike two squeezed texts are, from 0 to 1: the share of common character runs."""
     size = 2 if JAPANESE.search(one) else 4
     first, second = _stretches(one, size), _stretches(other, size)
     total = first.total() + second.total()

@@ -18,16 +18,16 @@ from unsay.types import TopicMemory, TopicShift
 
 LABEL_CHARS = 40  # longest label, in characters
 
-_UNITS_READ = 60
-_TAIL = 200
-_SEVERAL = 2
-_PASSING = 0.5
-_COMMONPLACE = 0.5
-_HALF_A_WORD = 0.5
-_SHORT = 0.54
-_UNKNOWN = 0.1
-_ENOUGH_TO_EXPLAIN = 2
-_STEEPEST = 30.0
+_UNITS_READ = 60  # distinct content words of a question that are compared
+_TAIL = 200  # length below which a message that ends with a question awaits an answer
+_SEVERAL = 2  # texts of a topic that must have a word for its full weight
+_PASSING = 0.5  # weight of a word that fewer texts of the topic have
+_COMMONPLACE = 0.5  # how much each other topic with a word lowers the word's weight
+_HALF_A_WORD = 0.5  # added to the total, so that one word alone never has a share of 1
+_SHORT = 0.54  # value of `length` below which a question may be a fragment
+_UNKNOWN = 0.1  # share of known words below which a question is `fresh`
+_ENOUGH_TO_EXPLAIN = 2  # content words from which a text explains its own references
+_STEEPEST = 30.0  # limit of the log-odds: `exp` of a large number overflows
 
 _DATED = r"(?: (?:year|week(?:end)?|month|morning|afternoon|evening|summer|winter|spring|season)\b)"
 _THING = (
@@ -36,6 +36,9 @@ _THING = (
     r"|code|definition|statement)s?"
 )
 
+# What the wording of a question announces; the patterns match texts of `vocabulary.normal`.
+# `change` and `return` announce a topic clearly, `turn` and `earlier` perhaps; the others refer to
+# the previous message or to the form of the question.
 CUES: Mapping[str, re.Pattern[str]] = {
     "change": re.compile(
         r"\bby the way\b|\bbtw\b|\bunrelated\b|\bmoving on\b|\boff[- ]topic\b|\bbefore i forget\b"
@@ -114,11 +117,6 @@ CUES: Mapping[str, re.Pattern[str]] = {
         r"|さっき|先ほど|先程|(?:最初|前)の(?:話|質問|件|話題)|[にへ]戻|についても"
     ),
 }
-"""What the wording of a question announces; the patterns match texts of `vocabulary.normal`.
-
-`change` and `return` announce a topic clearly, `turn` and `earlier` perhaps; the others refer to the
-previous message or to the form of the question.
-"""
 
 _DUMMY = re.compile(
     r"\b(?:is|was|does|would|if|how) it (?:ok|okay|better|possible|true|safe|necessary|normal|worth"
@@ -183,7 +181,7 @@ class LexicalDetector:
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Assign a question to a topic; see `unsay.types.TopicDetector`."""
+        """Assign a question to a topic: the `current` one, a new one or one of the `others`."""
         reading = _read(question, current, others, decay=self.decay)
         rival = _best_rival(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
@@ -191,9 +189,9 @@ class LexicalDetector:
         log_odds += self.back_weight * excess
         changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
         if rival:
-            said = "return" in reading.cues and reading.share < self.back_overlap
+            says_back = "return" in reading.cues and reading.share < self.back_overlap
             clear = rival.similarity >= max(self.back_overlap, reading.share + self.back_margin)
-            if said or (clear and (changes or "earlier" in reading.cues)):
+            if says_back or (clear and (changes or "earlier" in reading.cues)):
                 return rival
         announced = reading.cues & _ANNOUNCING
         needed = self.evidence if announced else self.unannounced_evidence
@@ -203,6 +201,8 @@ class LexicalDetector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
+    """What the words and the wording of a question tell about its topic."""
+
     content: tuple[Unit, ...]  # its first distinct words and runs
     cues: frozenset[str]  # keys of `CUES`
     share: float  # of the content, that the current topic has too, from 0 to 1
@@ -250,6 +250,7 @@ def _read(
 def _best_rival(
     reading: _Reading, others: Sequence[TopicMemory], *, fade: float
 ) -> TopicShift | None:
+    """Return the shift to the earlier topic with most of the words; `None` if there is none."""
     shifts: list[TopicShift] = []
     for position, other in enumerate(others):
         bag = _bag(other.texts)
@@ -278,14 +279,17 @@ def _cues(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _bag(texts: tuple[str, ...]) -> Mapping[str, float]:
+    """Return the terms of texts, each with its weight from 0 to 1."""
     counts = Counter(term for text in texts for term in vocabulary(text))
     several = min(_SEVERAL, len(texts))
     return {term: 1.0 if count >= several else _PASSING for term, count in counts.items()}
 
 
 def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
+    """Return from 0 to 1 how well texts have a word; the older the text, the less it counts."""
     best = 0.0
     for age, text in enumerate(reversed(texts)):
+        # An exchange is two texts, a question and its answer.
         weight = decay ** (age // 2)
         if weight <= best:
             break

@@ -73,7 +73,7 @@ def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessag
 
 
 def relevance(question: str, document: str) -> PreVerdict:
-    """Return the relevance of a document by the words that it shares with a question.
+    """Return the relevance of a document, from 0.2 to 1: its share of the question's words.
 
     The verdict is never `decided`, because a document may use other words.
     """
@@ -90,7 +90,7 @@ def relevance(question: str, document: str) -> PreVerdict:
 
 
 def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
-    """Return the verdict in a judge's reply; unscored if it has no usable score."""
+    """Return the verdict in a judge's reply; unscored if it has no score that is certain."""
     read = read_reply(reply)
     if read.score is None:
         return unscored(f"the judge's reply has no usable score: {read.reason!r}")
@@ -98,7 +98,7 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
 
 
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of the local checks with the reason in the conversation's language."""
+    """Return the verdict of the local checks, `found`, with the reason in the language of `texts`."""
     reason = texts.rules.get(found.reason, found.reason)
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 

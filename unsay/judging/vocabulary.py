@@ -113,7 +113,7 @@ _STOP_STEMS = frozenset(map(stem, STOP_WORDS))
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return the terms of a text in order, with repetitions: stems, and runs with their 2-3-grams."""
+    """Return the stems of a text, and its runs with their 2-3-grams, in order and repeated."""
     return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
 
 
@@ -125,13 +125,13 @@ def vocabulary(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
-    """Return the words and runs of a text in order, without the most common ones."""
+    """Return the words and runs of a text in order, except very common ones (`STOP_WORDS`)."""
     found = (_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text)))
     return tuple(unit for unit in found if unit is not None)
 
 
 def normal(text: str) -> str:
-    """Return the two ends of a text in NFKC, lower case and with plain apostrophes."""
+    """Return a text for comparison: NFKC, lower case, plain apostrophes, at most `TEXT_LIMIT`."""
     if len(text) > TEXT_LIMIT:
         text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
     return unicodedata.normalize("NFKC", text).lower().replace("’", "'")
@@ -184,6 +184,7 @@ def overlap(exchange: Exchange) -> Overlap:
 
 @lru_cache(maxsize=64)
 def _known(text: str) -> frozenset[str]:
+    """Return the terms of a text and the beginnings of its longer English words."""
     terms = vocabulary(text)
     return terms | {_beginning(term) for term in terms}
 
@@ -221,8 +222,8 @@ _TAIL = 200
 # Width from which an answer without a stop at its end is cut off. Source: of MT-Bench-101's answers
 # 1.5 % have none, and most of those are lists.
 SHORTEST_WIDTH = 50
-DANGLING_WIDTH = 30  # the same for an answer whose last word needs another, such as `the`
-FIRST_WIDTH = 80  # the same for a first answer, whose speaker may not use stops at all
+DANGLING_WIDTH = 30  # this width if the last word needs another one, such as `the`
+FIRST_WIDTH = 80  # this width for a first answer: its speaker may never use stops
 LINE_WIDTH = 16  # width from which a line shows whether its kind ends with stops
 LINES_ENDED = 0.7  # share of lines of its kind that must end for the last one to be cut off
 
@@ -238,7 +239,7 @@ def width(text: str) -> int:
 
 
 def is_casual(exchange: Exchange) -> bool:
-    """Return whether this speaker seems to write without full stops or capitals."""
+    """Return whether the writer of these answers seems to use no full stops or capitals."""
     starts = [part.lstrip() for part in sentences(FENCED.sub("\n", exchange.answer))]
     small = sum(part[:1].islower() for part in starts)
     earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
@@ -270,6 +271,7 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
+    """Return whether the other lines of the last one's kind end with stops, else `otherwise`."""
     item = _ITEM.match(last) is not None
     alike = [line for line in before if (_ITEM.match(line) is not None) == item]
     alike = [line for line in alike if width(line) >= LINE_WIDTH and not line.endswith((":", "："))]

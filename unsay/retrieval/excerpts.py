@@ -21,15 +21,15 @@ _TAG = "recalled"
 
 
 def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
-    """Return a message that quotes others, fenced as data, for the place before the question."""
+    """Return a user message that quotes others as fenced data; it goes before the question."""
     content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
     return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
 
 
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
     """Return messages word for word, fenced as data."""
-    said = [(speaker(message), _words(message, texts)) for message in messages]
-    return Fence.around(*(words for _, words in said)).quotes(_TAG, said)
+    quoted = [(speaker(message), _words(message, texts)) for message in messages]
+    return Fence.around(*(words for _, words in quoted)).quotes(_TAG, quoted)
 
 
 def is_quoting(message: AnyMessage) -> bool:
@@ -38,7 +38,7 @@ def is_quoting(message: AnyMessage) -> bool:
 
 
 def speaker(message: AnyMessage) -> str:
-    """Return the role of a message's author, with the name if it has one."""
+    """Return who wrote a message, such as `user`, `assistant NAME`, `tool NAME` or `document`."""
     if isinstance(message, ToolMessage):
         return f"tool {message.name or message.tool_call_id}"
     if is_document(message):

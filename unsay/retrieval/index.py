@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Table:
-    """Messages in the order in which they were read."""
+    """The messages that were read, in this order, with their terms; indexes may share a table."""
 
     # A table only grows: an index is a range of it, and stays valid while another thread adds.
 
@@ -43,7 +43,7 @@ class Table:
     lock: Lock = field(default_factory=Lock)
 
     def read(self, message: AnyMessage) -> None:
-        """Add a message that is not in the table."""
+        """Add a message with its terms; the caller checks that the table lacks it."""
         counted = Counter(terms_of(message))
         for term, times in counted.items():
             posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
@@ -52,12 +52,12 @@ class Table:
         self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Add a message without its terms."""
+        """Add a message without its terms; the caller adds those to `postings`."""
         self.numbers[entry.key] = len(self.entries)
         self.entries.append(entry)
 
     def reordered(self, messages: Sequence[AnyMessage]) -> "Table":
-        """Return a table of these messages in this order."""
+        """Return a table of only these messages in this order; known ones are not read again."""
         made = Table()
         moved: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
@@ -80,7 +80,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallIndex:
-    """Which messages of a transcript have which terms; every addition gives a new index."""
+    """Which messages of a transcript have which terms; it never changes, see `covering`."""
 
     entries: tuple[Entry, ...] = ()
     start: int = 0  # number of the first message in the table
@@ -92,9 +92,10 @@ class RecallIndex:
     def covering(
         self, messages: Sequence[AnyMessage], *, unread: int | None = None
     ) -> "RecallIndex":
-        """Return the index of some messages; known ones are not read again.
+        """Return the index of these messages, in their order; known ones are not read again.
 
-        At most the `unread` newest unknown messages are read; older messages are left out then.
+        At most `unread` unknown messages are read, the newest; the index then begins after the last
+        one that was not read. `None` sets no limit.
         """
         keys, table = list(map(key_of, messages)), self.table
         with table.lock:
@@ -113,7 +114,7 @@ class RecallIndex:
         return RecallIndex(entries=entries, start=start, table=table)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Forget some messages, and all that are not in this index; they are read again when needed."""
+        """Remove these messages and all outside of this index; they are read again when needed."""
         kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
             for key in [key for key in table.numbers if key not in kept]:
@@ -121,11 +122,11 @@ class RecallIndex:
                 table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
-        """Return the places of the messages with these keys; unknown keys are ignored."""
+        """Return the places (indices) of the messages with these keys; unknown keys are ignored."""
         wanted = frozenset(keys)
         return {place for place, entry in enumerate(self.entries) if entry.key in wanted}
 
-    def found(self, term: str) -> list[tuple[int, int]]:
+    def matches(self, term: str) -> list[tuple[int, int]]:
         """Return the place of each message that has a term, with the term's frequency."""
         postings, start = self.table.postings.get(term, []), self.start
         return [

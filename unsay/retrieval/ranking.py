@@ -44,7 +44,7 @@ STRONGEST = 256
 SPARSE = 4
 # A term without spaces and without hiragana, which is mostly grammar.
 _CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # sums of the same worths in another order differ by less
 
 # Single characters that say as little as an English stop word.
 _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
@@ -79,14 +79,14 @@ class Ranking:
 
 
 def asked(question: str, index: RecallIndex) -> Asked:
-    """Return what a question asks for, with the speakers of an index."""
+    """Return what a question asks for; speakers' names in the index are not looked up as words."""
     people = {
         name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
     }
-    said = frozenset(terms(question))
+    question_terms = frozenset(terms(question))
     return Asked(
         query=query_of(question, names=frozenset().union(*people.values())),
-        persons=frozenset(name for name, parts in people.items() if said & parts),
+        persons=frozenset(name for name, parts in people.items() if question_terms & parts),
         kinds=frozenset(kinds_meant(question)),
     )
 
@@ -94,9 +94,9 @@ def asked(question: str, index: RecallIndex) -> Asked:
 def ranked(
     wanted: Asked, index: RecallIndex, places: Sequence[int], unseen: Collection[int] = ()
 ) -> Ranking:
-    """Score the messages at some places.
+    """Score the messages at the given `places`.
 
-    Words of messages at `unseen` places do not count.
+    Words of messages at `unseen` places (forgotten ones) do not count for their neighbours either.
 
     Source: Robertson and Zaragoza 2009 (BM25).
     """
@@ -111,23 +111,23 @@ def ranked(
         words = {place: scores[place] for place in places}
     speakers, entries = wanted.persons | wanted.kinds, index.entries
     unit = rarity(1, len(index))
-    speaking = unit * SPEAKER_SHARE
-    telling = (
+    for_speaker = unit * SPEAKER_SHARE
+    per_substance = (
         unit
         * SUBSTANCE_SHARE
         / (sum(each.substance for each in entries) / max(len(index), 1) or 1.0)
     )
     total = {
         place: worth
-        + speaking * (entries[place].speaker in speakers)
-        + telling * entries[place].substance
+        + for_speaker * (entries[place].speaker in speakers)
+        + per_substance * entries[place].substance
         for place, worth in words.items()
     }
     return Ranking(own=own, words=words, total=total)
 
 
 def kinds_meant(question: str) -> set[str]:
-    """Return the kinds of messages that a question means by `I` and `you`."""
+    """Return the types of messages that a question means: `human` for `I`, `ai` for `you said`."""
     meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
     return {kind for kind, pattern in meant.items() if pattern.search(question)}
 
@@ -155,7 +155,7 @@ def bm25(
     longer = SATURATION * LENGTH_SHARE / (sum(lengths) / max(len(index), 1) or 1.0)
     for term in (*_rarest(rare, having), *_rarest(kin, having)):
         worth = query.weights[term] * rarity(having[term], len(index)) * (SATURATION + 1)
-        for place, times in index.found(term):
+        for place, times in index.matches(term):
             if among is None or place in among:
                 gained = worth * times / (times + shorter + longer * lengths[place])
                 scores[place] = scores.get(place, 0.0) + gained
@@ -163,6 +163,7 @@ def bm25(
 
 
 def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
+    """Return the rarest terms, as many as `MOST_READ` postings allow, at least one."""
     order = sorted(terms, key=having.__getitem__)
     read = accumulate(having[term] for term in order)
     kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
@@ -174,7 +175,7 @@ def evident(
 ) -> set[int]:
     """Return the places of messages whose content words of the question weigh at least `least`.
 
-    Messages next to them are included. Related words, grammar and particles do not count.
+    Their neighbours (`NEAR`) are included. Related words, grammar and particles do not count.
     """
     having = {
         term: count
@@ -190,7 +191,7 @@ def evident(
     for term, worth in worths.items():
         # A message without any word so far cannot reach the bar by the words that are left.
         begins = left >= least - _ROUNDING
-        for place, _ in index.found(term):
+        for place, _ in index.matches(term):
             if begins or place in own:
                 own[place] = own.get(place, 0.0) + worth
         left -= worth
@@ -215,13 +216,14 @@ def worth_at(own: Mapping[int, float], place: int) -> float:
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """Return scores with a share of the neighbours' scores added to each."""
+    """Return scores with a share of the neighbours' scores added to each (`KERNEL`)."""
     edge = [0.0] * NEAR
     padded = [*edge, *scores, *edge]
     neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)
     wide = [0.0] * SURROUNDINGS
     sums = [0.0, *accumulate([*wide, *scores, *wide])]
     width = 2 * SURROUNDINGS + 1
+    # A difference of rounded sums may be slightly below 0, which a score never is.
     around = (max(0.0, last - first) for first, last in zip(sums, sums[width:], strict=False))
     two_before, before, own, after, two_after = KERNEL
     return [

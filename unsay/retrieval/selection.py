@@ -105,10 +105,10 @@ def recall(
 ) -> Recalled:
     """Choose the messages that fit a question best, as many as the budget allows.
 
-    The context shows the messages in `shown` anyway; those in `hidden` do not count at all.
-    Without `vectors` the words alone decide. `estimate` counts the cost of single steps if counting
-    is slow; `None` counts them. Nothing is recalled if no message has a word of the question or a
-    related one, the question names no speaker, and there are no vectors.
+    Ids in `shown` are in the context anyway and are not recalled; those in `hidden` do not count at
+    all. Without `vectors` the words alone decide. `estimate` counts single steps where `count` is
+    slow; the result is counted by `count`. Nothing is recalled if no message has a word of the
+    question or a related one, the question names no speaker, and there are no vectors.
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.
@@ -165,8 +165,8 @@ def _scored(
     seen, unseen = index.places(shown), index.places(hidden)
     apart, everything = seen | unseen, set(range(len(index)))
     least = bars.bar * rarity(1, len(index))
-    told = evident(wanted.query, index, least, unseen) if bars.bar else everything
-    places = sorted((told if vectors is None else everything) - apart)
+    matching = evident(wanted.query, index, least, unseen) if bars.bar else everything
+    places = sorted((matching if vectors is None else everything) - apart)
     if not places:
         return None
     ranking = ranked(wanted, index, places, unseen)
@@ -179,7 +179,7 @@ def _scored(
         near = {place: nearness[place] for place in places}
         scores = fused([list(total.values()), list(near.values())])
         total = dict(zip(total, scores, strict=True))
-    least_words = bars.floor * max((ranking.words[p] for p in places if p in told), default=0.0)
+    least_words = bars.floor * max((ranking.words[p] for p in places if p in matching), default=0.0)
     if bars.gain:
         rivals = (worth_at(ranking.own, place) for place in seen - unseen)
         least_words = max(least_words, bars.gain * max(rivals, default=0.0))
@@ -192,7 +192,7 @@ def _scored(
         passing=[
             place
             for place in reversed(places)
-            if (place in told and ranking.words[place] >= least_words)
+            if (place in matching and ranking.words[place] >= least_words)
             or near.get(place, 0.0) >= least_near > 0
         ],
     )
@@ -201,7 +201,7 @@ def _scored(
 def _fitting(
     transcript: Sequence[AnyMessage], scored: _Scored, budget: int, estimate: TokenCounter
 ) -> list[list[int]]:
-    """Return the best steps that fit the budget; a step that is too large is skipped."""
+    """Return the best steps that fit the budget by `estimate`; a too large step is skipped."""
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
     for group in _best_first(transcript, scored):
@@ -221,7 +221,7 @@ def _fitting(
 def _counted(
     transcript: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
-    """Return the best steps that fit the budget when they are counted together."""
+    """Return as many of the best steps as fit the budget together, and their tokens."""
 
     def together(steps: int) -> int:
         places = sorted(place for group in groups[:steps] for place in group)

@@ -173,13 +173,13 @@ def terms(text: str) -> list[str]:
 
 
 def terms_of(message: AnyMessage) -> list[str]:
-    """Return the terms of a message, including the names and arguments of its tool calls."""
+    """Return the terms of a message's text and of the names and arguments of its tool calls."""
     calls = (f" {call.name} {json.dumps(call.args, default=str)}" for call in calls_of(message))
     return terms(text_of(message) + "".join(calls))
 
 
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
-    """Return the terms to look for; terms in `names` (of speakers) are left out."""
+    """Return the terms to look for, related ones included, without `names` (of speakers)."""
     words: dict[str, str] = {}
     for token in _tokens(question):
         for term in _terms_of(token):
@@ -199,6 +199,7 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
 
 @cache
 def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
+    """Return the words of a table, each with the stems of the words related to it."""
     # Kin go both ways and are looked up by stem; answers by the question's own word.
     found: dict[str, list[str]] = {}
     for line in table.strip().splitlines():
@@ -213,6 +214,7 @@ def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
 def _tokens(text: str) -> list[str]:
     if len(text) > TEXT_LIMIT:
         text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
+    # ASCII is in NFKC already: skip a pass over the text.
     plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
     if "'" in plain or "’" in plain:
         plain = _CONTRACTED.sub(" ", plain)

@@ -41,7 +41,10 @@ def embed(
     known: Mapping[str, Vector],
     timeout_seconds: float | None = None,
 ) -> Steps[Vectors]:
-    """Return the vectors of a question and of messages; only unknown messages are embedded.
+    """Return the vectors of a question and of messages; only messages not in `known` are embedded.
+
+    `known` is by the messages' keys. Messages without text get no vector. The embeddings are called
+    with at most `BATCH` texts; `timeout_seconds` is for each of these calls.
 
     Raises:
         ModelReplyError: The number of vectors differs from the number of texts.
@@ -78,7 +81,8 @@ def embed(
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     """Return the similarity of each indexed message, with its neighbours, to the question.
 
-    The unit is the standard deviation from the mean; a message without a vector has 0.
+    The unit is the standard deviation from the mean. A message without a vector has only a share of
+    its neighbours' similarity. Raises `ModelReplyError` if vectors have different lengths.
     """
     length = _length(vectors.question)
     cosines = [
