@@ -68,18 +68,18 @@ def new_usage_account() -> UsageAccount:
 
 
 def knows(account: UsageAccount, key: str) -> bool:
-    """Return whether a call with this key is held or settled."""
+    """Return whether a call with this key is held or was settled (of the newest `KEPT_KEYS`)."""
     return key in account["keys"] or any(hold["key"] == key for hold in account["holds"])
 
 
 def unpaid_key(account: UsageAccount, key: str) -> str:
-    """Return the key, or a numbered one if a call with the key was settled already."""
+    """Return the key, or `KEY~2` and so on if calls with the earlier keys were settled."""
     names = chain([key], (f"{key}~{number}" for number in count(2)))
     return next(name for name in names if name not in account["keys"])
 
 
 def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Account:
-    """Return what a layer has spent, without the holds of running calls."""
+    """Return what a layer has spent, without running calls; an unknown task or agent spent 0."""
     if layer == "session":
         return account["session"]
     task = _task(account, place)
@@ -87,7 +87,7 @@ def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Accoun
 
 
 def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
-    """Return what a layer has spent, including the holds of running calls."""
+    """Return what a layer has spent, including the holds of its running calls."""
     spent, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":
         holds = [hold for hold in holds if hold["task_id"] == place.task_id]
@@ -100,7 +100,7 @@ def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
 
 
 def hold(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
-    """Return the account with the hold of a call; limits are not checked."""
+    """Return the account with the hold of a call; limits are not checked, see `limits.reserve`."""
     held = Hold(
         key=key,
         task_id=place.task_id,
@@ -118,7 +118,7 @@ def held(account: UsageAccount, key: str) -> Amount:
 
 
 def release(account: UsageAccount, key: str) -> UsageAccount:
-    """Return the account without the hold of a call that was not made."""
+    """Return the account without the hold of a call that was not made; unknown keys are ignored."""
     return {**account, "holds": [each for each in account["holds"] if each["key"] != key]}
 
 
@@ -144,7 +144,7 @@ def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey
 
 
 def with_times(account: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
-    """Return the account with new factors for the limits of some layers."""
+    """Return the account with new factors for the limits of the layers in `times`."""
     session, tasks = account["session"].copy(), _tasks_with(account, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
     agent = task["agents"][-1]
@@ -179,6 +179,7 @@ def _grown(account: _A, amount: Amount) -> _A:
 
 
 def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
+    """Return the tasks with an amount added to the task and agent of `place`, which come last."""
     task = _grown(_task(account, place), amount)
     agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount))
@@ -189,5 +190,6 @@ def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> lis
 
 
 def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:
+    """Return the `most` newest accounts, and older ones with running calls."""
     edge = len(accounts) - most
     return [a for place, a in enumerate(accounts) if place >= edge or a["account_id"] in held]

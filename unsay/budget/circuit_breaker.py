@@ -35,7 +35,7 @@ class CircuitPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """The failures of one model; a new circuit is closed."""
+    """The circuit of one model, which counts its failures; a new circuit is closed."""
 
     policy: CircuitPolicy
     failures: int = 0  # failures in a row while the circuit is closed
@@ -46,15 +46,16 @@ class Circuit:
     period: int = 0  # number of state changes; outcomes of calls from an earlier period are ignored
 
     def state(self, now: float) -> CircuitState:
-        """Return `closed`, `open`, or `half-open` after `reset_seconds`."""
+        """Return `closed`, `open`, or, from `reset_seconds` after it opened, `half-open`."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"
 
     def admit(self, now: float) -> "Circuit | None":
-        """Return the circuit that counts a call, or `None` if the call must not be made.
+        """Return the circuit with a call admitted, or `None` if the call must not be made.
 
-        The circuit's `period` is to be passed with the call's outcome.
+        Pass the `period` of the returned circuit to `succeeded`, `failed` or `withdrawn`
+        afterwards.
         """
         if self.opened_at is None:
             return self
@@ -70,7 +71,7 @@ class Circuit:
         return replace(circuit, probes=circuit.probes + 1, probed_at=now)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a success; `period` is that of the call's admission."""
+        """Return the circuit after a success; `period` is that of the circuit after `admit`."""
         if self._is_stale(period) or self.state(now) == "open":
             return self
         if self.opened_at is None:
@@ -80,7 +81,7 @@ class Circuit:
         return replace(self, answers=self.answers + 1)
 
     def failed(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a failure; an open circuit does not stay open longer."""
+        """Return the circuit after a failure, which may open it; an open circuit stays as it is."""
         state = self.state(now)
         if self._is_stale(period) or state == "open":
             return self

@@ -75,7 +75,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """One limit of one layer, and its use with a call."""
+    """One limit of one layer, with what is used and what a call asks for."""
 
     layer: Layer
     unit: Unit
@@ -102,7 +102,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Whether a call has room in every layer."""
+    """The result of `check`: whether a call has room in every layer."""
 
     outcome: Outcome
     gauges: tuple[Gauge, ...] = ()  # one for each limit, session before task before agent
@@ -128,7 +128,7 @@ class Reservation:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of the settings, with costs rounded down to millionths."""
+    """Return the limits of the settings; a cost becomes whole millionths, rounded down."""
 
     def limit(layer: Layer) -> Limit:
         cost = getattr(settings, f"{layer}_budget_cost")
@@ -165,9 +165,9 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
 def reserve(
     account: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
 ) -> Reservation:
-    """Check a call and, if it is granted, hold its amount.
+    """Check a call and, if it is granted, hold its amount under `key`.
 
-    A call that is repeated with the same key, for example after a crash, is held once.
+    A call that is repeated with the same key, for example after a crash, is granted and held once.
     """
     # Check and hold are one step, so that the second of two concurrent calls sees the first one's
     # hold; `unsay.llm.usage_account` makes the step atomic.
@@ -190,13 +190,14 @@ def extend(
     times: dict[Layer, int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:
         own = gauge.limit // account_of(account, gauge.layer, place)["times"]
+        # Rounded up: a person approves a call, so the new limit must have room for it.
         needed = -(-(gauge.used + gauge.asked) // own)
         times[gauge.layer] = max(times.get(gauge.layer, 1), needed)
     return with_times(account, times, place) if times else account
 
 
 def demand(result: Check) -> None:
-    """Raise a `BudgetExceededError` with each exceeded limit and the next step if a call is refused."""
+    """Raise a `BudgetExceededError` with each exceeded limit if the check refused the call."""
     if result.outcome != "refused":
         return
     names = sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
@@ -208,7 +209,7 @@ def demand(result: Check) -> None:
 
 
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
-    """Return an agent's budget by its priority; an unknown priority counts as normal."""
+    """Return an agent's budget in tokens by its priority; an unknown priority counts as normal."""
     return int(tokens * table.get(priority, 1.0))
 
 
@@ -220,10 +221,10 @@ _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high")
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """Return the delay of a call in milliseconds: the longest one of the steps that are reached."""
+    """Return the delay of a call in milliseconds for a share of a budget: the longest that applies."""
     return max((delay for share, delay in steps if usage >= share), default=0)
 
 
 def pressure(usage: float) -> Pressure:
-    """Return the level of pressure for a share of a budget."""
+    """Return the name of the pressure for a share of a budget, shown to users with the delay."""
     return next((word for share, word in _LEVELS if usage >= share), "low")

@@ -10,7 +10,7 @@ Reception = Literal["running", "waiting", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitQueue:
-    """Calls that run or wait, each with a ticket number."""
+    """Calls that run or wait, each with a ticket number that the caller chooses."""
 
     places: int  # most calls that run at the same time
     max_waiting: int | None  # `None` sets no limit
@@ -29,7 +29,7 @@ class WaitQueue:
                 )
 
     def joined(self, ticket: int) -> "WaitQueue":
-        """Return the queue with one more call; the same queue if the call is refused."""
+        """Return the queue in which the call runs or waits; the same queue if it is refused."""
         if len(self.running) < self.places:
             return replace(self, running=self.running | {ticket})
         if self.max_waiting is None or len(self.waiting) < self.max_waiting:
@@ -37,14 +37,14 @@ class WaitQueue:
         return self
 
     def left(self, ticket: int) -> "WaitQueue":
-        """Return the queue without a call that has ended; the calls that wait longest take its place."""
+        """Return the queue without a call that has ended; those that wait longest take its place."""
         running = self.running - {ticket}
         waiting = tuple(other for other in self.waiting if other != ticket)
         free = max(0, self.places - len(running))
         return replace(self, running=running | set(waiting[:free]), waiting=waiting[free:])
 
     def reception(self, ticket: int) -> Reception:
-        """Return whether a ticket runs (`running`), waits or was refused."""
+        """Return `running`, `waiting`, or `refused` for a ticket that the queue does not have."""
         if ticket in self.running:
             return "running"
         return "waiting" if ticket in self.waiting else "refused"

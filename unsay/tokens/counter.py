@@ -53,7 +53,7 @@ _MEDIA = frozenset(
 
 
 def words_of(message: BaseMessage) -> Iterator[str]:
-    """Yield the texts of a message that a model reads, tool calls included."""
+    """Yield the texts of a message that a model reads, tool calls included; media are skipped."""
     if message.name:
         yield message.name
     for block in _blocks(message.content):
@@ -73,7 +73,8 @@ def schema_of(tool: Tool) -> str:
 
 
 def prompt_checksum(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
-    """Return a checksum that tells whether a prompt changed: its messages, media and tools."""
+    """Return a checksum that changes if a prompt does: its messages, their media, or its tools."""
+    # The null characters keep texts apart: moved words must change the checksum, too.
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
         texts += [f"\0{message.type}", *(f"\0{text}" for text in words_of(message))]
@@ -89,6 +90,7 @@ def _blocks(content: Any) -> Iterator[Any]:
 
 
 def _words(block: Any) -> Iterator[str]:
+    """Yield the texts of a content block that a model reads; tool calls and media have none."""
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping) and block.get("type") not in _CALLS and not _is_media(block):
@@ -105,6 +107,7 @@ def _words(block: Any) -> Iterator[str]:
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the media blocks of a message's content, also those inside of tool results."""
     for block in _blocks(content):
         if isinstance(block, Mapping) and _is_media(block):
             yield block
@@ -153,7 +156,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Counts the tokens of prompts and learns from the model's reports.
+    """Counts the tokens of prompts and learns from the model's reports, which it gets by `observe`.
 
     If a prompt begins with the last one that the model reported, only its new messages are counted.
     """
@@ -170,7 +173,7 @@ class TokenCounter:
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of a prompt; the tokens of its parts do not add up to it."""
+        """Return the tokens of a prompt, 0 for none; the tokens of its parts do not add up to it."""
         anchor = self._anchor(messages, tools)
         if anchor:
             return anchor["tokens"] + self._added(messages[anchor["messages"] :])
@@ -194,7 +197,7 @@ class TokenCounter:
         usage: Mapping[str, Any] | None,
         tools: Sequence[Tool] = (),
     ) -> "TokenCounter":
-        """Return a counter that has learned from an answer's `usage_metadata`, if there is any."""
+        """Return a counter that has learned from the usage of an answer to `sent`, if it has any."""
         reported = (usage or {}).get("input_tokens")
         if not isinstance(reported, int) or reported <= 0:
             return self
@@ -245,6 +248,7 @@ def _known(text: str, vocabulary: Vocabulary) -> float:
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:
+    """Return the calibration after a report; implausible reports change nothing."""
     if not _PLAUSIBLE[0] * counted <= reported <= _PLAUSIBLE[1] * counted:
         return known
     new = min(counted * share, MEMORY_TOKENS)

@@ -25,7 +25,7 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str]] = {
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
-    """Return the encoder of a vocabulary; `None` if its file is missing or broken.
+    """Return the encoder of a vocabulary; `None` without `tiktoken` or a whole file on this disk.
 
     The call takes half a second of processor time: call it once, and not on an event loop.
     """

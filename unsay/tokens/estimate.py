@@ -42,7 +42,7 @@ _LOW = bytes(code & 0x0F for code in range(256))
 
 
 class Packed(TypedDict):
-    """What `benchmarks/fit_tokens.py` learned about one vocabulary."""
+    """The compressed tables of one vocabulary, fitted by `benchmarks/fit_tokens.py`."""
 
     wide_scale: float  # the weight of one token outside ASCII
     ascii_scale: float
@@ -56,7 +56,7 @@ PACKED: Mapping[Vocabulary, Packed] = json.loads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Tables that join numbers `reach` characters apart into one."""
+    """Tables that join two numbers, `reach` characters apart, into one."""
 
     reach: int
     before: bytes  # for each number, its kind for later characters, in the high four bits
@@ -82,7 +82,7 @@ class Fitted:
 
 
 def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
-    """Return the estimated number of tokens of a text.
+    """Return the estimated number of tokens of a text; not rounded.
 
     Source: fitted by `benchmarks/fit_tokens.py` to the tokenizer's own cuts; `benchmarks/tokens.py`
     prints the error on other texts.
@@ -94,7 +94,7 @@ def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
 
 
 def narrowed(text: str) -> str:
-    """Return the text with long runs of spaces shortened, because a tokenizer has one token for them."""
+    """Return the text with runs of spaces shortened to less than eight: each run is one token."""
     while "        " in text:
         text = text.replace("        ", "    ")
     return text
@@ -120,6 +120,7 @@ def _chunk(text: str, fitted: Fitted) -> float:
 
 
 def _weighed(codes: bytes, chances: Chances) -> bytes:
+    """Return for each byte of `codes` the scaled probability of a cut before the next character."""
     for step in chances.steps:
         before = int.from_bytes(codes.translate(step.before), "little") << 8 * step.reach
         after = int.from_bytes(codes.translate(step.after), "little")

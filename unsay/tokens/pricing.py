@@ -37,7 +37,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of a million tokens of one model; `None` means the price of `input`."""
+    """Prices of a million tokens of one model; for the cache, `None` means the price of `input`."""
 
     input: float
     output: float
@@ -83,7 +83,7 @@ def usage_of(metadata: Mapping[str, object] | None) -> Usage:
 
 
 def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
-    """Return what a call takes from budgets; its cost is rounded up to a whole millionth."""
+    """Return what a call takes from budgets: cost rounded up to a millionth, 0 without `prices`."""
     if prices is None:
         return Amount(tokens=usage.tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
@@ -103,8 +103,10 @@ def prices_for(
 ) -> Prices | None:
     """Return the prices of a model, found with or without the date or version in its name.
 
+    If the table lacks them, the result is `None`.
+
     Raises:
-        ConfigurationError: The price is `needed`, for a cost budget, and the table lacks it.
+        ConfigurationError: They are `needed`, for a cost budget, and the table lacks them.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
@@ -150,7 +152,7 @@ def tally_of(usage: Usage, amount: Amount) -> Tally:
 
 
 def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Return the sums of two tallies by purpose."""
+    """Return the sums of two mappings of tallies by purpose."""
     sums: dict[str, Tally] = {}
     for purpose, tally in (*one.items(), *other.items()):
         known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
