@@ -21,7 +21,7 @@ class Strategy(Protocol):
     """Base class of strategies, which decide what a context leaves out.
 
     Implement `plan`; override `reduce` and `per_turn` if their defaults do not fit. A strategy
-    computes a plan from a `PlanContext` and keeps no state of its own. To ask a model, write `plan`
+    computes a plan from a `PlanContext` and stores nothing between plans. To ask a model, write `plan`
     as a generator: `reply = yield from ctx.ask(messages, None)`. An exception in `plan` or `reduce`
     leaves the context as it was; the turn continues.
 

@@ -30,8 +30,7 @@ from unsay.prompts.fields import Texts
 # details, but more and more of them would fill the window.
 MAX_SUMMARIES = 6
 
-# Requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens).
-SUMMARY_TOKENS = 400
+SUMMARY_TOKENS = 400  # requested length of a summary. Source: Zhang 2026, chapter 7.4 (max_tokens).
 
 MATERIAL_SHARE = 0.6  # share of the window that a summarizer's request may fill
 SHORTEST = 200  # characters of one message that a summarizer always gets

@@ -24,7 +24,7 @@ class Summarizing(Strategy):
     Attributes:
         summary_ratio: Share of the context to summarize; limited to 0.1 to 0.8 with a warning.
         preserve_recent_messages: Number of newest messages that are never summarized.
-        summarizer: A model with instructions of its own; `None` uses the graph's summarizer.
+        summarizer: A model that has its own instructions; `None` uses the graph's summarizer.
         system_prompt: Instructions for the graph's summarizer; excludes `summarizer`.
         summary_tokens: Requested length of a summary.
         measure: Whether `summary_ratio` is a share of the messages or of their tokens.
@@ -202,7 +202,6 @@ class ByTurns(Strategy):
         return (yield from compact_with_model(ctx, older, how, why="turns"))
 
     def _kept_from(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
-        """Return the index in `body` of the first message that stays."""
         starts = [turn.start for turn in turns(body)]
         if not starts:
             return 0

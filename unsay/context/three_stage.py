@@ -182,7 +182,7 @@ class ThreeStage(Strategy):
         ):
             return ctx.keep()
         goal = self.ratios.goal(ctx.window)
-        cleared = clear_stale(ctx).after
+        cleared = clear_stale(ctx).after  # first, because it needs no model
         room = (goal + self.ratios.trigger * ctx.window) / 2
         middle = self._until(cleared, goal, room) if cleared.tokens > goal else []
         shorter = self._tight(cleared.leave_out(middle, why=WHY).after, goal).after

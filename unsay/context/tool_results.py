@@ -99,7 +99,7 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
     if url.startswith("data:"):
         mime, _, data = url.removeprefix("data:").partition(";base64,")
     encoded = data if isinstance(data, str) else ""
-    # Four characters of base64 are three bytes; each `=` stands for a missing byte.
+    # Four characters of base64 are three bytes; each `=` marks a missing byte.
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     named = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
     return named, size if encoded else "?"

@@ -27,14 +27,14 @@ from unsay.types import EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One event, with its `name` in errors; without an envelope, `data` has all of its fields."""
+    """One event, with its `name` in errors; without an envelope, `data` is the whole event."""
 
     kind: EventType
     data: Mapping[str, Any]
     name: str
 
     def text(self) -> str:
-        """Return the text of a part, or the content of a tool result."""
+        """Return the text of a part, or the content of a tool result; empty if it has neither."""
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
@@ -56,25 +56,28 @@ class _Draft:
 
 
 class Assembly:
-    """Makes messages of parts, one part at a time; results directly follow their calls.
+    """Makes messages out of parts, one part at a time; results directly follow their calls.
 
     Parts between a call and its result wait until all results are known.
     """
 
     def __init__(self) -> None:
-        self._draft: _Draft | None = None
-        self._asked: dict[str, str] = {}
-        self._given: dict[str, AnyMessage] = {}
-        self._waiting: list[Step] = []
-        self._late: dict[str, str] = {}
+        self._draft: _Draft | None = None  # the assistant's message in progress
+        self._asked: dict[str, str] = {}  # open calls of the last message: tool names by id
+        self._given: dict[str, AnyMessage] = {}  # their results so far
+        self._waiting: list[Step] = []  # parts that follow once all results are known
+        self._late: dict[str, str] = {}  # open calls of other messages: tool names by id
 
     def note(self, data: Mapping[str, Any]) -> None:
-        """Store the open calls of a whole message, or close the call that it answers."""
+        """Record the calls of a whole message as open, or the call that it answers as done."""
         self._late |= {str(call["id"]): call["name"] for call in data.get("tool_calls") or ()}
         self._late.pop(str(data.get("tool_call_id")), None)
 
     def feed(self, step: Step) -> list[AnyMessage]:
-        """Add one part, and return the messages that it completes."""
+        """Add one part, and return the messages that it completes, often none.
+
+        Raises `EventLogGapError` for a result without an open call.
+        """
         if step.kind == "tool_result":
             return self._result(step)
         if self._asked:
@@ -91,13 +94,14 @@ class Assembly:
         return []
 
     def rest(self) -> list[AnyMessage]:
-        """Return the unfinished messages with the parts that they have."""
+        """Return the unfinished messages with the parts that they have; nothing remains."""
         made: list[AnyMessage] = []
         while self._asked or self._draft:
             made += self._flush(self._draft) if self._draft else self._settle()
         return made
 
     def _flush(self, draft: _Draft) -> list[AnyMessage]:
+        """Return the message of a draft, and wait for the results of its calls."""
         self._draft, self._asked = None, draft.calls()
         return [message_of(draft.parts, message_id=draft.message_id)]
 
@@ -158,6 +162,7 @@ def _result_message(step: Step, tool: str) -> ToolMessage:
 
 
 def _content(data: Mapping[str, Any]) -> Any:
+    """Return a tool result's content: text or blocks as they are, anything else as JSON."""
     content = data.get("content", "")
     if data.get("omitted"):
         known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}

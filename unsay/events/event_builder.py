@@ -60,8 +60,8 @@ class EventBuilder:
         self._now = now
         self._new_id = new_id
         self._events: dict[str, Event] = {}
-        self._answered: dict[str, bool] = {}
-        self._message_id: str | None = None
+        self._answered: dict[str, bool] = {}  # by call id: whether the call has a result
+        self._message_id: str | None = None  # of the assistant's message in progress
         for event in events:
             self.append(event)
 
@@ -71,18 +71,18 @@ class EventBuilder:
         return list(self._events.values())
 
     def messages(self) -> list[AnyMessage]:
-        """Return the messages of all events, an unfinished one included."""
+        """Return the messages of all events; an unfinished one has the parts added so far."""
         return replay(self._events.values()).messages
 
     def user(self, text: str) -> Event:
-        """Add a message of the user."""
+        """Add a message of the user, and end the assistant's message."""
         self.flush()
         return self._add("user_message", {"message_id": self._new_id(), "text": text})
 
     def thinking(
         self, text: str, signature: str | None = None, redacted: str | None = None
     ) -> Event:
-        """Add thinking of the assistant.
+        """Add thinking to the assistant's message.
 
         Args:
             text: Empty if the provider hides it.
@@ -94,11 +94,11 @@ class EventBuilder:
         return self._part("thinking", {"text": text, **given})
 
     def text(self, text: str) -> Event:
-        """Add text of the assistant."""
+        """Add text to the assistant's message."""
         return self._part("assistant_message", {"text": text})
 
     def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
-        """Add a tool call of the assistant.
+        """Add a tool call to the assistant's message.
 
         Raises:
             TranscriptError: It has no id or name, or the id was used before.
@@ -111,7 +111,7 @@ class EventBuilder:
         return self._part("tool_call", {"id": call_id, "name": name, "args": dict(args)})
 
     def flush(self) -> None:
-        """End the assistant's message; its next part begins another one."""
+        """End the assistant's message; the next part begins another one."""
         self._message_id = None
 
     def results(self, results: Sequence[Mapping[str, Any]]) -> list[Event]:
@@ -137,11 +137,11 @@ class EventBuilder:
         ]
 
     def note(self, text: str) -> Event:
-        """Add a remark that no model is sent."""
+        """Add a remark for people: it is in the event log, but no message has it."""
         return self._add("planner_note", {"text": text})
 
     def append(self, event: Event) -> bool:
-        """Add an existing event, and return whether it is new.
+        """Add an event that was made elsewhere; return `False` if the log has it already.
 
         Raises:
             EventConflictError: A different event has its id.

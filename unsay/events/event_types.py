@@ -62,8 +62,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class Stamp:
     """Where and when events happened; `at` is in ISO 8601, UTC.
 
-    `after` is the number of events in the log before, so that the same event on another page has
-    another id.
+    `after` is the number of events in the log before these: it makes the ids of equal events
+    different.
     """
 
     thread_id: str
@@ -75,7 +75,7 @@ class Stamp:
 
 
 class NewEvent(NamedTuple):
-    """An event without id and stamp."""
+    """An event before it has an id and a stamp; see `stamped`."""
 
     kind: EventType
     data: Mapping[str, Any]
@@ -84,7 +84,7 @@ class NewEvent(NamedTuple):
 def stamped(
     new_events: Iterable[NewEvent], stamp: Stamp, taken: Collection[str] = ()
 ) -> list[Event]:
-    """Return events with unique ids, none of them in `taken`."""
+    """Return the events with the stamp and with unique ids that are not in `taken`."""
     return distinct((make_event(*each, stamp=stamp) for each in new_events), taken)
 
 
@@ -122,7 +122,7 @@ def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event
 
 
 def body_of(event: Event) -> str:
-    """Return an event without id and time as text; it is the same when a step is repeated."""
+    """Return an event as text without id and time; a repeated step gives the same text."""
     place = [event[key] for key in ("type", "thread_id", "run_id", "turn_id")]
     return canonical(place) + canonical([dict(sorted(event["labels"].items())), event["data"]])
 
@@ -142,7 +142,7 @@ def canonical(value: Any) -> str:
 
 
 class Hole(TypedDict):
-    """A place in a message's dict whose value is in an event of its own.
+    """A place in a message's dict whose value is in a separate event.
 
     `piece` is the kind of the value: `args` is the second copy of a call's arguments. `of` is its
     number among the values of this kind, from 0 (for `args` that of the call), and `path` the keys
@@ -155,7 +155,7 @@ class Hole(TypedDict):
 
 
 def split_message(message: BaseMessage) -> list[NewEvent]:
-    """Split a message into events, each value in one: thinking, message, tool calls, verdict."""
+    """Return the events of a message: thinking, message, tool calls, verdict; see `join_message`."""
     if isinstance(message, BaseMessageChunk):
         message = message_chunk_to_message(message)
     tree: Any = message_to_dict(message)
@@ -185,7 +185,7 @@ def split_message(message: BaseMessage) -> list[NewEvent]:
 def join_message(
     envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
-    """Return a copy of a message's dict with these pieces in its holes."""
+    """Return a copy of the dict of a message with its pieces put back; reverses `split_message`."""
     values = {**pieces, "args": [call["args"] for call in pieces["call"]]}
     tree: dict[str, Any] = deepcopy(dict(envelope))
     for hole in holes:
@@ -194,7 +194,7 @@ def join_message(
 
 
 def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
-    """Return a copy of a tree with another value at a path; keys keep their order."""
+    """Return a copy of nested dicts and lists with another value at a path, in the same order."""
     if not path:
         return value
     copy = tree.copy()
@@ -229,12 +229,12 @@ def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
 
 
 def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:
-    """Replace the annotation of a message, which has its verdict."""
+    """Return the event that gives a message its verdict: the annotation, which it replaces."""
     return NewEvent("verdict", {"message_id": message_id, "annotation": dict(annotation)})
 
 
 def checkpoint(made: Checkpoint) -> NewEvent:
-    """Add a checkpoint."""
+    """Return the event of a new checkpoint."""
     return NewEvent("checkpoint", {"checkpoint": dict(made)})
 
 
@@ -250,10 +250,10 @@ def rollback(
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> NewEvent:
-    """Move the messages after `base` to a branch, except those in `keep`.
+    """Return the event that moves the messages after `base` to a branch, except those in `keep`.
 
-    In their place the messages of the branches `restored` return, or of these only `only`. A restore
-    of the new branch does not add its `drafts`.
+    With `restored`, it is a restore: the messages of these branches return in their place, or only
+    those in `only`. A later restore of the new branch does not add its `drafts`. All are ids.
     """
     data = {
         "branch_id": branch_id,
@@ -271,28 +271,28 @@ def rollback(
 
 
 def compaction(topic: Topic) -> NewEvent:
-    """Replace a topic by its summary in contexts."""
+    """Return the event that replaces a topic by its summary in contexts."""
     summary = {"summary": topic["summary"], "through": topic["summarized_through"]}
     return NewEvent("compaction", {"topic_id": topic["id"], "label": topic["label"], **summary})
 
 
 def expand(topic: Topic) -> NewEvent:
-    """Include the messages of a compacted topic in contexts again."""
+    """Return the event that includes the messages of a compacted topic in contexts again."""
     return NewEvent("expand", {"topic_id": topic["id"], "label": topic["label"]})
 
 
 def recall(message_ids: Sequence[str], question_id: str | None) -> NewEvent:
-    """Add earlier messages to the context of one question."""
+    """Return the event that adds earlier messages to the context of one question."""
     return NewEvent("recall", {"message_ids": list(message_ids), "for": question_id})
 
 
 def planner_note(text: str) -> NewEvent:
-    """Add a remark that no model is sent."""
+    """Return the event of a remark that no model is sent."""
     return NewEvent("planner_note", {"text": text})
 
 
 def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> NewEvent:
-    """Replace the transcript, or its part behind the message `after`, as a host did."""
+    """Return the event of a host's edit: the messages after `after`, or all, are replaced."""
     data: dict[str, Any] = {"messages": [message_to_dict(m) for m in messages]}
     return NewEvent("edit", data if after is None else {"after": after, **data})
 
@@ -300,7 +300,7 @@ def edit(messages: Iterable[BaseMessage], *, after: str | None = None) -> NewEve
 def fork(
     messages: Sequence[BaseMessage], checkpoints: Sequence[Checkpoint], *, source: str
 ) -> NewEvent:
-    """Begin a thread as a copy of the thread `source`."""
+    """Return the event that begins a thread as a copy of the thread `source`."""
     data = {
         "source": source,
         "at": messages[-1].id if messages else None,

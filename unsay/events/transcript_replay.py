@@ -98,6 +98,7 @@ def replay(
 
 
 def _until_end(events: Sequence[_Given], run_id: str) -> Sequence[_Given]:
+    """Return the events up to the last one of a run that changed the transcript."""
     own = (event.get("run_id") == run_id and event["type"] not in _ASIDE for event in events)
     ends = [index for index, is_own in enumerate(own, start=1) if is_own]
     if not ends:
@@ -167,11 +168,11 @@ class _Transcript:
         self.places: dict[str, _Tree] = {}
         self.checkpoints: dict[str, Checkpoint] = {}
         self.branches: dict[str, _Branch] = {}
-        self.previews: dict[str, Mapping[str, Any]] = {}
-        self.parts = Assembly()
-        self.thinking: list[Step] = []
-        self.open: _Whole | None = None
-        self.nameless = 0
+        self.previews: dict[str, Mapping[str, Any]] = {}  # data of result events, by call id
+        self.parts = Assembly()  # for events of `EventBuilder`, which hold parts
+        self.thinking: list[Step] = []  # thinking whose message has not come yet
+        self.open: _Whole | None = None  # a message whose pieces are not complete
+        self.nameless = 0  # messages without an id, which get a number as their key
 
     def take(self, step: Step) -> None:
         if self._takes_piece(step) or step.kind in _ASIDE:
@@ -340,6 +341,7 @@ class _Transcript:
         return {key: self.places[key] for key in reversed(tail)}
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
+        """Remove and return the checkpoints whose messages are no longer in the transcript."""
         dropped = [
             checkpoint
             for checkpoint in self.checkpoints.values()

@@ -83,7 +83,7 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """Limits of the call; `ask` becomes `hard` for all but an answer to a thread in a graph."""
+        """The limits of the call; only an answer to a thread in a graph may `ask` a person."""
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
         return limits if can_wait or limits.mode != "ask" else replace(limits, mode="hard")
@@ -95,11 +95,11 @@ class ModelRequest:
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt."""
+        """The tokens of the prompt: `tokens()` if it is given, else an estimate."""
         return prompt_tokens(self.value) if self.tokens is None else self.tokens()
 
     def most(self, models: Mapping[str, Model]) -> Amount:
-        """Return the highest possible cost of the call over all of the models."""
+        """Return the highest cost that the call may have, with the most expensive of the models."""
         prices, limits, prompt = self.scope.settings.prices, self.limits, self.prompt
         needed = any(limits.of(layer).micros is not None for layer in LAYERS)
         found = [
@@ -112,7 +112,7 @@ class ModelRequest:
         return max(found, key=lambda each: (each.micros, each.tokens))
 
     def spent(self, reply: Any) -> Tally:
-        """Return the tokens and cost of the call."""
+        """Return the tokens and cost of the call as the reply reports them, else as estimated."""
         replies, table = replies_in(reply, self.value), self.scope.settings.prices
         usage = used_by(replies, self.prompt)
         prices = prices_for(answered_by(replies), table) or prices_for(name_of(self.model), table)
@@ -150,7 +150,10 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
-    """Run steps that end in `ask_model` while the cost of its call is reserved."""
+    """Run steps that end in `ask_model` while the cost of its call is reserved.
+
+    If the steps fail, the reservation is released. Raises the budget errors of `ask_model`.
+    """
     # A person is asked before the steps: an interrupted node runs again from its start and would pay
     # twice for the calls in the steps, such as a summary.
     if not request.is_limited:
@@ -197,6 +200,7 @@ def _place(scope: Scope) -> AccountKey:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
+    """Return the reservation of a call; if it exceeds a budget, ask a person or raise an error."""
     scope = request.scope
     reserve = partial(
         account_of_thread(scope).reserve,
@@ -220,6 +224,7 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 
 
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
+    """Return the reply of the first model that can be reached, without regard to budgets."""
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
     if is_single and not request.quiet:
@@ -290,7 +295,7 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model inside LangChain's wrappers, such as bound arguments or structured output."""
+    """Return the model inside LangChain's wrappers, such as bound arguments; itself without one."""
     while True:
         if isinstance(runnable, RunnableBinding):
             runnable = runnable.bound
@@ -310,21 +315,21 @@ def is_graph(runnable: Runnable[Any, Any]) -> bool:
 
 
 def name_of(runnable: Runnable[Any, Any]) -> str | None:
-    """Return the provider's name for a model; `None` if it is unknown."""
+    """Return the name under which the provider knows a model; `None` if the object has none."""
     inner = inner_of(runnable)
     names = (getattr(inner, each, None) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """Return the assumed tokens of a reply, which the model's `max_tokens` limits."""
+    """Return the assumed tokens of a reply, or the model's `max_tokens` if that is less."""
     most = getattr(inner_of(runnable), "max_tokens", None)
     assumed = REPLY_TOKENS[purpose]
     return min(most, assumed) if isinstance(most, int) and most > 0 else assumed
 
 
 def prompt_tokens(value: Any) -> int:
-    """Estimate the tokens of a prompt."""
+    """Return an estimate of the tokens of a prompt in any form that LangChain uses."""
     return TokenCounter().count(messages_in(value))
 
 
@@ -338,7 +343,7 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """Return the usage that the replies report, or an estimate; `prompt` is in tokens."""
+    """Return the usage that the replies report, else `prompt` tokens and an estimate of theirs."""
     reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))
@@ -351,7 +356,7 @@ def used_by(replies: list[AIMessage], prompt: int) -> Usage:
 
 
 def answered_by(replies: list[AIMessage]) -> str | None:
-    """Return the provider's name for the model that replied; `None` if the reply has none."""
+    """Return the provider's name for the model that wrote the last reply; `None` if it has none."""
     metadata = replies[-1].response_metadata if replies else {}
     names = (metadata.get(each) for each in ("model_name", "model"))
     return next((each for each in names if isinstance(each, str) and each), None)

@@ -34,10 +34,10 @@ _KEPT = "The question is kept: send it again to continue, or send another one to
 
 
 def explain(error: Exception) -> UnsayError | None:
-    """Return the error of unsay for one that a model's client raised.
+    """Return the error of unsay for one that a model's client raised, with what to do next.
 
     An error of unsay is returned unchanged. `None` means that the model did not cause the error: it
-    may be a bug in an agent's code.
+    may be a bug in an agent's code, and is raised as it is.
     """
     if isinstance(error, UnsayError):
         return error
@@ -76,10 +76,10 @@ class FairSemaphore:
         self._wait_seconds = wait_seconds
         self._mutex = Lock()
         self._tickets = count(1)
-        self._turns: dict[int, Future[None]] = {}
+        self._turns: dict[int, Future[None]] = {}  # by ticket: done when the call may run
 
     def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Wait in the queue, then run some steps."""
+        """Run the steps once there is a place; a full queue or a long wait is a `QueueFullError`."""
         ticket, turn = self._join()
         try:
             if not turn.done():
@@ -89,6 +89,7 @@ class FairSemaphore:
             self._leave(ticket)
 
     def _join(self) -> tuple[int, Future[None]]:
+        """Return a ticket and a future that is done when the ticket's turn comes."""
         turn: Future[None] = Future()
         # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
         turn.set_running_or_notify_cancel()
@@ -133,7 +134,7 @@ News = Literal["succeeded", "failed", "withdrawn"]
 
 
 def pause(milliseconds: int) -> Call:
-    """Make a call that waits, for backpressure, without blocking an event loop."""
+    """Return a call that waits without blocking an event loop; used for backpressure."""
     seconds = milliseconds / 1_000
     return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
 
@@ -158,7 +159,7 @@ class Gate:
 
     @classmethod
     def of(cls, settings: Settings) -> "Gate":
-        """Make the gateway from the settings."""
+        """Return the gateway that the settings describe."""
         return cls(
             WaitQueue(places=settings.parallel_calls, max_waiting=settings.waiting_calls),
             CircuitPolicy(
@@ -175,13 +176,15 @@ class Gate:
         return self._semaphore.queue
 
     def circuit(self, model: str) -> Circuit:
-        """Return the circuit breaker of a model."""
+        """Return the circuit breaker of a model; a new one if the model was not called yet."""
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
     def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
-        """Wait in the queue, then call one model after the other until one replies.
+        """Call one model after the other until one replies, once the queue has a place.
 
-        The next model is called only if the one before could not be reached.
+        The next model is called only if the one before could not be reached. Raises
+        `QueueFullError`, `CircuitOpenError` if no model may be called, or the error of the last
+        call.
         """
         return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 

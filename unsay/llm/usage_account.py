@@ -32,30 +32,28 @@ from unsay.tokens.pricing import Amount, Tally, merged
 T = TypeVar("T")
 
 ACCOUNT = "account"
-# Key of the tokens used outside of runs.
+# Key of the tokens used outside of runs, such as those for a title.
 _OUTSIDE = "outside"
-# Reserved calls that are kept; crashes leave some behind, and older ones count as spent.
-HOLDS = 16
-# Accounts that the process keeps if there is no store.
-WITHOUT_STORE = 1_000
+HOLDS = 16  # reserved calls that are kept; crashes leave some behind, and older ones count as spent
+WITHOUT_STORE = 1_000  # accounts that the process keeps if there is no store
 _namespace = partial(thread_namespace, "budgets")
 
 
 def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) -> Call:
-    """Make a call that writes a thread's account."""
+    """Return a call that writes a thread's account to the store."""
     # Not in the state: a fork from an earlier checkpoint would undo what was spent since then.
     return put_item(store, _namespace(thread_id), ACCOUNT, account)
 
 
 def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
-    """Read a thread's account; it is empty if nothing was spent."""
+    """Return a thread's account from the store; an empty one if nothing was spent."""
     item = yield get_item(store, _namespace(thread_id), ACCOUNT)
     return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The result of a reservation, and the key of the reserved call."""
+    """A call's reservation: the result of the check, and the key under which to settle it."""
 
     key: str
     check: Check
@@ -81,7 +79,8 @@ class ThreadAccount:
     ) -> Steps[Grant]:
         """Check a call against the limits, and reserve its cost if it is granted.
 
-        With `may_exceed`, which a person decided, the limits are extended.
+        If the outcome is `ask`, nothing is reserved. With `may_exceed`, which a person decided, the
+        limits are extended first. Raises `BudgetExceededError` if the check refuses the call.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:
@@ -101,7 +100,7 @@ class ThreadAccount:
         )
 
     def release(self, key: str) -> Steps[None]:
-        """Release the reserved cost of a call that was not made."""
+        """Free the reserved cost of a call that was not made; an unknown key changes nothing."""
         yield from self._change(lambda account: (release(account, key), None))
 
     def read(self) -> Steps[UsageAccount]:
@@ -109,6 +108,7 @@ class ThreadAccount:
         return (yield from self._change(lambda account: (account, account)))
 
     def _change(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
+        """Apply `make` to the account and store the result; callers take turns."""
         return (yield from self._lock.through(lambda: self._changed(make)))
 
     def _changed(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
@@ -132,8 +132,9 @@ class Accounts:
     def __init__(self, settings: Settings) -> None:
         self._wait_seconds = settings.call_wait_seconds
         self._mutex = Lock()
+        # Weak references: an account and its lock are needed only while a call uses them.
         self._open: WeakValueDictionary[tuple[int, str], ThreadAccount] = WeakValueDictionary()
-        self._unstored: dict[str, ThreadAccount] = {}
+        self._unstored: dict[str, ThreadAccount] = {}  # kept alive: no store has a copy
 
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
         """Return a thread's account; all callers get the same object, and so share its lock."""
@@ -158,7 +159,7 @@ def account_of_thread(scope: Scope) -> ThreadAccount:
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Record the tokens of calls other than answers, by purpose."""
+    """Record the tokens of calls other than answers, by purpose; readers record nothing."""
     # In a run they are committed with the step. A title is made after the turn, which may be waiting
     # for a person: writing the state then would end the wait, so these go to the store.
     if scope.in_graph:
@@ -169,6 +170,6 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
 
 
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
-    """Read the tokens that a thread used outside of runs, by purpose."""
+    """Return the tokens that a thread used outside of runs, by purpose; empty if there are none."""
     item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)

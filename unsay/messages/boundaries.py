@@ -32,7 +32,9 @@ def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Directio
     Raises:
         IndexError: The index is not from 0 to the number of messages.
     """
-    return _nearest(messages, index, safe_indices(messages), towards) or 0
+    return (
+        _nearest(messages, index, safe_indices(messages), towards) or 0
+    )  # never None: both ends are safe
 
 
 def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int | None:
@@ -91,7 +93,6 @@ def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMess
 def _nearest(
     messages: Sequence[BaseMessage], index: int, places: Sequence[int], towards: Direction
 ) -> int | None:
-    """Return the place nearest to the index on the given side; `None` if there is none."""
     if not 0 <= index <= len(messages):
         raise IndexError(
             f"index must be from 0 to {len(messages)}, the number of messages, got {index!r}"

@@ -93,7 +93,7 @@ def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
 @rule
 def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The first message after system messages is from the user."""
-    # System messages are sent in a field of their own, so the next one is the first for a provider.
+    # Providers get system messages in a separate field, so the next message is their first one.
     spoken = (each for each in enumerate(messages) if not isinstance(each[1], SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":

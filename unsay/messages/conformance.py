@@ -99,7 +99,6 @@ def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
-    """Return one message with the content of both, under the first one's id."""
     changed: dict[str, Any] = {
         "content": _joined_content(first, second),
         "additional_kwargs": {**second.additional_kwargs, **first.additional_kwargs},
@@ -116,7 +115,6 @@ def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
 
 
 def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
-    """Return the content of both messages, thinking first."""
     if isinstance(first.content, str) and isinstance(second.content, str):
         return "\n\n".join(text for text in (first.content, second.content) if text)
     authors = [[m.response_metadata.get(key) for key in _AUTHORSHIP] for m in (first, second)]

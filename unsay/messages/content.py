@@ -225,7 +225,6 @@ def _thinking_block(part: Thinking) -> dict[str, Any]:
 
 
 def _part(block: dict[str, Any]) -> Part | None:
-    """Return the part that a content block holds; `None` for empty text and repeated tool calls."""
     kind = str(block.get("type"))
     if kind == "text":
         return Text(text=block["text"]) if block.get("text") else None

@@ -326,7 +326,6 @@ def _written_by(message: BaseMessage) -> str | None:
 
 
 def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:
-    """Return whether a block reaches the provider as thinking."""
     kind, author = block.get("type"), _written_by(message)
     if dialect.own and author not in (None, *dialect.own):
         return False

@@ -63,7 +63,6 @@ def _kinds(names: str) -> frozenset[str]:
 
 
 def _call_law(source: str) -> dict[str, str]:
-    """Return the same source for each of the rules about tool calls and their results."""
     names = ("call_ids", "results_follow_calls", "results_match_calls", "results_once")
     return dict.fromkeys(names, source)
 

@@ -66,7 +66,7 @@ def repair(
 
 
 def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return a copy of an assistant message with these tool calls in place of its own."""
+    """Return a copy of an assistant message that makes these tool calls and no others."""
     # Content blocks that repeat calls go: LangChain's integrations write them from `tool_calls`.
     content = message.content
     if not isinstance(content, str):

@@ -44,7 +44,7 @@ def omission(
     while True:
         written = _json({**fields, "preview": shown})
         fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
-        if fits or not shown or preview is not None:
+        if fits or not shown or preview is not None:  # a tool's own preview is not shortened
             return written
         shown = clip(shown, len(shown) // 2)
 

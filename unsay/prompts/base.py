@@ -40,14 +40,14 @@ class Entry(ABC, Generic[T]):
 
     @abstractmethod
     def check(self, given: object) -> None:
-        """Refuse a replacement that is no text, or whose placeholders are not the default's."""
+        """Raise a `ConfigurationError` if `given` cannot replace the default."""
 
 
 class Text(Entry[str]):
     """A field with one text."""
 
     def check(self, given: object) -> None:
-        """Refuse what is no text, or has other placeholders than the default."""
+        """Raise a `ConfigurationError` unless `given` is a text with the default's placeholders."""
         needed = placeholders(self.en)
         _check_text(self.name, given, needed, is_template=bool(needed))
 
@@ -57,14 +57,14 @@ class Table(Entry[Mapping[str, str]]):
 
     @classmethod
     def of(cls, rows: Mapping[str, tuple[str, str]]) -> "Table":
-        """Return a table whose rows are given in English and Japanese."""
+        """Return a table made of rows: by name, the English and the Japanese text."""
         return cls(
             {name: en for name, (en, _) in rows.items()},
             {name: ja for name, (_, ja) in rows.items()},
         )
 
     def check(self, given: object) -> None:
-        """Refuse what is no table, or has other names or placeholders than the default."""
+        """Raise a `ConfigurationError` unless `given` has the default's names and placeholders."""
         if not isinstance(given, Mapping):
             raise ConfigurationError(f"{self.name}={given!r}: give a mapping of names to texts")
         if self.en and (wrong := sorted(map(str, set(self.en) ^ set(given)))):
@@ -77,7 +77,7 @@ class Table(Entry[Mapping[str, str]]):
 
 
 def placeholders(text: str) -> set[str]:
-    """Return the names in braces; JSON in a text has none, since its names are quoted."""
+    """Return the names in braces; JSON in a text has none, because its names are quoted."""
     names = (name for _, name, _, _ in Formatter().parse(text))
     return {name for name in names if name and name.isidentifier()}
 
@@ -107,16 +107,18 @@ def _check_text(field: str, text: object, needed: set[str], *, is_template: bool
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The base of a catalogue: a field that is not given has its default in this language."""
+    """The base class of catalogues: a field that is not given has its default in `language`."""
 
     language: Language
 
     def __post_init__(self) -> None:
-        """Refuse an unknown language, and a text whose placeholders are not the default's."""
+        """Raise a `ConfigurationError` for an unknown language or a text that is not valid."""
         if self.language not in ("en", "ja"):
             raise ConfigurationError(f"language={self.language!r}: choose 'en' or 'ja'")
         for field in fields(self)[1:]:
             entry: Entry[Any] = field.default  # type: ignore[assignment]
             given = getattr(self, field.name)
+            # A default needs no check. With `dataclasses.replace`, it may be that of the other
+            # language.
             if given is not entry.en and given is not entry.ja:
                 entry.check(given)

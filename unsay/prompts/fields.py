@@ -202,7 +202,7 @@ class Texts(ModelTexts):
     )
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
-        """Return a text that says what a change removed and restored, and the turns left."""
+        """Return sentences that count messages removed and restored, if any, and turns left."""
         counted = {"removed": removed, "restored": restored, "turns": turns}
         names = {name: name if count != 1 else f"{name}_one" for name, count in counted.items()}
         parts = [
@@ -215,7 +215,7 @@ class Texts(ModelTexts):
     def with_read_tool(self) -> Self:
         """Return a copy whose shortened tool results name the tool that reads them in full."""
         made = copy(self)
-        # Not by `replace`: these texts have a placeholder more than those they take the place of.
+        # `dataclasses.replace` would check these texts, which have more placeholders than the defaults.
         vars(made)["result_truncated"] = self.readable_truncated
         vars(made)["result_cleared"] = self.readable_cleared
         return made
@@ -226,7 +226,10 @@ JAPANESE = Texts("ja")
 
 
 def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Language, Texts]:
-    """Return the one catalogue of each language, ours where `prompts` has none."""
+    """Return the catalogue of each language: the one in `prompts`, else ours.
+
+    Raises `ConfigurationError` if an object is not a catalogue, or two have the same language.
+    """
     given = () if prompts is None else prompts
     chosen: dict[Language, Texts] = {}
     for each in given if isinstance(given, Iterable) else [given]:

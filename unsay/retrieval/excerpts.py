@@ -15,8 +15,7 @@ from unsay.prompts.fields import Texts
 RECALLED_ID = "unsay-recalled"
 # Annotation of a message that is cached for recall: the characters that its middle lacks.
 LACKING = "lacking"
-# Characters of a recalled tool result that are shown at each end.
-RESULT_CHARS = 1_000
+RESULT_CHARS = 1_000  # characters of a recalled tool result that are shown at each end
 _TAG = "recalled"
 
 

@@ -13,8 +13,7 @@ from langchain_core.messages import AnyMessage
 from unsay.messages.annotations import is_document
 from unsay.retrieval.terms import terms_of
 
-# Bits of a posting that hold how often the message has the term.
-COUNT_BITS = 8
+COUNT_BITS = 8  # bits of a posting that hold how often the message has the term
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
 # A table is rebuilt when more unused messages than the index has, plus this many, come before it.

@@ -15,31 +15,27 @@ from operator import mul
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.terms import Query, query_of, terms
 
-# BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
-SATURATION = 1.2
+SATURATION = 1.2  # BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
 # BM25's b: how much more often a long message must have a term. Source: own measurement.
 LENGTH_SHARE = 0.6
 # Shares of the scores of the two messages before, the message itself, and the two after it.
 # Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
 # person speaks.
 KERNEL = (0.25, 0.5, 1.0, 0.25, 0.12)
-# The mean score of this many messages on each side is added.
-SURROUNDINGS = 8
+SURROUNDINGS = 8  # the mean score of this many messages on each side is added
 # Score for the right speaker, as a share of the worth of a word that only one message has.
 SPEAKER_SHARE = 0.35
 # Score of a message of mean substance, as the same share; greetings get almost nothing.
 SUBSTANCE_SHARE = 0.17
 # Types of messages, which index entries have for a speaker without a name.
 KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
-# How many messages on either side of one with a word count as its turn.
-NEAR = len(KERNEL) // 2
+NEAR = len(KERNEL) // 2  # how many messages on either side of one with a word count as its turn
 # Words of the question in a larger share of the messages are skipped if it has a rarer one: they
 # cost most. Source: own measurement.
 COMMON_SHARE = 0.25
 # Postings that one question reads, rarest words first: this bounds the cost of a turn.
 MOST_READ = 5_000
-# Most messages that count as having enough words of the question, the best.
-STRONGEST = 256
+STRONGEST = 256  # most messages that count as having enough words of the question, the best
 # If more than one in this many messages is a candidate, scoring all of them at once is faster.
 SPARSE = 4
 # A term without spaces and without hiragana, which is mostly grammar.

@@ -21,8 +21,7 @@ from unsay.retrieval.vectors import Vectors, fused, similarities
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
 # With a bar or a gain, a message must be this many deviations nearer than the mean.
 FAR_NEARER = 2.0
-# The search ends after this many steps in a row that are too large.
-PATIENCE = 32
+PATIENCE = 32  # the search ends after this many steps in a row that are too large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,7 @@ class Bars:
             raise InputError(f"gain {self.gain!r} is under 0: write 0 to compare with nothing")
 
 
-# No thresholds: as many messages as the budget allows.
-FILLING = Bars()
+FILLING = Bars()  # no thresholds: as many messages as the budget allows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,25 +26,23 @@ up us ve very was wasn we were weren what when where which who whom whose why wi
 wouldn you your yours
 """
 
-# Words that any two messages share; they are not indexed.
-STOP_WORDS = frozenset(_STOP.split())
+STOP_WORDS = frozenset(_STOP.split())  # words that any two messages share; they are not indexed
 _IRREGULAR = """
-become became; begin began begun; bend bent; bite bit bitten; bleed bled; blow blew blown;
-break broke broken; breed bred; bring brought; build built; buy bought; catch caught;
-choose chose chosen; come came; deal dealt; die died dying; dig dug; draw drew drawn; dream dreamt;
-drive drove driven; eat ate eaten; fall fell fallen; feed fed; feel felt; fight fought; find found;
-fly flew flown; forget forgot forgotten; forgive forgave forgiven; freeze froze frozen;
-get got gotten; give gave given; go goes going went gone; grow grew grown; hang hung; hear heard;
-hide hid hidden; hold held; keep kept; know knew known; lay laid; lead led; learn learnt; leave left;
-lend lent; lie lay lain lied lying; lose lost; make made; mean meant; meet met; pay paid; ride rode ridden;
-rise rose risen; run ran; say said; see saw seen; seek sought; sell sold; send sent;
-shake shook shaken; shoot shot; show shown; sing sang sung; sit sat; sleep slept;
-speak spoke spoken; spend spent; stand stood; steal stole stolen; stick stuck; strike struck;
-swear swore sworn; swim swam swum; take took taken; teach taught; tear tore torn; tell told;
-think thought; throw threw thrown; understand understood; use used using;
-wake woke woken; wear wore worn; win won;
-write wrote written; child children; foot feet; life lives; man men; mouse mice; person people;
-tooth teeth; wife wives; woman women; good better best; bad worse worst
+become became; begin began begun; bend bent; bite bit bitten; bleed bled; blow blew blown; break
+broke broken; breed bred; bring brought; build built; buy bought; catch caught; choose chose
+chosen; come came; deal dealt; die died dying; dig dug; draw drew drawn; dream dreamt; drive drove
+driven; eat ate eaten; fall fell fallen; feed fed; feel felt; fight fought; find found; fly flew
+flown; forget forgot forgotten; forgive forgave forgiven; freeze froze frozen; get got gotten; give
+gave given; go goes going went gone; grow grew grown; hang hung; hear heard; hide hid hidden; hold
+held; keep kept; know knew known; lay laid; lead led; learn learnt; leave left; lend lent; lie lay
+lain lied lying; lose lost; make made; mean meant; meet met; pay paid; ride rode ridden; rise rose
+risen; run ran; say said; see saw seen; seek sought; sell sold; send sent; shake shook shaken;
+shoot shot; show shown; sing sang sung; sit sat; sleep slept; speak spoke spoken; spend spent;
+stand stood; steal stole stolen; stick stuck; strike struck; swear swore sworn; swim swam swum;
+take took taken; teach taught; tear tore torn; tell told; think thought; throw threw thrown;
+understand understood; use used using; wake woke woken; wear wore worn; win won; write wrote
+written; child children; foot feet; life lives; man men; mouse mice; person people; tooth teeth;
+wife wives; woman women; good better best; bad worse worst
 """
 
 # Irregular forms, with their base form.
@@ -54,87 +52,47 @@ IRREGULAR = {
     for form in forms
 }
 _KIN = """
-pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse
-animal: dog cat horse bird cow rabbit fish bear
-job: work career occupation profession employ hire boss office company position
-career: job work profession
-vehicle: car truck bike motorcycle van bus drive
-sport: run swim soccer football tennis basketball baseball hockey ski golf yoga gym climb race
-exercise: run gym yoga swim workout walk
-instrument: guitar piano violin drum flute accordion cello trumpet saxophone
-music: song band concert sing album listen
-family: mother mom father dad sister brother son daughter aunt uncle cousin grandmother grandma
-family: grandfather grandpa wife husband parent child
-parent: mother mom father dad
-sibling: sister brother
-partner: husband wife boyfriend girlfriend spouse fiance
-marry: wedding husband wife bride engaged
-child: kid son daughter baby toddler
-die: pass death funeral loss
-food: eat cook dish meal recipe dinner lunch restaurant bake
-drink: tea coffee beer wine juice
-hobby: enjoy love fun paint read garden cook hike craft collect
-art: paint draw sketch sculpture gallery museum
-book: read novel author story
-movie: film watch cinema
-film: watch cinema
-school: class study teacher student college university degree exam
-degree: college university graduate major
-study: college university exam course
-travel: trip visit fly vacation journey tour
-vacation: trip holiday beach
-trip: visit vacation flight
-home: house apartment flat live move
-hometown: home grow live
-live: house apartment move
-country: move live born
-health: doctor hospital sick surgery injury pain disease
-illness: sick disease cancer hospital doctor
-injury: hurt break tear sprain hospital pain
-money: pay buy cost price save sell afford
-buy: purchase get shop order
-begin: start
-like: love enjoy favorite
-favorite: love good
-fear: afraid scared
-happy: glad excited proud
-sad: upset cry
-gift: give present birthday receive get
-prize: win award medal trophy ribbon
-win: award medal trophy place
-celebrate: party birthday dinner
-event: festival party concert conference show
-friend: meet buddy
-age: old year
-color: red blue green yellow black white purple pink orange colour
-colour: red blue green yellow black white purple pink orange
-name: call
-clothes: wear dress shirt shoe jacket
-plan: going want next
-goal: want hope dream plan
-dream: want hope wish
-adopt: shelter rescue
-volunteer: help charity shelter
-charity: donate raise fund
-religion: church god pray faith
+pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse; animal: dog cat horse bird
+cow rabbit fish bear; job: work career occupation profession employ hire boss office company
+position; career: job work profession; vehicle: car truck bike motorcycle van bus drive; sport: run
+swim soccer football tennis basketball baseball hockey ski golf yoga gym climb race; exercise: run
+gym yoga swim workout walk; instrument: guitar piano violin drum flute accordion cello trumpet
+saxophone; music: song band concert sing album listen; family: mother mom father dad sister brother
+son daughter aunt uncle cousin grandmother grandma grandfather grandpa wife husband parent child;
+parent: mother mom father dad; sibling: sister brother; partner: husband wife boyfriend girlfriend
+spouse fiance; marry: wedding husband wife bride engaged; child: kid son daughter baby toddler;
+die: pass death funeral loss; food: eat cook dish meal recipe dinner lunch restaurant bake; drink:
+tea coffee beer wine juice; hobby: enjoy love fun paint read garden cook hike craft collect; art:
+paint draw sketch sculpture gallery museum; book: read novel author story; movie: film watch
+cinema; film: watch cinema; school: class study teacher student college university degree exam;
+degree: college university graduate major; study: college university exam course; travel: trip
+visit fly vacation journey tour; vacation: trip holiday beach; trip: visit vacation flight; home:
+house apartment flat live move; hometown: home grow live; live: house apartment move; country: move
+live born; health: doctor hospital sick surgery injury pain disease; illness: sick disease cancer
+hospital doctor; injury: hurt break tear sprain hospital pain; money: pay buy cost price save sell
+afford; buy: purchase get shop order; begin: start; like: love enjoy favorite; favorite: love good;
+fear: afraid scared; happy: glad excited proud; sad: upset cry; gift: give present birthday receive
+get; prize: win award medal trophy ribbon; win: award medal trophy place; celebrate: party birthday
+dinner; event: festival party concert conference show; friend: meet buddy; age: old year; color:
+red blue green yellow black white purple pink orange colour; colour: red blue green yellow black
+white purple pink orange; name: call; clothes: wear dress shirt shoe jacket; plan: going want next;
+goal: want hope dream plan; dream: want hope wish; adopt: shelter rescue; volunteer: help charity
+shelter; charity: donate raise fund; religion: church god pray faith
 """
 
 _ANSWERS = """
 when: yesterday today tonight tomorrow last next week weekend month year ago monday tuesday
-when: wednesday thursday friday saturday sunday january february march april june july august
-when: september october november december summer winter spring morning evening recently soon
-where: city town country street place beach park house restaurant
-long: year month week day hour ago
-often: week month day year time
-many: one two three four five six seven eight nine ten dozen couple few
+wednesday thursday friday saturday sunday january february march april june july august september
+october november december summer winter spring morning evening recently soon; where: city town
+country street place beach park house restaurant; long: year month week day hour ago; often: week
+month day year time; many: one two three four five six seven eight nine ten dozen couple few
 """
 
 # Characters of a message that are indexed, half from either end: a pasted file costs little.
 TEXT_LIMIT = 40_000
 # Weight of a word related to a word of the question, which counts 1. Source: own measurement.
 KIN_WEIGHT = 0.2
-# Weight of a word that often answers such a question.
-ANSWER_WEIGHT = 0.1
+ANSWER_WEIGHT = 0.1  # weight of a word that often answers such a question
 _RUNNING = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3々〆"
 
 _RUN = re.compile(rf"[{_RUNNING}]")
@@ -202,8 +160,8 @@ def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
     """Return the words of a table, each with the stems of the words related to it."""
     # Kin go both ways and are looked up by stem; answers by the question's own word.
     found: dict[str, list[str]] = {}
-    for line in table.strip().splitlines():
-        word, others = line.split(": ")
+    for row in table.split(";"):
+        word, others = row.strip().split(":")
         for other in others.split():
             found.setdefault(word, []).append(other)
             if is_kin:

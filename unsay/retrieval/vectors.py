@@ -14,8 +14,7 @@ from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
 from unsay.retrieval.index import RecallIndex, key_of
 
-# Messages that one call embeds.
-BATCH = 128
+BATCH = 128  # messages that one call embeds
 # Only the first characters of a message are embedded: embedding models read no more.
 EMBEDDED_CHARS = 8_000
 # The higher, the less the first ranks count. Source: Cormack, Clarke and Buettcher 2009.

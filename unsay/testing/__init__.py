@@ -1,7 +1,7 @@
 """Scripted models, judges and detectors for testing agents without a provider.
 
-They are pure functions of the messages they get: no hidden cursor, clock or randomness. So a
-replay after a rollback, in a fork or in a second thread is answered alike.
+They are pure functions of the messages they get: they have no hidden position, clock or randomness.
+So a replay after a rollback, in a fork or in a second thread gets the same replies.
 """
 
 from unsay.testing.scripted_models import Scripted, ScriptedChat, ScriptedDetector, ScriptedJudge

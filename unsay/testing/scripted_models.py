@@ -52,7 +52,7 @@ Tool: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
 
 
 class Scripted(BaseChatModel):
-    """A chat model whose reply is a pure function of the messages; the base of the others."""
+    """Base class of scripted chat models, whose reply depends on the messages alone."""
 
     model_name: str = "scripted"
 
@@ -60,11 +60,11 @@ class Scripted(BaseChatModel):
 
     @property
     def calls(self) -> list[list[BaseMessage]]:
-        """The messages of every call, oldest first, bound copies' included; no reply uses them."""
+        """The messages of every call, oldest first, including calls of copies with bound tools."""
         return self._calls
 
     def assert_all_used(self) -> None:
-        """Raise `AssertionError` if a reply is left over or a call had none, even if that was caught."""
+        """Raise `AssertionError` if a reply was never used or a call, even a caught one, had none."""
         used = {self._line(call).place for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
             raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
@@ -72,9 +72,9 @@ class Scripted(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Tool], *, tool_choice: str | None = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with the tools that its script may call; it may call no others."""
+        """Return the model with tools bound; a script that calls any other tool fails the test."""
         formats = [convert_to_openai_tool(tool) for tool in tools]
-        # LangChain's with_structured_output says so here, and only here.
+        # Nothing else tells that LangChain's `with_structured_output` makes this call.
         structured = "ls_structured_output_format" in kwargs
         return self.bind(tools=formats, tool_choice=tool_choice, structured=structured, **kwargs)
 
@@ -84,12 +84,13 @@ class Scripted(BaseChatModel):
 
     @abstractmethod
     def _line(self, messages: Sequence[BaseMessage]) -> Line:
-        """Return the reply with its place in the script, or with a place outside of it."""
+        """Return the reply to the messages; `AssertionError` if the script has none."""
 
     @abstractmethod
     def _places(self) -> list[str]: ...
 
     def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
+        """Record a call, and return what it replies or raises, and after how long."""
         self._calls.append(messages)
         reply, seconds = self._line(messages).reply, 0.0
         while isinstance(reply, Delay):
@@ -101,7 +102,7 @@ class Scripted(BaseChatModel):
         names = [str(tool.get("name") or tool["type"]) for tool in tools]
         schema = names[0] if kwargs.get("structured") else None
         request = _Request(messages=messages, tool_names=names, schema_name=schema)
-        message = _signed(request.message_for(reply), messages, self.model_name)
+        message = _with_metadata(request.message_for(reply), messages, self.model_name)
         return _Take(seconds=seconds, message=message, fault=None)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
@@ -135,9 +136,9 @@ class Scripted(BaseChatModel):
 class ScriptedChat(Scripted):
     r"""A chat model that looks its reply up by the newest question and the attempt at it.
 
-    The key is the question itself, else the longest one that is part of it. Its value is a reply for
-    every attempt, or a list with one for each; `attempt_of` reads the attempt from the retry prompt.
-    `ScriptedChat()` refuses every call.
+    A key matches if the question contains it; the longest match counts. Its value is a reply for
+    every attempt, or a list with one for each; `attempt_of` reads the attempt from the retry
+    prompt. `ScriptedChat()` has no reply: each call raises `AssertionError`.
 
     >>> chat = ScriptedChat(replies={"How long": ["Buy a car.", "Two days."]}, default="I see.")
     >>> chat.invoke("How long do we stay?").content
@@ -150,18 +151,20 @@ class ScriptedChat(Scripted):
     """
 
     replies: SkipValidation[Mapping[str, Replies]] = Field(default_factory=dict)
-    """By question."""
+    """The replies by question, or by a part of it."""
 
     default: SkipValidation[Replies | Script | None] = None
-    """For every other question; `None` makes such a question an `AssertionError`."""
+    """The reply to all other questions; `None` raises `AssertionError` for them."""
 
     script: SkipValidation[Script | None] = None
-    """All replies as one function, instead of `replies` and `default`."""
+    """A function that returns all replies, instead of `replies` and `default`."""
 
     @model_validator(mode="after")
     def _one_script(self) -> Self:
         if self.script is not None and (self.replies or self.default is not None):
-            raise ConfigurationError("script= stands alone: move replies and default into it")
+            raise ConfigurationError(
+                "script= excludes replies= and default=: move them into the script"
+            )
         return self
 
     def _line(self, messages: Sequence[BaseMessage]) -> Line:
@@ -180,10 +183,10 @@ class ScriptedChat(Scripted):
 
 
 class ScriptedJudge(Scripted):
-    r"""A judge that looks the score up by a part of the answer it is to judge.
+    r"""A judge that looks its score up by a part of the answer that it judges.
 
     The answer is the text in the prompt's last pair of `answer` tags, else the whole newest human
-    message. The longest part of it that has a score wins.
+    message. Of several parts that have a score, the longest counts.
 
     >>> judge = ScriptedJudge(scores={"Buy a car": 0.1}, default=0.8)
     >>> judge.invoke('<answer key="k">Buy a car.</answer key="k"> Grade it.').content
@@ -193,10 +196,10 @@ class ScriptedJudge(Scripted):
     """
 
     scores: SkipValidation[Mapping[str, float | Reply]] = Field(default_factory=dict)
-    """By part of an answer: a score of any size, or any other reply, such as `"nan"`."""
+    """By part of an answer: a score, also an invalid one, or another reply such as `"nan"`."""
 
     default: SkipValidation[float | Reply] = 0.9
-    """For every other answer."""
+    """The score of all other answers."""
 
     def _line(self, messages: Sequence[BaseMessage]) -> Line:
         question = question_of(messages)
@@ -226,15 +229,15 @@ class ScriptedDetector:
     """
 
     shifts: Mapping[str, ShiftKind | TopicShift] = field(default_factory=dict)
-    """By part of a question, the longest wins; the word `back` means the topic left last."""
+    """By part of a question, of which the longest counts; `back` means the topic left last."""
 
     default: ShiftKind | TopicShift = "same"
-    """For every other question."""
+    """The shift of all other questions."""
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Place a question among the topics, as scripted.
+        """Assign a question to a topic, as scripted.
 
         Raises:
             AssertionError: The script goes back to a topic that is not among `others`.
@@ -257,11 +260,13 @@ class _Take:
     fault: Fault | None
 
     def result(self) -> ChatResult:
+        """Return the reply in LangChain's form, or raise the scripted error."""
         if self.fault is not None:
             self.fault.strike()
         return ChatResult(generations=[ChatGeneration(message=self.message)])
 
     def chunks(self) -> Iterator[ChatGenerationChunk]:
+        """Yield the reply in pieces, then its metadata; or raise the scripted error in between."""
         content = self.message.content
         tokens = tokens_of(content) if isinstance(content, str) else []
         for token in tokens[: self.fault.after_tokens if self.fault else None]:
@@ -287,16 +292,17 @@ class _Request:
                 calls = [self._call(*item) for item in enumerate(reply.calls)]
                 return AIMessage(self._filled(reply.text), tool_calls=calls)
             case Truncated():
-                message = self._said(self._filled(reply.text))
+                message = self._as_reply(self._filled(reply.text))
                 message.response_metadata["finish_reason"] = "length"
                 return message
             case str():
-                return self._said(self._filled(reply))
+                return self._as_reply(self._filled(reply))
             case Mapping():
-                return self._said(json.dumps(dict(reply), ensure_ascii=False))
+                return self._as_reply(json.dumps(dict(reply), ensure_ascii=False))
         raise AssertionError(f"{reply!r} is no reply to {question_of(self.messages)!r}")
 
-    def _said(self, text: str) -> AIMessage:
+    def _as_reply(self, text: str) -> AIMessage:
+        """Return a text as the reply; for structured output, as a call of the schema's tool."""
         if self.schema_name is None:
             return AIMessage(text)
         name, call_id = self.schema_name, self._id(0)
@@ -325,6 +331,7 @@ class _Request:
         return f"call_{digest.hexdigest()[:24]}"
 
     def _filled(self, text: str) -> str:
+        """Return the text with `{result}` replaced by the newest tool results."""
         if not results_after_question(self.messages):
             return text
         newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
@@ -332,7 +339,10 @@ class _Request:
         return text.replace("{result}", "\n".join(reversed(results)))
 
 
-def _signed(message: AIMessage, messages: Sequence[BaseMessage], model_name: str) -> AIMessage:
+def _with_metadata(
+    message: AIMessage, messages: Sequence[BaseMessage], model_name: str
+) -> AIMessage:
+    """Return the message with the metadata and token usage that a provider would send."""
     calls = message.tool_calls or message.invalid_tool_calls
     defaults = {"model_name": model_name, "finish_reason": "tool_calls" if calls else "stop"}
     message.response_metadata = defaults | message.response_metadata

@@ -21,13 +21,13 @@ _BEFORE = re.compile(
 )
 """What contexts put before the user's words: a heading, and data between tags with a random key."""
 
-_WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+_WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces
 _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalls:
-    """A reply that calls tools, and the reply to their results.
+    """A reply that calls tools, and the next reply, to their results.
 
     >>> look = ToolCalls(calls=[{"name": "trains", "args": {"to": "Kyoto"}}], then="At {result}.")
     >>> [type(step).__name__ for step in steps_of(look)]
@@ -35,14 +35,14 @@ class ToolCalls:
     """
 
     calls: Sequence[Mapping[str, Any]]
-    """Made at once; each has a `name`, `args` (default none) and an `id` (default a digest)."""
+    """The calls of one message: each has a `name`, and may have `args` and an `id`."""
 
     then: "Reply | None" = None
     """The next step; `{result}` in its text is replaced by the results. `None` repeats the calls
     without end."""
 
     text: str = ""
-    """Said beside the calls."""
+    """The text of the message that makes the calls."""
 
     def __post_init__(self) -> None:
         if not self.calls:
@@ -51,7 +51,7 @@ class ToolCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncated:
-    """A reply that hit the provider's length limit: its finish reason is `length`."""
+    """A reply that the provider cut off at its length limit: its finish reason is `length`."""
 
     text: str
 
@@ -84,7 +84,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """A reply that comes late."""
+    """A reply that comes after `seconds`."""
 
     seconds: float
     """Slept in a thread, awaited in an event loop, before the first token; not negative."""
@@ -110,7 +110,7 @@ class Line:
     """One reply of a script; the reply to a tool's results is another line."""
 
     place: str
-    """For people: the key, the attempt and the step."""
+    """The key, the attempt and the step, as a text for error messages."""
 
     reply: Reply
 
@@ -133,13 +133,13 @@ def attempt_of(messages: Sequence[BaseMessage]) -> int:
     >>> attempt_of([SystemMessage("Be kind.\nAttempt 2: it was too long."), HumanMessage("Hi")])
     2
     """
-    said = [str(message.text) for message in messages if isinstance(message, SystemMessage)]
-    said.extend(_END.split(_asked(messages), maxsplit=1)[1:])
-    return max([1, *(int(number) for text in said for number in _ATTEMPT.findall(text))])
+    texts = [str(message.text) for message in messages if isinstance(message, SystemMessage)]
+    texts.extend(_END.split(_asked(messages), maxsplit=1)[1:])
+    return max([1, *(int(number) for text in texts for number in _ATTEMPT.findall(text))])
 
 
 def question_of(messages: Sequence[BaseMessage]) -> str:
-    """Return the user's own words of the newest message, empty if there are none.
+    """Return the user's own words of the newest user message; empty if there are none.
 
     What a context adds before them (summaries, recalled messages, documents) or after them does not
     count.
@@ -166,7 +166,7 @@ def results_after_question(messages: Sequence[BaseMessage]) -> int:
 
 
 def key_for(table: Iterable[str], text: str) -> str | None:
-    """Return the key that is the text, else the longest one that it contains.
+    """Return the longest key that the text contains; `None` if it contains none.
 
     >>> key_for(["day", "days"], "How many days?")
     'days'
@@ -175,7 +175,7 @@ def key_for(table: Iterable[str], text: str) -> str | None:
 
 
 def steps_of(reply: Reply) -> list[Reply]:
-    """Return the replies to the model calls of one answer, in order."""
+    """Return the replies to the model calls of one answer, in order: tool calls, then the text."""
     if isinstance(reply, Delay):
         return [reply, *steps_of(reply.reply)[1:]]
     if isinstance(reply, ToolCalls) and reply.then is not None:
@@ -184,18 +184,21 @@ def steps_of(reply: Reply) -> list[Reply]:
 
 
 def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
-    """Return every line scripted under one key, by attempt and step."""
+    """Return all lines under one key: a list for each attempt, with a line for each step."""
     return [
         [
-            Line(place=f"{key!r} (attempt {attempt}, step {step})", reply=said)
-            for step, said in enumerate(steps_of(reply), 1)
+            Line(place=f"{key!r} (attempt {attempt}, step {step})", reply=step_reply)
+            for step, step_reply in enumerate(steps_of(reply), 1)
         ]
         for attempt, reply in enumerate(_attempts(replies), 1)
     ]
 
 
 def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage]) -> Line:
-    """Return the line for these messages; none left, or missing results, fail the test."""
+    """Return the line with which a script replies to these messages.
+
+    Raises `AssertionError` if the attempt has no reply, or only some of the tool results are there.
+    """
     attempts = lines_of(key, replies)
     attempt = attempt_of(messages) if _attempts(replies) is replies else 1
     if attempt > len(attempts):

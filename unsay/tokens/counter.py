@@ -33,7 +33,7 @@ PRIOR_TOKENS = 100
 # Source: own measurement.
 MEMORY_TOKENS = 8_000
 
-# Weight of a report of a whole prompt, which may include tokens that nobody can count, such as a
+# Weight of a report of a whole prompt, which may include tokens that cannot be counted, such as a
 # provider's instructions for tools. Source: own choice.
 _WHOLE_SHARE = 0.25
 
@@ -248,11 +248,10 @@ def _known(text: str, vocabulary: Vocabulary) -> float:
 
 
 def _learned(known: Calibration, *, counted: float, reported: float, share: float) -> Calibration:
-    """Return the calibration after a report; implausible reports change nothing."""
     if not _PLAUSIBLE[0] * counted <= reported <= _PLAUSIBLE[1] * counted:
         return known
     new = min(counted * share, MEMORY_TOKENS)
-    fade = 1 - new / MEMORY_TOKENS
+    fade = 1 - new / MEMORY_TOKENS  # older reports fade, so the sum stays below the limit
     return Calibration(
         counted=known["counted"] * fade + new,
         reported=known["reported"] * fade + (reported * new / counted if counted else 0.0),

@@ -34,11 +34,11 @@ FEW_SHARE = 0.25  # Source: Zhang 2026, chapter 7, a token for four characters
 
 _LETTERS = bytes(code for code in range(128) if chr(code).isalnum())
 _UNBROKEN = bytes(code < 128 and chr(code).isalnum() for code in range(256))
-_LONG = b"\x01" * 64
+_LONG = b"\x01" * 64  # searched first: a plain search is faster than the pattern
 _LONG_WORD = re.compile(rb"\x01{64,}")
-_HIGH = bytes(code & 0xF0 for code in range(256))
+_HIGH = bytes(code & 0xF0 for code in range(256))  # keeps the high four bits of a byte
 _BOTH = bytes(range(256))
-_LOW = bytes(code & 0x0F for code in range(256))
+_LOW = bytes(code & 0x0F for code in range(256))  # keeps the low four bits
 
 
 class Packed(TypedDict):

@@ -32,11 +32,7 @@ class Size:
 
 
 def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
-    """Return the tokens of a media block in any form of LangChain or a provider.
-
-    If the data is not in the block, a picture of 1,024 by 1,024 pixels, a recording of
-    `UNKNOWN_SECONDS` or a file of one page is assumed.
-    """
+    """Return the tokens of a media block in any form; unknown data has an average size."""
     known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
     kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
     payload = next(_payloads(block), b"")
@@ -129,7 +125,6 @@ def _payloads(value: Any) -> Iterator[str | bytes]:
 
 
 def _decoded(payload: str | bytes, limit: int) -> bytes:
-    """Return the first bytes of a payload, about `limit`; none if it is not base64."""
     if isinstance(payload, bytes):
         return payload[:limit]
     # A picture's size and most pages of a file are in the first part; decoding all of it is slow.
