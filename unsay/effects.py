@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to the outside world, in both forms; a step yields it and receives its result or error."""
+    """One call to the outside world, in both forms; a step yields it and gets its result or error."""
 
     blocking: Callable[[], Any]
     awaitable: Callable[[], Awaitable[Any]]

@@ -59,8 +59,8 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
     """Return the question about rejected drafts: the best one, its score, and the possible decisions."""
     turn = state["turn"]
-    best = max(turn["rejections"], key=lambda each: each["score"] or 0.0)
-    reasons = " / ".join(each["reason"] for each in turn["rejections"])
+    best = max(turn["rejections"], key=lambda draft: draft["score"] or 0.0)
+    reasons = " / ".join(draft["reason"] for draft in turn["rejections"])
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
     action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])

@@ -100,7 +100,7 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Raise if a variable with the prefix is a misspelt setting; a name unlike any setting is allowed."""
+    """Raise if a variable with the prefix is a misspelt setting; other names are not ours to refuse."""
     known = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()

@@ -110,7 +110,7 @@ class Services:
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """The model, agent or graph that answers; `MissingModelError` is raised if none is configured."""
+        """The model, agent or graph that answers; raises `MissingModelError` if none is configured."""
         chosen = self.model_like or self.settings.model
         if chosen is None:
             raise MissingModelError(
@@ -153,7 +153,7 @@ class Services:
         return encoder_of(vocabulary_of(self.model_name))
 
     def sole(self, make: Callable[[Settings], T]) -> T:
-        """Return `make(settings)`, made once for this graph: for example the queue that its calls share."""
+        """Return `make(settings)`, made once for this graph, such as the queue that its calls share."""
         value: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
         return value
 
@@ -266,11 +266,11 @@ class Scope:
         return newest_language(messages) if chosen == "auto" else chosen
 
     def emit(self, event: str, **data: Any) -> None:
-        """Write an event to LangGraph's custom stream, for front ends; outside of the graph it is dropped."""
+        """Write an event to LangGraph's custom stream; outside of the graph it is dropped."""
         self.stream_writer({"unsay": event, **data})
 
     def resolve(self, part: Part) -> Call:
-        """Return a call that gives one of the `Services`; making a model may block, so not on the loop."""
+        """Return a call that makes one of the `Services` on first use, off the event loop."""
         return off_loop(lambda: getattr(self.services, part))
 
     def ask(

@@ -269,7 +269,7 @@ def with_update(state: State, update: Update) -> State:
 
 
 class StateDraft:
-    """A state to which a node applies several updates; `update` is all of them, for the node to return."""
+    """A state to which a node applies several updates; `update` is their sum, for the node to return."""
 
     def __init__(self, state: State) -> None:
         self.state, self.update = without_removal_check({"messages": [], **state}), Update()

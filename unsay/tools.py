@@ -34,7 +34,7 @@ class Reversal:
     describe: Callable[..., str] | str | None = None
 
     def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call; an asynchronous `undo` runs on an event loop of its thread. Its errors are raised."""
+        """Undo a call, an asynchronous `undo` on a new event loop; errors of `undo` are raised."""
         outcome = self._call_undo(args, result)
         if inspect.isawaitable(outcome):
             # In a new thread, because `asyncio.run` refuses a thread in which a loop runs already.
@@ -42,7 +42,7 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call on the event loop; a blocking `undo` runs in another thread. Its errors are raised."""
+        """Undo a call on the event loop, a blocking `undo` in another thread; its errors are raised."""
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return
@@ -51,7 +51,7 @@ class Reversal:
             await outcome
 
     def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
-        """Describe a call for a person: as `describe` says, or if that fails by its name and arguments."""
+        """Describe a call for a person as `describe` says, or if that fails by name and arguments."""
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
             if isinstance(self.describe, str):
@@ -148,20 +148,20 @@ def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -
     """Return the arguments for an undo or a description: those that its parameters name."""
     wanted = inspect.signature(function).parameters.values()
     given = {**args, "args": dict(args), "result": result}
-    if any(each.kind is each.VAR_KEYWORD for each in wanted):
-        return {**args, **{n: given[n] for n in WHOLE if n in {each.name for each in wanted}}}
-    return {each.name: given[each.name] for each in wanted if each.name in given}
+    if any(param.kind is param.VAR_KEYWORD for param in wanted):
+        return {**args, **{n: given[n] for n in WHOLE if n in {param.name for param in wanted}}}
+    return {param.name: given[param.name] for param in wanted if param.name in given}
 
 
 def _check(function: Callable[..., Any], target: Any) -> None:
     """Raise `ConfigurationError` if a parameter of the function is filled by no call of the tool."""
     known = _parameters(target)
-    for each in inspect.signature(function).parameters.values():
-        named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        filled = each.default is not each.empty or known is None or each.name in known
-        if each.kind is not each.VAR_KEYWORD and not (named and filled):
+    for param in inspect.signature(function).parameters.values():
+        named = param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
+        filled = param.default is not param.empty or known is None or param.name in known
+        if param.kind is not param.VAR_KEYWORD and not (named and filled):
             raise ConfigurationError(
-                f"{function!r} has a parameter {str(each)!r} that no call of the tool fills: use "
+                f"{function!r} has a parameter {str(param)!r} that no call of the tool fills: use "
                 f"{', '.join(map(repr, sorted(known or WHOLE)))}, by name"
             )
 
@@ -170,6 +170,6 @@ def _parameters(target: Any) -> set[str] | None:
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
     wanted = inspect.signature(target).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in wanted):
+    if any(param.kind is param.VAR_KEYWORD for param in wanted):
         return None  # a call can fill any name
-    return {*(each.name for each in wanted), *WHOLE}
+    return {*(param.name for param in wanted), *WHOLE}

@@ -116,18 +116,18 @@ def judge_summary(
     """Judge whether a summary agrees with its messages; `unscored` unless `judging` is `model`."""
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
-    words = next((text for each in messages if (text := text_of(each)).strip()), summary)
+    sample = next((text for each in messages if (text := text_of(each)).strip()), summary)
     request = partial(summary_request, messages, summary)
-    return (yield from _ask_judge(request, words, scope, key=key))
+    return (yield from _ask_judge(request, sample, scope, key=key))
 
 
-def _texts(words: str, scope: Scope) -> Texts:
+def _texts(sample: str, scope: Scope) -> Texts:
     chosen = scope.settings.language
-    return scope.services.prompts[language_of(words) if chosen == "auto" else chosen]
+    return scope.services.prompts[language_of(sample) if chosen == "auto" else chosen]
 
 
 def _ask_judge(
-    make_request: Callable[[Texts], list[AnyMessage]], words: str, scope: Scope, *, key: str
+    make_request: Callable[[Texts], list[AnyMessage]], sample: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
     """Ask the model judge; any error, a budget or no judge gives `unscored` with the reason."""
     settings = scope.settings
@@ -135,7 +135,7 @@ def _ask_judge(
         judge = yield scope.resolve("judge")
         if judge is None:
             return unscored("no judge is configured and the agent that answers is no chat model")
-        request = make_request(_texts(words, scope))
+        request = make_request(_texts(sample, scope))
         reply = yield from _reply(judge, request, scope, key)
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except BudgetExceededError as error:

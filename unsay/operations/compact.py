@@ -75,8 +75,8 @@ def summary_of(
         text = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
         text = text if earlier is None else f"{earlier}\n{text}"
         material = Fence.around(text).wrap("conversation", text)
-        words = texts.summary_request.format(material=material)
-        return [SystemMessage(texts.summary_system), HumanMessage(words)]
+        prompt = texts.summary_request.format(material=material)
+        return [SystemMessage(texts.summary_system), HumanMessage(prompt)]
 
     written = yield from _written(scope, "summary", request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)

@@ -280,13 +280,13 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
     scope.step_log.pending_compensations = []
     # A call can be both in the state and in the log of this step.
-    calls = list({(each["key"], each["returned"]): each for each in pending}.values())
-    known = yield from _known_entries([each["key"] for each in calls if "body" not in each], scope)
+    calls = list({(due["key"], due["returned"]): due for due in pending}.values())
+    known = yield from _known_entries([due["key"] for due in calls if "body" not in due], scope)
     outcomes: list[Outcome] = []
-    for each in calls:
-        entry = unpack(each["body"]) if "body" in each else known.get(each["key"])
+    for due in calls:
+        entry = unpack(due["body"]) if "body" in due else known.get(due["key"])
         if entry is not None:
-            outcomes.append((yield from _outcome(entry, scope, returned=each["returned"])))
+            outcomes.append((yield from _outcome(entry, scope, returned=due["returned"])))
     for outcome in outcomes:
         call = asdict(outcome.compensation)
         about = {key: call[key] for key in ("tool", "tool_call_id", "description")}

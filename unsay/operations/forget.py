@@ -64,7 +64,7 @@ def forget_messages(
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
-    """Return the step that forgets a topic's messages so far; raise if there are none or it is forgotten."""
+    """Return the step that forgets a topic's messages so far; raise if it has none or is forgotten."""
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"

@@ -229,8 +229,8 @@ def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
 def _inverse(step: Operation, change: Change) -> Operation:
     """Return the step that reverses a change: it restores the branch that the change made."""
     branches = [change.branch["id"]] if change.branch["messages"] else []
-    plain = {key: value for key, value in step.items() if key != "at"}
-    return cast("Operation", {**plain, "branches": branches})
+    repeated = {key: value for key, value in step.items() if key != "at"}
+    return cast("Operation", {**repeated, "branches": branches})
 
 
 def _reversed(
@@ -272,9 +272,9 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
     """Return words for the place after message `base`: a checkpoint, a quotation, or the start."""
     if base is None:
         return texts.at_start
-    for each in state.get("checkpoints", []):
-        if each["message_id"] == base:
-            return texts.at_checkpoint.format(name=each["name"] or each["id"])
+    for checkpoint in state.get("checkpoints", []):
+        if checkpoint["message_id"] == base:
+            return texts.at_checkpoint.format(name=checkpoint["name"] or checkpoint["id"])
     text = next((text_of(m) for m in state["messages"] if m.id == base), "")
     return texts.at_message.format(words=preview(text, 40))
 

@@ -132,8 +132,8 @@ def _window_head(window: CallContext | None, texts: Texts) -> str:
 
 
 def _spent_head(spent: Spent, texts: Texts) -> str:
-    words = texts.tokens_spent if spent.is_whole else texts.tokens_least
-    return words.format(total=f"{spent.total.total:,}") + _cost(spent.total, texts)
+    template = texts.tokens_spent if spent.is_whole else texts.tokens_least
+    return template.format(total=f"{spent.total.total:,}") + _cost(spent.total, texts)
 
 
 def percent(part: int, whole: int) -> str:
@@ -170,8 +170,8 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
     if gauge.unit == "micros":
         used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
     share = percent(gauge.used, gauge.limit)
-    words = texts.tokens_budget.format(used=used, limit=limit, share=share)
-    return texts.tokens_names[gauge.layer], words
+    text = texts.tokens_budget.format(used=used, limit=limit, share=share)
+    return texts.tokens_names[gauge.layer], text
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
