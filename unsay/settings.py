@@ -8,7 +8,8 @@ Source: Zhang 2026, chapter 7.7 (request before preset before environment before
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import environ
 from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Literal, Self, cast
@@ -249,8 +250,9 @@ class Settings(BaseSettings):
     def __init__(self, **given: Any) -> None:
         """Read the file and the environment, and put the preset and the arguments over them."""
         kind = type(self)
-        file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
-        self._read({**file(), **EnvSettingsSource(kind)()}, given)
+        with _refusing():
+            file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
+            self._read({**file(), **EnvSettingsSource(kind)()}, given)
 
     def _read(self, below: dict[str, Any], given: dict[str, Any]) -> None:
         """Set the values; the sources are kept, so that `for_run` can merge them again."""
@@ -304,7 +306,8 @@ class Settings(BaseSettings):
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
             return self
-        return _made(lambda: _RunSettings(self._below, {**self._given, **overrides}))
+        with _refusing():
+            return _RunSettings(self._below, {**self._given, **overrides})
 
 
 class _RunSettings(Settings):
@@ -354,7 +357,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
         return explicit
     names = [*Settings.model_fields, HOME]
     refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
-    settings = _made(lambda: Settings(**dict(explicit or {})))
+    settings = Settings(**dict(explicit or {}))
     # A bad preset must fail here, and not in the first run that names it.
     for name in settings.presets:
         try:
@@ -364,10 +367,11 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     return settings
 
 
-def _made(make: Callable[[], Settings]) -> Settings:
-    """Make settings; errors of pydantic and of the file become a `ConfigurationError`."""
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn the errors of reading and checking settings into `ConfigurationError`."""
     try:
-        return make()
+        yield
     except ValidationError as error:
         raise refusal(error, Settings.model_fields) from error
     except SettingsError as error:

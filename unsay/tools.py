@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
+from unsay.arguments import configured
 from unsay.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ async def _await(outcome: Any) -> Any:
     return await outcome
 
 
+@configured
 def reversible(
     *,
     undo: Callable[..., Any] | None,
@@ -115,7 +117,12 @@ def reversible(
             if callable(function):
                 _check(function, target)  # here, so that no rollback is the first to fail
         # A LangChain tool is a pydantic model, which refuses new attributes.
-        object.__setattr__(target, KEY, reversal)
+        try:
+            object.__setattr__(target, KEY, reversal)
+        except AttributeError as error:
+            raise ConfigurationError(
+                f"{target!r} is not a tool: decorate a function or a LangChain tool"
+            ) from error
         return target
 
     return decorate

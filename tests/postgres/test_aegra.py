@@ -25,8 +25,6 @@ from llmock.scenarios import Fail
 from llmock.testing import LLMockServer
 
 from tests.hosts import test_langgraph_dev
-from tests.http.replies import ANSWERER, answers, grades
-from tests.postgres.conftest import Machine
 from tests.hosts.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     GOOD,
     OTHER,
@@ -40,6 +38,8 @@ from tests.hosts.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     transcript,
     wait_until_ready,
 )
+from tests.http.replies import ANSWERER, answers, grades
+from tests.postgres.conftest import Machine
 from unsay.storage.sqlite import open_database
 
 pytestmark = pytest.mark.full

@@ -55,7 +55,7 @@ def tail(question: str, *words: str) -> str:
     [
         pytest.param({"reminder_id": " "}, "reminder_id ' ': write at least one word", id="no id"),
         pytest.param({"text": "\n"}, r"text '\n': write at least one word", id="no text"),
-        pytest.param({"text": None}, "text None: write at least one word", id="text is missing"),
+        pytest.param({"text": None}, "text must be str, got None", id="text is missing"),
         pytest.param(
             {"tier": "high"}, "tier 'high': write 'safety' or 'guidance'", id="unknown tier"
         ),
@@ -65,15 +65,21 @@ def tail(question: str, *words: str) -> str:
         pytest.param(
             {"max_per_run": 0}, "max_per_run 0: write a whole number from 1, or None", id="cap of 0"
         ),
-        pytest.param({"max_per_run": 1.5}, "max_per_run 1.5: write a whole", id="cap of a half"),
-        pytest.param({"max_per_run": True}, "max_per_run True: write a whole", id="cap of True"),
+        pytest.param(
+            {"max_per_run": 1.5}, "max_per_run must be int | None, got 1.5", id="cap of a half"
+        ),
+        pytest.param(
+            {"max_per_run": True}, "max_per_run must be int | None, got True", id="cap of True"
+        ),
         pytest.param(
             {"min_turns_between": -1},
             "min_turns_between -1: write a whole number from 0",
             id="negative spacing",
         ),
         pytest.param(
-            {"min_turns_between": None}, "min_turns_between None: write", id="spacing of None"
+            {"min_turns_between": None},
+            "min_turns_between must be int, got None",
+            id="spacing of None",
         ),
     ],
 )

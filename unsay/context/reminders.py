@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from langchain_core.messages import AnyMessage, SystemMessage
 from typing_extensions import TypedDict
 
+from unsay.arguments import configurable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
@@ -24,6 +25,7 @@ Attach = Literal["run_start", "user_turn"]
 _TAG = re.compile(r"<(?=/?reminder\b)", re.IGNORECASE)
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
     """An instruction that is repeated to the model, with its place and frequency.

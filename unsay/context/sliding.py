@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from unsay.arguments import configurable
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.tool_results import clear, truncate
@@ -64,6 +65,7 @@ WHY = "window"  # the rule's name in omissions and manifests
 SMALLEST_TRIM = 2
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindow(Strategy):
     """Send the newest `window_size` messages and no summary of the older ones.

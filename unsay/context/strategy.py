@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from unsay.arguments import configurable
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps
@@ -194,6 +195,7 @@ def ask_with_strategy(
     raise AssertionError("the last failure was raised")
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Null(Strategy):
     """Send every message; a context that is too long fails with a `ContextOverflowError`.
@@ -208,6 +210,7 @@ class Null(Strategy):
         return ctx.keep()
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(Strategy):
     """Apply several strategies in order, each to the context that the one before it planned.

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
 
+from unsay.arguments import configurable
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
 from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, compact_with_model
@@ -17,6 +18,7 @@ from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.boundaries import safe_split, turns
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizing(Strategy):
     """Replace the oldest share of the context with a summary when the window fills up.
@@ -129,6 +131,7 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
     return after
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByTurns(Strategy):
     """Replace all but the newest turns with a summary once there are too many turns or tokens.

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from unsay.arguments import configurable
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.plan import WINDOW_TOKENS, Plan, PlanContext
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
@@ -21,6 +22,7 @@ from unsay.messages.boundaries import safe_indices, safe_split, steps
 LOG = logging.getLogger(__name__)
 
 
+@configurable
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proactive:
     """Share of the window, above 0 and up to 1, at which messages are summarized.
@@ -73,6 +75,7 @@ class Ratios:
         return int(self.target * budget_tokens)
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """Least distance between two compactions, in new messages and in minutes; both must be reached.
@@ -122,6 +125,7 @@ WHY = "middle"  # the rule's name in omissions and manifests
 GAIN = 0.25
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStage(Strategy):
     """Keep the first and the newest messages and replace the middle with a summary.

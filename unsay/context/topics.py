@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AnyMessage
 
+from unsay.arguments import configurable
 from unsay.context.compaction import with_partners
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy, call_strategy, check_strategy, plan_if_due
@@ -133,6 +134,7 @@ def place_summaries(
     )
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicScoped(Strategy):
     """Send only the messages of the current topic, as another strategy plans them.

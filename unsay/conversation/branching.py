@@ -14,9 +14,9 @@ from unsay.conversation.results import RollbackResult, counted
 from unsay.conversation.svg import table_html
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
-from unsay.errors import ConflictError, UnknownBranchError, UnknownCheckpointError
+from unsay.errors import ConflictError, InvalidNameError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import LiveBranch, holder_of, list_stored_branches, replace_tail
-from unsay.history.checkpoints import find_checkpoint
+from unsay.history.checkpoints import RESERVED, find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
@@ -171,6 +171,8 @@ def fork(
         UnsayError: As `rollback`.
     """
     thread_id = checked_id(thread)
+    if RESERVED.fullmatch(thread_id):
+        raise InvalidNameError(f"{thread!r} is reserved for branches and ids: choose another name")
     state = yield from handle.reading(ThreadHandle.whole)
     live = branch_until(state, at, turns)
     other = replace(handle, thread_id=thread_id, writes=True)

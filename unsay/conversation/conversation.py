@@ -8,12 +8,13 @@ from typing import Any, Self, TypeVar, Unpack
 
 from langgraph.store.base import BaseStore
 
+from unsay.arguments import checked
 from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.conversation.timeline import timeline_of
 from unsay.conversation.turn_lifecycle import close_turn, open_turn
-from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs, checked
+from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import adrive, drive
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
 from unsay.graph.compiled import HostGraph, Trusted

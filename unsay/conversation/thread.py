@@ -12,6 +12,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot, StateUpdate
 
+from unsay.arguments import check_text
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
 from unsay.graph.compiled import HostGraph, Trusted
@@ -249,6 +250,8 @@ class ThreadHandle:
             read = convert_to_messages(list(messages))
         except Exception as error:  # LangChain raises many kinds, also from the caller's iterator
             raise InputError(f"These are not messages that LangChain reads: {error}") from error
+        for each in read:
+            check_text(each.content, "add: a message")
         given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
         state: Any = (yield from self.snapshot()).values
         update = Update(messages=given)

@@ -6,27 +6,20 @@ its steps are run. `Blocking` and `OnLoop` make the methods of the public classe
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from functools import wraps
-from types import UnionType
+from collections.abc import Callable, Coroutine
 from typing import (
     Any,
     Concatenate,
     Generic,
-    Literal,
     ParamSpec,
     Self,
     TypeVar,
-    Union,
-    Unpack,
-    get_args,
-    get_origin,
     overload,
 )
 
 from langgraph.store.base import InvalidNamespaceError
-from typing_extensions import is_typeddict
 
+from unsay.arguments import check_call
 from unsay.conversation import (
     audit,
     branching,
@@ -43,76 +36,10 @@ from unsay.errors import InputError
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
-from unsay.presets import hint
 from unsay.storage.base import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def check_call(
-    function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
-) -> None:
-    """Raise `InputError` unless the arguments fit the function's parameters after its first."""
-    signature, verb = inspect.signature(function), function.__name__
-    parameters = list(signature.parameters.values())[1:]
-    try:
-        given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
-    except TypeError as error:
-        names = ", ".join(map(str, parameters)) or "no arguments"
-        raise InputError(f"{verb}: {error}; it takes {names}") from None
-    annotations = {each.name: each.annotation for each in parameters}
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_KEYWORD:
-            others, annotation = given.pop(parameter.name, {}), annotations.pop(parameter.name)
-            if get_origin(annotation) is Unpack:
-                annotations |= get_args(annotation)[0].__annotations__
-            else:
-                annotations |= dict.fromkeys(others, annotation)
-            given |= others
-    for name, value in given.items():
-        if name not in annotations:
-            raise InputError(
-                f"{verb}: there is no option {name!r}{hint(name, annotations)}; the options are "
-                f"{', '.join(sorted(annotations))}"
-            )
-        if not _fits(value, annotations[name]):
-            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
-            raise InputError(f"{verb}: {name} must be {expected}, got {value!r}")
-
-
-def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method so that its calls raise `InputError` for arguments of a wrong type."""
-
-    @wraps(function)
-    def method(*args: P.args, **kwargs: P.kwargs) -> T:
-        check_call(function, args[1:], kwargs)
-        return function(*args, **kwargs)
-
-    return method
-
-
-def _fits(value: Any, annotation: Any) -> bool:
-    """Return whether a value has the annotated type; of a `Literal` only the type of its words."""
-    kind, args = get_origin(annotation) or annotation, get_args(annotation)
-    if kind in (Union, UnionType):
-        return any(_fits(value, each) for each in args)
-    if kind is Literal:  # the verb itself refuses other words, and names those it knows
-        return isinstance(value, type(args[0]))
-    if kind is Any or getattr(kind, "_is_protocol", False):  # `isinstance` refuses most protocols
-        return True
-    if kind in (int, float):  # in Python `True` is an int
-        return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    if not isinstance(value, Mapping if is_typeddict(kind) else kind):
-        return False
-    if args and issubclass(kind, Mapping):
-        return all(_fits(key, args[0]) and _fits(each, args[1]) for key, each in value.items())
-    if args and issubclass(kind, Iterable):  # in Python a text is a sequence of texts
-        items = value if isinstance(value, Collection) else ()
-        return not isinstance(value, str | bytes | Mapping) and all(
-            _fits(each, args[0]) for each in items
-        )
-    return True
 
 
 class Blocking:

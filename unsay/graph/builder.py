@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
+from unsay.arguments import configured
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
 from unsay.effects import adrive, drive, utc_now
@@ -104,6 +105,7 @@ class GraphOptions(TypedDict, total=False):
     settings: Settings | Mapping[str, Any] | None
 
 
+@configured
 def build_graph(
     model: ModelLike | None = None,
     *,

@@ -16,6 +16,8 @@ from unsay.types import Checkpoint, CheckpointReason
 NAMED_LIMIT = 200
 
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+# What `diff` reads as the current branch, and how ids begin: a name must not be mistaken for them.
+RESERVED = re.compile(r"live|branch-.*|(cp|forgot|topic|run)-[0-9a-f]+", re.IGNORECASE)
 _NAME = re.compile(rf"[^\s/{_CONTROLS}][^{_CONTROLS}]{{0,63}}")
 
 
@@ -48,13 +50,18 @@ def check_name(name: str) -> str:
     """Return a name without surrounding spaces.
 
     Raises:
-        InvalidNameError: It is empty, too long, starts with a slash or has control characters.
+        InvalidNameError: It is empty, too long, starts with a slash, has control characters, is a
+            word that means something else (`live`), or is written like an id.
     """
     stripped = name.strip()
     if not _NAME.fullmatch(stripped):
         raise InvalidNameError(
             f"{name!r} is not a name for a checkpoint: use 1 to 64 printable characters, "
             "and do not begin with a slash"
+        )
+    if RESERVED.fullmatch(stripped):
+        raise InvalidNameError(
+            f"{name!r} is reserved for branches and ids: choose another name, such as 'my-{stripped}'"
         )
     return stripped
 

@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from string import Formatter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from unsay.errors import ConfigurationError
+from unsay.presets import hint
 from unsay.types import Language
 
 T = TypeVar("T")
@@ -110,6 +111,14 @@ class Catalogue:
     """The base class of catalogues: a field that is not given has its default in `language`."""
 
     language: Language
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse a text that the catalogue does not have."""
+        known = cls.__dataclass_fields__
+        for name in given:
+            if name not in known:
+                raise ConfigurationError(f"There is no text {name!r}{hint(name, known)}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Raise a `ConfigurationError` for an unknown language or a text that is not valid."""

@@ -26,7 +26,9 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
+from unsay.arguments import configurable, fits
 from unsay.errors import ConfigurationError
+from unsay.presets import hint
 from unsay.testing.scripts import (
     Delay,
     Fault,
@@ -57,6 +59,19 @@ class Scripted(BaseChatModel):
     model_name: str = "scripted"
 
     _calls: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, given: Any) -> Any:
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            if name not in cls.model_fields:
+                raise ConfigurationError(
+                    f"{cls.__name__} has no field {name!r}{hint(name, cls.model_fields)}"
+                )
+            annotation = cls.model_fields[name].annotation
+            if annotation is not None and not fits(value, annotation):
+                raise ConfigurationError(f"{cls.__name__}: {name} cannot be {value!r}")
+        return given
 
     @property
     def calls(self) -> list[list[BaseMessage]]:
@@ -216,6 +231,7 @@ class ScriptedJudge(Scripted):
         return [repr(key) for key in self.scores]
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedDetector:
     """A detector that looks a question's topic up by a part of its text.

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from unsay.arguments import configurable
 from unsay.errors import ConfigurationError
 
 _ATTEMPT = re.compile(r"^\s*(?:Attempt|試行)\s*(\d+)", re.MULTILINE)
@@ -25,6 +26,7 @@ _WIDE = r"\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts witho
 _PIECE = re.compile(rf"\s*[{_WIDE}]{{1,2}}|\s*[^\s{_WIDE}]+|\s+")
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalls:
     """A reply that calls tools, and the next reply, to their results.
@@ -49,6 +51,7 @@ class ToolCalls:
             raise ConfigurationError(f"calls={self.calls!r}: name at least one tool to call")
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncated:
     """A reply that the provider cut off at its length limit: its finish reason is `length`."""
@@ -56,6 +59,7 @@ class Truncated:
     text: str
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A call that fails, before it answers or in the middle of a stream.
@@ -82,6 +86,7 @@ class Fault:
         raise self.error if isinstance(self.error, type) else self.error.with_traceback(None)
 
 
+@configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
     """A reply that comes after `seconds`."""

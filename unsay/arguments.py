@@ -1,0 +1,132 @@
+"""Checks of the arguments of public functions, methods and dataclasses."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import wraps
+from types import UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
+
+from typing_extensions import is_typeddict
+
+from unsay.errors import ConfigurationError, InputError, UnsayError
+from unsay.presets import hint
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def check_call(
+    function: Callable[..., Any],
+    args: Iterable[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    label: str = "",
+    bound: bool = True,
+    error: type[UnsayError] = InputError,
+) -> None:
+    """Raise `error` unless the arguments have the names and types of the function's parameters.
+
+    `label` is shown for the function; empty is its own name. With `bound` the first parameter
+    is skipped. Text with a lone surrogate is refused, because it cannot be stored.
+    """
+    signature, verb = inspect.signature(function), label or function.__name__
+    parameters = list(signature.parameters.values())[bound:]
+    try:
+        given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
+    except TypeError as problem:
+        names = ", ".join(each.name for each in parameters) or "no arguments"
+        raise error(f"{verb}: {problem}; it takes {names}") from None
+    annotations = {each.name: each.annotation for each in parameters}
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others, annotation = given.pop(parameter.name, {}), annotations.pop(parameter.name)
+            if get_origin(annotation) is Unpack:
+                annotations |= get_args(annotation)[0].__annotations__
+            else:
+                annotations |= dict.fromkeys(others, annotation)
+            given |= others
+    for name, value in given.items():
+        if name not in annotations:
+            raise error(
+                f"{verb}: there is no option {name!r}{hint(name, annotations)}; the options are "
+                f"{', '.join(sorted(annotations))}"
+            )
+        if not fits(value, annotations[name]):
+            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
+            raise error(f"{verb}: {name} must be {expected}, got {value!r}")
+        check_text(value, f"{verb}: {name}")
+
+
+def check_text(value: Any, name: str) -> None:
+    """Raise `InputError` if a text, or one inside of a list or dict, has a lone surrogate."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            raise InputError(
+                f"{name} is not valid Unicode text, because it has half of a surrogate pair: "
+                f"{value[:40]!r}; convert it to UTF-8 first"
+            )
+    elif isinstance(value, Mapping | list | tuple):
+        pairs = value.items() if isinstance(value, Mapping) else ((name, each) for each in value)
+        for key, each in pairs:
+            check_text(key, name)
+            check_text(each, name)
+
+
+def configured(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that its calls raise `ConfigurationError` for wrong arguments."""
+
+    @wraps(function)
+    def checking(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_call(function, args, kwargs, bound=False, error=ConfigurationError)
+        return function(*args, **kwargs)
+
+    return checking
+
+
+def configurable(cls: type[T]) -> type[T]:
+    """Decorate a dataclass so that wrong names and types of its fields raise `ConfigurationError`."""
+    make = cls.__init__
+
+    @wraps(make)
+    def checking(self: T, *args: Any, **kwargs: Any) -> None:
+        check_call(make, args, kwargs, label=cls.__name__, error=ConfigurationError)
+        make(self, *args, **kwargs)
+
+    cls.__init__ = checking  # type: ignore[method-assign, assignment]
+    return cls
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a method so that its calls raise `InputError` for arguments of a wrong type."""
+
+    @wraps(function)
+    def method(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_call(function, args[1:], kwargs)
+        return function(*args, **kwargs)
+
+    return method
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Return whether a value has the annotated type; of a `Literal` only the type of its words."""
+    kind, args = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in (Union, UnionType):
+        return any(fits(value, each) for each in args)
+    if kind is Literal:  # the verb itself refuses other words, and names those it knows
+        return isinstance(value, type(args[0]))
+    # The name of a type that is defined later is not looked up.
+    if kind is Any or isinstance(kind, str) or getattr(kind, "_is_protocol", False):
+        return True
+    if kind in (int, float):  # in Python `True` is an int
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if not isinstance(value, Mapping if is_typeddict(kind) else kind):
+        return False
+    if args and issubclass(kind, Mapping):
+        return all(fits(key, args[0]) and fits(each, args[1]) for key, each in value.items())
+    if args and issubclass(kind, Iterable):  # in Python a text is a sequence of texts
+        items = value if isinstance(value, Collection) else ()
+        return not isinstance(value, str | bytes | Mapping) and all(
+            fits(each, args[0]) for each in items
+        )
+    return True
