@@ -25,33 +25,24 @@ MAX_KEPT = 256  # most messages inside one span that stay in the context
 
 
 class Span(TypedDict):
-    """The run of messages from id `first` through id `through` that the rule `why` left out.
+    """A run of messages that one rule left out of contexts."""
 
-    `kept` are the ids of messages in between that contexts still show. `summary` is shown in place
-    of the run; `None` shows nothing.
-    """
-
-    first: str
-    through: str
-    kept: list[str]
-    summary: str | None
-    why: str
+    first: str  # id of the first message
+    through: str  # id of the last message
+    kept: list[str]  # ids of messages in between that contexts still show
+    summary: str | None  # shown in place of the run; `None` shows nothing
+    why: str  # name of the rule
 
 
 class Compaction(TypedDict, total=False):
-    """What contexts leave out; an empty compaction leaves out nothing.
-
-    Tool results up to the message with id `cleared` become one line each, those up to `truncated`
-    lose their middle. `length` and `minutes` are the number of messages and the caller's clock at
-    the last change. `topics` has, by topic id, the compaction of topics with their own context.
-    """
+    """What contexts leave out; an empty compaction leaves out nothing."""
 
     spans: list[Span]
-    cleared: str
-    truncated: str
-    length: int
-    minutes: float
-    topics: dict[str, "Compaction"]
+    cleared: str  # tool results up to the message with this id become one line each
+    truncated: str  # tool results up to the message with this id lose their middle
+    length: int  # number of messages at the last change
+    minutes: float  # the caller's clock at the last change
+    topics: dict[str, "Compaction"]  # of topics that have a separate context, by topic id
 
 
 def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:

@@ -44,6 +44,7 @@ def write_places(places: Collection[int]) -> str:
         return ranges
     first = min(places)
     number = sum(1 << (place - first) for place in set(places))
+    # Raw deflate (-15) lacks the header and the checksum of zlib, which would be six bytes.
     data = zlib.compress(number.to_bytes((number.bit_length() + 7) // 8, "little"), 9, -15)
     bits = f"{first}:{urlsafe_b64encode(data).decode('ascii').rstrip('=')}"
     return min(ranges, bits, key=len)
@@ -102,21 +103,17 @@ MODEL_CHARS = 64  # longest name of a model that is kept
 
 
 class Manifest(TypedDict):
-    """Which messages of the transcript a call was sent, and which rules left out the others.
+    """Which messages of the transcript a call was sent, and which rules left out the others."""
 
-    Each place, counted from 1 with offloaded messages included, is in `sent` (sent unchanged) or
-    under one rule; `EXTRA_RULES` are additional. `unplaced` is the number of quoted messages with
-    unknown places. `parts` has tokens as counted before the call, with the longest possible answer
-    as `reply`. `window` is 0 if unknown. `question` and `digest` are checksums of ids.
-    """
-
-    sent: str
-    by_rule: dict[str, str]
-    unplaced: NotRequired[int]
-    parts: dict[str, int]
-    window: int
-    question: str
-    digest: str
+    sent: str  # places of messages sent unchanged, from 1, with offloaded ones included
+    by_rule: dict[
+        str, str
+    ]  # all other places by rule; `EXTRA_RULES` have places of other rules, too
+    unplaced: NotRequired[int]  # number of quoted messages with unknown places
+    parts: dict[str, int]  # tokens counted before the call; `reply` is the longest possible answer
+    window: int  # in tokens; 0 if unknown
+    question: str  # checksum of the question's id
+    digest: str  # checksum of the ids of all places except `OFFLOADED` ones
     attempt: int
     call: int
     model: str
@@ -124,40 +121,31 @@ class Manifest(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One request to a model and the messages that it was made from.
+    """One request to a model and the messages that it was made from."""
 
-    `transcript` lacks its first `before` messages, which are offloaded. `context` is the planned
-    context, with separate messages for summaries and quotes, and `sent` what the provider got. If
-    two omissions of `left_out` name a message, the first one counts. `offloaded_places` has the
-    places, counted from 1, of offloaded messages that are shown or quoted, by id.
-    """
-
-    transcript: Sequence[AnyMessage]
-    context: Sequence[AnyMessage]
-    sent: Sequence[AnyMessage]
+    transcript: Sequence[AnyMessage]  # without the offloaded messages at its beginning
+    context: Sequence[AnyMessage]  # as planned; summaries and quotes are separate messages
+    sent: Sequence[AnyMessage]  # what the provider got
     question_id: str | None
     attempt: int
     call: int
     model: str
-    left_out: Sequence[Omission] = ()
+    left_out: Sequence[Omission] = ()  # if two of them name a message, the first one counts
     pins: Collection[str] = frozenset()
     recalled: Collection[str] = frozenset()
-    before: int = 0
-    offloaded_places: Mapping[str, int] = field(default_factory=dict)
+    before: int = 0  # number of offloaded messages
+    offloaded_places: Mapping[str, int] = field(default_factory=dict)  # of those shown, by id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowUse:
-    """Expected use of the window in tokens; `window` is 0 if unknown.
+    """Expected use of the window in tokens."""
 
-    `prompt` includes `tools` (the schemas) and `summary` (the summaries in the system message).
-    """
-
-    prompt: int
-    tools: int = 0
-    summary: int = 0
-    reply: int = 0
-    window: int = 0
+    prompt: int  # includes `tools` and `summary`
+    tools: int = 0  # the schemas of tools
+    summary: int = 0  # the summaries in the system message
+    reply: int = 0  # the longest possible answer
+    window: int = 0  # 0 if unknown
 
 
 def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifest:
@@ -276,19 +264,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What one model call was sent, and its cost; see `Manifest`.
-
-    `fits` is whether the transcript still has the messages that the manifest refers to. In `rules`,
-    `EXTRA_RULES` come last.
-    """
+    """What one model call was sent, and its cost; see `Manifest`."""
 
     message_id: str | None
     attempt: int
     call: int
     model: str
-    fits: bool
+    fits: bool  # whether the transcript still has the manifest's messages
     sent: Rule
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule, ...]  # `EXTRA_RULES` come last
     unplaced: int
     parts: Mapping[str, int]
     window: int

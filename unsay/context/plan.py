@@ -180,7 +180,7 @@ class PlanContext:
             running |= {self.messages[-1].id or ""}
         fixed = {i for i, m in enumerate(self.messages) if m.type == "system"}
         fixed |= with_partners(self.messages, self.pins | running)
-        fixed |= hidden(self.messages, self.own_compaction, self.pins)
+        fixed |= hidden(self.messages, self.own_compaction, self.pins)  # left out already
         return [
             self.messages[index]
             for step in steps(self.messages)

@@ -114,6 +114,7 @@ class SlidingWindow(Strategy):
         surplus = {1: least, 2: max(least, len(body) // 2)}.get(max(ctx.overflows, 1), len(body))
         plan = self._trimmed(ctx, body, surplus)
         while ctx.window_tokens and surplus < len(body) and plan.after.tokens >= ctx.window:
+            # In large steps, since each step counts the tokens of the whole context again.
             surplus += max(SMALLEST_TRIM, (len(body) - surplus) // 4)
             plan = self._trimmed(ctx, body, surplus)
         if plan.after is ctx:

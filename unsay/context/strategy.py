@@ -144,6 +144,7 @@ def call_strategy(
                 f"{make!r} returned {plan!r} instead of a plan: return ctx.keep() or "
                 "ctx.leave_out(…)"
             )
+        # A strategy may make a plan without `leave_out`, which would keep these messages.
         must = (ctx.pins | ctx.pending) & {each.id for each in ctx.messages}
         if plan.after is not ctx and (lost := must - {each.id for each in plan.after.context}):
             raise ConfigurationError(

@@ -55,23 +55,19 @@ ENVELOPES = frozenset({"user_message", "assistant_message", "tool_result"})
 # DeepSeek, Groq and OpenAI.
 _ASIDE = ("reasoning_content", "reasoning")
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object; it differs in each process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Where and when events happened; `at` is in ISO 8601, UTC.
-
-    `after` is the number of events in the log before these: it makes the ids of equal events
-    different.
-    """
+    """Where and when events happened."""
 
     thread_id: str
-    at: str
+    at: str  # time in ISO 8601, UTC
     run_id: str | None = None
     turn_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    after: int = 0
+    after: int = 0  # number of earlier events; it makes the ids of equal events different
 
 
 class NewEvent(NamedTuple):
@@ -114,6 +110,7 @@ def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event
         occurrence, name = 0, event["id"]
         while name in seen:
             occurrence += 1
+            # Derived, not random: a step that is repeated after a crash must give the same ids.
             digest = hashlib.sha256(f"{event['id']}\x00{occurrence}".encode("utf-8", "replace"))
             name = f"ev-{digest.hexdigest()[:20]}"
         seen.add(name)
@@ -142,16 +139,11 @@ def canonical(value: Any) -> str:
 
 
 class Hole(TypedDict):
-    """A place in a message's dict whose value is in a separate event.
+    """A place in a message's dict whose value is in a separate event."""
 
-    `piece` is the kind of the value: `args` is the second copy of a call's arguments. `of` is its
-    number among the values of this kind, from 0 (for `args` that of the call), and `path` the keys
-    and indexes that lead to the place.
-    """
-
-    piece: Literal["thinking", "call", "args", "annotation"]
-    of: int
-    path: list[str | int]
+    piece: Literal["thinking", "call", "args", "annotation"]  # `args`: a copy of a call's
+    of: int  # number of the value among those of its kind, from 0; for `args` that of the call
+    path: list[str | int]  # keys and indexes that lead to the place
 
 
 def split_message(message: BaseMessage) -> list[NewEvent]:

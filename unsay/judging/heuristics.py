@@ -81,6 +81,7 @@ def prejudge(exchange: Exchange) -> PreVerdict:
     """
     judged, demand = _without_demands(exchange)
     signals = [signal for rule in RULES if (signal := rule(judged)) is not None] + demand
+    # A certain signal decides, even if an uncertain one has a lower score.
     worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
     toll = 1 - _TOLL * min(len(judged.earlier), _MOST_TOLLS)
     merits = _relevance(judged) * _completeness(judged) * _manners(judged)

@@ -55,26 +55,19 @@ TOO_LONG = "the context was too long for the model, and a shorter one is sent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model: its input, its purpose, its budget and how it is made.
-
-    `key` identifies the call in its thread; it must be the same when the call is repeated after a
-    crash. `tokens` counts the prompt; `None` estimates it. `quiet` hides the reply's tokens from the
-    user; `aside` and `handler` are those of `Scope.ask`. `timeout_seconds` excludes the queue;
-    `None` sets no limit. `fallback` prepares the fallback model, for example binds tools; `None`
-    allows no fallback.
-    """
+    """One call of a model: its input, its purpose, its budget and how it is made."""
 
     scope: Scope
     model: Model
     value: Any
     purpose: Purpose
-    key: str
-    tokens: Callable[[], int] | None = None
-    quiet: bool = True
-    aside: bool = False
-    timeout_seconds: float | None = None
-    handler: BaseCallbackHandler | None = None
-    fallback: Callable[[Model], Model] | None = None
+    key: str  # of the call in its thread; the same when the call is repeated after a crash
+    tokens: Callable[[], int] | None = None  # counts the prompt; `None` estimates it
+    quiet: bool = True  # whether the user's stream lacks the reply
+    aside: bool = False  # see `Scope.ask`
+    timeout_seconds: float | None = None  # without the queue; `None` sets no limit
+    handler: BaseCallbackHandler | None = None  # see `Scope.ask`
+    fallback: Callable[[Model], Model] | None = None  # such as binding tools; `None` allows none
 
     @property
     def is_limited(self) -> bool:

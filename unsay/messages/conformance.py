@@ -69,6 +69,7 @@ def conform(
     """
     if not opening.strip():
         raise EmptyMessageError(f"opening must have words of a user, got {opening!r}")
+    # First, because merging relies on results that directly follow their calls.
     whole = repair(messages, interrupted=interrupted, allowed=_CALL_ID)
     sound = [_sound(_named(message), provider) for message in whole]
     held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]

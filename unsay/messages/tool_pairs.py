@@ -42,7 +42,7 @@ def repair(
     for message in messages:
         if isinstance(message, ToolMessage):
             if slots := open_calls.get(message.tool_call_id):
-                results, call_id = slots.pop(0)
+                results, call_id = slots.pop(0)  # of calls with one id, the oldest comes first
                 if message.tool_call_id != call_id:
                     message = message.model_copy(update={"tool_call_id": call_id})  # noqa: PLW2901
                 results.append(message)

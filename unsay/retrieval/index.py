@@ -45,6 +45,7 @@ class Table:
         """Add a message with its terms; the caller checks that the table lacks it."""
         counted = Counter(terms_of(message))
         for term, times in counted.items():
+            # A higher count does not fit into the bits, and BM25 would hardly score it higher.
             posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
             self.postings.setdefault(term, []).append(posting)
         entry = Entry(key_of(message), speaker_of(message), counted.total(), log(1 + len(counted)))

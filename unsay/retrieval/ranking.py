@@ -63,15 +63,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Scores of indexed messages, by place.
+    """Scores of indexed messages, by place."""
 
-    `own` counts the words of the message, `words` adds the neighbours, and `total`, which decides,
-    adds the speaker and the substance.
-    """
-
-    own: Mapping[int, float]
-    words: Mapping[int, float]
-    total: Mapping[int, float]
+    own: Mapping[int, float]  # by the words of the message itself
+    words: Mapping[int, float]  # the same with the neighbours
+    total: Mapping[int, float]  # the same with speaker and substance; this decides
 
 
 def asked(question: str, index: RecallIndex) -> Asked:

@@ -75,17 +75,12 @@ FILLING = Bars()  # no thresholds: as many messages as the budget allows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
-    """The scores of the messages that may be recalled, by their places.
+    """The scores of the messages that may be recalled, by their places."""
 
-    `near` is nearness in meaning, in deviations from the mean, and empty without vectors. `apart`
-    has the places of messages that are shown or hidden, `passing` of those that have enough in
-    common with the question, newest first.
-    """
-
-    near: Mapping[int, float]
+    near: Mapping[int, float]  # in meaning, in deviations from the mean; empty without vectors
     total: Mapping[int, float]
-    apart: Collection[int]
-    passing: Sequence[int]
+    apart: Collection[int]  # places of messages that are shown or hidden
+    passing: Sequence[int]  # places with enough in common with the question, newest first
 
 
 def recall(

@@ -109,14 +109,10 @@ _DERIVATIONS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The terms to look for.
+    """The terms to look for."""
 
-    `weights` is 1 for terms of the question and less for related ones; `words` has the word of the
-    question that each term comes from.
-    """
-
-    weights: Mapping[str, float]
-    words: Mapping[str, str]
+    weights: Mapping[str, float]  # 1 for terms of the question, less for related ones
+    words: Mapping[str, str]  # the word of the question that each term comes from
 
 
 def terms(text: str) -> list[str]:

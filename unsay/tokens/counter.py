@@ -208,6 +208,7 @@ class TokenCounter:
         else:
             new, share = self._parts(sent, tools), _WHOLE_SHARE
             words = reported - REPLY_TOKENS - new.fixed
+        # Only the count of texts is corrected: framing and pictures follow published rules.
         learned = _learned(self.calibration, counted=new.words, reported=words, share=share)
         anchor = Anchor(messages=len(sent), digest=prompt_checksum(sent, tools), tokens=reported)
         return replace(self, calibration={**learned, "anchor": anchor})
