@@ -132,6 +132,7 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
 
 
 def _first(answer: Any) -> Mapping[str, Any]:
+    """Return an answer's first decision as a mapping; empty if it has no known form."""
     if isinstance(answer, str):
         return {"type": answer}
     if isinstance(answer, Mapping) and "decisions" in answer:

@@ -41,7 +41,7 @@ that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Ow
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
-    """Return the name most like `name`, whatever its words' order; `None` if none is `least` alike."""
+    """Return the most similar name, with its words in any order; `None` if none is `least` similar."""
     wanted = str(name).lower()
     likeness, best = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
     return best if likeness >= least else None

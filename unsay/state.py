@@ -64,6 +64,7 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
 
 
 def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
+    """Add, replace or remove one message, in place."""
     if isinstance(message, RemoveMessage):
         if message.id == REMOVE_ALL_MESSAGES:
             places.clear()

@@ -174,6 +174,7 @@ def _check(function: Callable[..., Any], target: Any) -> None:
 
 
 def _parameters(target: Any) -> set[str] | None:
+    """Return the names that a call of the tool can fill; `None` if any."""
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
     wanted = inspect.signature(target).parameters.values()

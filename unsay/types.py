@@ -66,8 +66,7 @@ Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 class Exchange:
     """A question and its answer, with `earlier` ones of the thread, oldest first, for a judge.
 
-    The question of an injected answer may be empty, and so may a model's answer. `truncated` is
-    what the provider said about its length limit.
+    Either may be empty. `truncated`: the provider stopped the answer at its length limit.
     """
 
     question: str
@@ -95,8 +94,7 @@ class Verdict:
 class PreVerdict:
     """The verdict of the local checks, with a score from 0 to 1.
 
-    If it is `decided`, no model need be asked. The reason describes the strongest of the `signals`,
-    which are names of rules such as `empty` or `loop`.
+    If it is `decided`, no model need be asked. `reason` describes the strongest rule in `signals`.
     """
 
     score: float

@@ -82,8 +82,7 @@ def _named(settings: Settings) -> Strategy:
 class CallCarryover(TypedDict, total=False):
     """Values that one model call of an attempt passes to the next.
 
-    `quoted` is the message that quotes what was recalled, `quoted_ids` are the ids of the quoted
-    messages; `manifest` describes the last call.
+    `quoted` quotes the recalled messages `quoted_ids`; `manifest` describes the last call.
     """
 
     compaction: Compaction
@@ -180,6 +179,7 @@ class AttemptContext:
         )
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
+        """Call a summarizer for the strategy, which handles its errors."""
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
         summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))

@@ -226,10 +226,7 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """Return the messages with unused ids; a used or short id becomes `stem` and an index.
-
-    `taken` are the used ids; an id with fewer characters than `shortest` is too short.
-    """
+    """Return messages with new ids, `stem` and an index, where theirs is in `taken` or too short."""
     # Some servers give every reply the same id, which would replace the answer before it.
     used = set(taken)
     fresh: list[AnyMessage] = []

@@ -56,6 +56,7 @@ def exchange_of(
 
 
 def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
+    """Return the newest exchanges, and read only as many messages as they need."""
     # The first turn of a part may lack its question, so one more than needed is read.
     read = READ_AT_ONCE
     turns = answered_turns(before[-read:])

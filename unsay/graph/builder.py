@@ -45,8 +45,7 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    A checkpointer that drops old writes would lose messages silently, so it is tested on a scratch
-    thread, which is deleted afterwards. The result chooses the schema of the state.
+    It is tested on a scratch thread: a checkpointer that drops writes would lose messages silently.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False

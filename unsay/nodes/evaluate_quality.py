@@ -142,7 +142,7 @@ def _consequences(
     """Write the verdicts onto their messages; request a rollback to before the first failure."""
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []
-    # Injected answers are turns of their own, directly before the pending one.
+    # Injected answers make the turns directly before the pending one.
     first = state["turn"]["number"] - len(verdicts)
     for turn_number, (entry, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[entry.index], verdict, turn=turn_number, topic=topic)

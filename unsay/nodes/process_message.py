@@ -147,6 +147,7 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
 
 
 def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
+    """Judge the attempt's draft without its tool steps, and stream the verdict."""
     state, scope, answer = attempt.state, attempt.scope, draft[-1]
     turn = state["turn"]
     question = next(m for m in state["messages"] if m.id == turn["question_id"])

@@ -221,7 +221,7 @@ def chat_help(language: Language, *, by_chat: bool = False) -> str:
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 
-# Methods without a command of their own, and the command that lists the same.
+# Methods that are not commands, and the command that lists the same.
 _ELSEWHERE = {"pins": "timeline", "sessions": "threads"}
 
 _NAMED = re.compile(

@@ -58,8 +58,7 @@ def summary_of(
 ) -> Steps[str | None]:
     """Summarize messages of one topic without forgotten ones; `None` if none are left.
 
-    The summary includes the summary `earlier` of offloaded messages. It is made locally if there is
-    no summarizer, or if the summarizer fails.
+    It includes `earlier`, the summary of offloaded ones. Without a working model it is made locally.
     """
     if forgotten:
         ids = {message.id for message in messages}

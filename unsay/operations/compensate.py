@@ -295,7 +295,7 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 
 
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
-    """Undo a call unless that is done or impossible, and return what a person is told about it."""
+    """Undo a call unless that is done or impossible, and return the outcome to report to a person."""
     call = entry.compensation
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")

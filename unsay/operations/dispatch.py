@@ -74,7 +74,7 @@ def read_orders(
             return (yield from _CHANGES[verb](order))
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
-        # A flag next to a request was left by a turn of ours that a crash interrupted.
+        # A flag next to a request was left by a turn that a crash interrupted.
         target = state.get("rollback_checkpoint_id") or None
         left_over = state.get("rollback_request") is not None and target is None
         if state.get("should_rollback") and not left_over:

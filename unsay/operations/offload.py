@@ -98,8 +98,7 @@ def _segment_ends(
 ) -> list[int]:
     """Return the indices at which the segments to offload end; none if the transcript fits.
 
-    `limit` is the most messages of the state; messages from the index `waiting` on stay, since they
-    wait for a verdict or an answer. Messages of no topic stay too: no summary would cover them.
+    `limit` is the most messages of the state. Messages from `waiting` on stay, and those of no topic.
     """
     if len(messages) <= limit or not segments:
         return []

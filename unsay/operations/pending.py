@@ -28,8 +28,7 @@ from unsay.types import Operation, Turn
 class PendingInput:
     """The unanswered end of a transcript: messages from the index `start` on.
 
-    `question` is the user's newest message; `interrupted` has the indices of an earlier question whose
-    turn never ended.
+    `question` is the user's newest message; `interrupted` are the indices of an interrupted one.
     """
 
     question: AnyMessage | None

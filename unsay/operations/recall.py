@@ -46,6 +46,8 @@ QUOTED_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
+    """One search: its question, the messages it may read, and the budget of what it returns."""
+
     source: RecallSource
     shown: Collection[str]
     question: str
@@ -59,7 +61,7 @@ class _Search:
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def estimate(self, messages: Sequence[AnyMessage]) -> int:
-        """Estimate `cost`, slightly too high, from kept counts: counting each candidate anew is slow."""
+        """Estimate `cost`, slightly too high, from kept counts: counting each candidate is slow."""
         known = self.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")

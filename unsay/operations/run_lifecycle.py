@@ -203,6 +203,7 @@ def _json(value: Any) -> Any:
 
 
 def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
+    """Store a changed run; a completed or missing run is left as it is."""
     if scope.address is None or not scope.run_id:
         return
     run = yield from find_run(*scope.address, scope.run_id)

@@ -128,7 +128,7 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
-    """Remove the pins of messages; raise `UnknownBranchError` if none of them is pinned."""
+    """Remove the pins of messages; raise `UnknownBranchError` if there is no pin to remove."""
     pins = state.get("pins", [])
     removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
     if not removed:
