@@ -49,8 +49,12 @@ class Child:
         return subprocess.CompletedProcess(
             self._process.name,
             self._process.exitcode,
-            *((self._folder / name).read_text() for name in ("stdout", "stderr")),
+            *(self._printed(name) for name in ("stdout", "stderr")),
         )
+
+    def _printed(self, name: str) -> str:
+        path = self._folder / name
+        return path.read_text() if path.exists() else ""  # killed before it began
 
 
 def run_child(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

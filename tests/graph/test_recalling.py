@@ -84,7 +84,7 @@ def test_a_new_process_recalls_the_same(tmp_path: Path, language: str) -> None:
     with opened(tmp_path, Numbered()) as talk:
         for words in (fact, *OTHERS):
             talk.say(words)
-        MEMORIES.drop(talk._talk.database.store, "t")
+        MEMORIES.drop("t")
     model = Numbered()
     with opened(tmp_path, model) as talk:
         talk.say(question)
@@ -114,7 +114,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
         names = [item.key for item in store.search(place, limit=100) if item.key.endswith(WORDS)]
         for name in names:
             store.delete(place, name)
-        MEMORIES.drop(store, "t")
+        MEMORIES.drop("t")
         told = [e.data for e in talk.stream(FACTS["en"][1]) if e.kind == "segment_lost"]
     assert len(names) == len(told)
     assert FACTS["en"][0] not in quoted(model.inputs[-1])

@@ -47,6 +47,7 @@ def server_config(server_log: Path) -> Path:
     config = json.loads((ROOT / "langgraph.json").read_text())
     config["dependencies"] = [str(ROOT / path) for path in config["dependencies"]]
     config["graphs"] = {name: str(ROOT / path) for name, path in config["graphs"].items()}
+    config["http"] = {"app": str(ROOT / config["http"]["app"])}
     config["disable_persistence"] = True
     path = server_log.with_name("langgraph.json")
     path.write_text(json.dumps(config))

@@ -114,6 +114,7 @@ def server_url(
 ) -> Iterator[str]:
     """A running Aegra."""
     config = json.loads((ROOT / "langgraph.json").read_text())
+    del config["http"]  # of LangGraph's own servers: Aegra gives such an app no store
     graphs = {name: str(ROOT / path) for name, path in config["graphs"].items()}
     written = server_log.with_name("aegra.json")
     written.write_text(json.dumps({**config, "dependencies": [str(ROOT)], "graphs": graphs}))

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from langchain_core.messages import ToolMessage
+from langgraph.store.base import BaseStore
 
-from unsay.conversation.thread import ThreadHandle
+from unsay.conversation.thread import ThreadHandle, locked
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, make_event, planner_note
@@ -13,13 +14,14 @@ from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_stored_branches
 from unsay.history.runs import RunFilters, RunPage, list_runs
-from unsay.history.threads import ThreadInfo, find_session, purge_thread
+from unsay.history.threads import ThreadInfo, find_session, purge_items, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
 from unsay.operations.usage_report import Usage, usage_of
+from unsay.settings import load_settings
 from unsay.state import Update
-from unsay.storage.base import Purged
+from unsay.storage.base import Database, Purged
 from unsay.storage.event_log import append, read_events
 from unsay.types import Event
 
@@ -108,6 +110,26 @@ def purge(thread: ThreadHandle) -> Steps[Purged]:
         DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
     """
     return (yield from purge_thread(thread.database, thread.thread_id))
+
+
+def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
+    """Delete everything that unsay stored for a thread, and return the number of deleted rows.
+
+    Over a host's store its items are deleted; the host deletes the checkpoints itself. It cannot be
+    undone. A thread that does not exist gives zeros, and an interrupted purge can be repeated.
+
+    Args:
+        place: The registry's database or store.
+        thread_id: The thread's id.
+
+    Raises:
+        ThreadBusyError: Another process is writing to the thread.
+        DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
+    """
+    if isinstance(place, BaseStore):
+        return (yield from purge_items(place, thread_id))
+    steps = purge_thread(place, thread_id)
+    return (yield from locked(place, thread_id, load_settings(), steps))
 
 
 def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:

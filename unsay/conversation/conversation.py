@@ -221,9 +221,10 @@ async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 class _Listed:
     """What `Registry` and `AsyncRegistry` share: the store, and the database if it was opened here."""
 
-    def __init__(self, store: BaseStore, database: Database | None = None) -> None:
-        self._store = store
-        self._database = database
+    def __init__(self, place: Database | BaseStore, opened: Database | None = None) -> None:
+        self._place = place
+        self._store = place if isinstance(place, BaseStore) else place.store
+        self._database = opened
 
     @classmethod
     @checked
@@ -237,12 +238,10 @@ class _Listed:
             StorageError: The file cannot be used; the message says why.
             InputError: It is none of these.
         """
-        if isinstance(path_or_url, BaseStore):
-            return cls(path_or_url)
-        if isinstance(path_or_url, Database):
-            return cls(path_or_url.store)  # the caller opened it, and closes it
+        if isinstance(path_or_url, Database | BaseStore):
+            return cls(path_or_url)  # the caller opened it, and closes it
         database = open_database(path_or_url)
-        return cls(database.store, database)
+        return cls(database, database)
 
 
 class Registry(_Listed, RegistryVerbs, Blocking):

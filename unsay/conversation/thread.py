@@ -30,7 +30,7 @@ from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import count_turns
 from unsay.operations.run_lifecycle import DIED, give_up_run
 from unsay.runtime import Scope, Services
-from unsay.settings import Context
+from unsay.settings import Context, Settings
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.base import Database, translated
 from unsay.storage.leases import WriterLock
@@ -57,6 +57,30 @@ Confirm = Callable[[Compensation], bool]  # decides whether a tool call may be c
 _LOCKS: dict[tuple[str, str], WriterLock] = {}
 # Updates from outside a run are written as this node's, because no node comes after it.
 _END = "create_checkpoint"
+
+
+def lock_of(database: Database, thread_id: str) -> WriterLock:
+    """Return the lock on a thread, the same one for every caller in this process."""
+    return _LOCKS.setdefault((database.path, thread_id), WriterLock())
+
+
+def take_lock(database: Database, thread_id: str, settings: Settings) -> Steps[None]:
+    """Wait for a thread's lock and take it; `ThreadBusyError` after `thread_wait_seconds`."""
+    wait, lease = settings.thread_wait_seconds, settings.lease_seconds
+    with translated(database.path):
+        yield from lock_of(database, thread_id).take(
+            database.leases, thread_id, wait_seconds=wait, lease_seconds=lease
+        )
+
+
+def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[T]) -> Steps[T]:
+    """Run steps with a thread's lock held, and turn SQLite's errors into errors of unsay."""
+    yield from take_lock(database, thread_id, settings)
+    try:
+        with translated(database.path):
+            return (yield from steps)
+    finally:
+        lock_of(database, thread_id).release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,25 +126,15 @@ class ThreadHandle:
     @property
     def lock(self) -> WriterLock:
         """The lock on the thread: one writer at a time, in this process and in all others."""
-        return _LOCKS.setdefault((self.database.path, self.thread_id), WriterLock())
+        return lock_of(self.database, self.thread_id)
 
     def take_lock(self) -> Steps[None]:
         """Wait for the lock and take it; `ThreadBusyError` after the setting `thread_wait_seconds`."""
-        settings = self.services.settings
-        wait, lease = settings.thread_wait_seconds, settings.lease_seconds
-        with translated(self.database.path):
-            yield from self.lock.take(
-                self.database.leases, self.thread_id, wait_seconds=wait, lease_seconds=lease
-            )
+        yield from take_lock(self.database, self.thread_id, self.services.settings)
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
         """Run steps with the thread's lock held, and turn SQLite's errors into errors of unsay."""
-        yield from self.take_lock()
-        try:
-            with translated(self.database.path):
-                return (yield from steps)
-        finally:
-            self.lock.release()
+        return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
     def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:
         """Run steps that write nothing and wait for no writer: every commit is consistent."""

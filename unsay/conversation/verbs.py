@@ -200,6 +200,11 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
     return Verb(steps, run)
 
 
+def _purges(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
+    """A verb over the database of a registry, or over a host's store."""
+    return Verb(steps, lambda facade, ask: ask(facade._place))
+
+
 def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -> Opener[P]:
     """Make a verb that opens another thread; it runs without a lock."""
 
@@ -260,3 +265,4 @@ class RegistryVerbs:
     runs = _lists(list_runs)
     run = _lists(get_run)
     children = _lists(children_of)
+    purge = _purges(audit.purge_in)

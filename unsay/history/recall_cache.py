@@ -71,10 +71,11 @@ class Memories:
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
 
-    def drop(self, owner: object, thread_id: str) -> None:
-        """Delete the cache of a thread; a purge calls this."""
+    def drop(self, thread_id: str) -> None:
+        """Delete the caches of a thread, whatever store it is in; a purge calls this."""
         with self._lock:
-            self._known.pop((id(owner), thread_id), None)
+            for key in [key for key in self._known if key[1] == thread_id]:
+                del self._known[key]
 
 
 MEMORIES = Memories()

@@ -196,7 +196,7 @@ def run_named_after(thread_id: str | None, origin: str | None) -> str:
 RUNS = ("unsay", "runs")
 
 # Cached, since `run_of` needs it for every item of a list.
-runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, RUNS[1]))
+runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, "runs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langgraph.store.base import BaseStore, Item
@@ -12,13 +12,21 @@ from unsay.effects import Steps, drive, off_loop
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.recall_cache import MEMORIES
 from unsay.storage.base import THREADS, Database, Purged
-from unsay.storage.items import get_item, put_item, thaw_messages
+from unsay.storage.items import (
+    Kind,
+    drop_items,
+    get_item,
+    put_item,
+    thaw_messages,
+    thread_namespace,
+)
 from unsay.storage.pagination import (
     are_labels,
     check_labels,
     check_word,
     moment_of,
     page_text,
+    read_items,
     scan,
     window,
 )
@@ -169,10 +177,30 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     A purge that was interrupted can be repeated. Copies elsewhere, such as backups, stay; for
     Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
     """
-    MEMORIES.drop(database.store, thread_id)
+    MEMORIES.drop(thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
     yield off_loop(database.scrub)
     return purged
+
+
+def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
+    """Delete what unsay stored for a thread in a host's store; the checkpoints are the host's.
+
+    A purge that was interrupted can be repeated.
+    """
+    MEMORIES.drop(thread_id)
+    items = 0
+    for kind in get_args(Kind):
+        namespace = thread_namespace(kind, thread_id)
+        keys = yield from read_items(store, namespace, lambda item: item.key)
+        if keys:
+            yield drop_items(store, namespace, keys)
+        items += len(keys)
+    # The entry in the list of threads comes last: after a crash it still names the thread.
+    if (yield get_item(store, THREADS, thread_id)) is not None:
+        yield drop_items(store, THREADS, [thread_id])
+        items += 1
+    return Purged(checkpoints=0, writes=0, items=items)
 
 
 def refuse_ended(session: ThreadInfo | None) -> None:

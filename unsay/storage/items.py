@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
@@ -18,11 +18,28 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError
 
+Kind = Literal[
+    "branches",
+    "budgets",
+    "compensations",
+    "event_log",
+    "offloaded",
+    "requests",
+    "runs",
+    "steps",
+    "turns",
+]
+"""The kinds of items that a store has for one thread; a purge deletes all of them."""
 
-def thread_namespace(kind: str, thread_id: str) -> tuple[str, ...]:
+
+def thread_namespace(kind: Kind, thread_id: str) -> tuple[str, ...]:
     """Return the store's namespace for one kind of a thread's items, safe for any thread id."""
-    # LangGraph joins labels with dots, and `quote` leaves dots as they are.
-    return ("unsay", kind, quote(thread_id, safe="").replace(".", "%2E"))
+    return ("unsay", kind, quoted(thread_id))
+
+
+def quoted(thread_id: str) -> str:
+    """Return a thread's id as the last label of its namespaces."""
+    return quote(thread_id, safe="").replace(".", "%2E")
 
 
 def put_item(

@@ -16,7 +16,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.storage.base import LAYOUT_VERSION, OURS, THREADS, Purged, check_layout
-from unsay.storage.items import thread_namespace
+from unsay.storage.items import quoted
 
 # Advisory lock held while tables are made; it spells `unsy`.
 SETUP_LOCK = 0x756E7379
@@ -85,8 +85,9 @@ def erase(connection: Any, thread_id: str) -> Purged:
         table: connection.execute(f"DELETE FROM {table} WHERE thread_id = %s", [thread_id])  # noqa: S608 - a constant
         for table in _TABLES
     }
-    (_, _, quoted) = thread_namespace("*", thread_id)
-    items = connection.execute(_DELETE_ITEMS, [OURS, quoted, ".".join(THREADS), thread_id])
+    items = connection.execute(
+        _DELETE_ITEMS, [OURS, quoted(thread_id), ".".join(THREADS), thread_id]
+    )
     return Purged(
         checkpoints=deleted["checkpoints"].rowcount,
         writes=deleted["checkpoint_writes"].rowcount,

@@ -29,7 +29,7 @@ from unsay.storage.base import (
     masked,
     translated,
 )
-from unsay.storage.items import damaged, sound, summed, thread_namespace, unsummed
+from unsay.storage.items import damaged, quoted, sound, summed, unsummed
 from unsay.storage.leases import FileLeases, Leases, thread_of_item
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 
@@ -288,12 +288,11 @@ def open_database(
 
 def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
     """Delete a thread's items and its entry in the list; return how many."""
-    (_, _, quoted) = thread_namespace("*", thread_id)
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         rows = connection.execute("SELECT DISTINCT prefix FROM store").fetchall()
         # Compared as text: in a pattern, characters of an id would be wildcards.
-        own = [(name,) for (name,) in rows if name.split(".")[0:3:2] == [OURS, quoted]]
+        own = [(name,) for (name,) in rows if name.split(".")[0:3:2] == [OURS, quoted(thread_id)]]
         items = connection.executemany("DELETE FROM store WHERE prefix = ?", own).rowcount
         listed = connection.execute(
             "DELETE FROM store WHERE prefix = ? AND key = ?", (".".join(THREADS), thread_id)
