@@ -143,8 +143,8 @@ class Command(TypedDict):
 class RollbackRequest(TypedDict):
     """A rollback to carry out, and who requested it."""
 
-    kind: str
-    to: str | None
+    kind: str  # selects the handler in `nodes/rollback.py`
+    to: str | None  # a message's id (`None`: the beginning); for a retry, what `retried` returned
     reason: str
 
 
@@ -205,20 +205,20 @@ class Output(TypedDict, total=False):
 class Working(TypedDict, total=False):
     """Everything in the state but the messages, in all variants of the schema."""
 
-    current_topic: str
-    quality_score: float | None
-    checkpoint_metadata: dict[str, Any]
-    should_rollback: bool
-    rollback_checkpoint_id: str | None
-    state_history: list[Note]
-    offloaded: Offloaded | None
+    current_topic: str  # its label; empty before the first
+    quality_score: float | None  # of the newest judged answer or, after a rollback, checkpoint
+    checkpoint_metadata: dict[str, Any]  # describes the newest checkpoint
+    should_rollback: bool  # a host or a node requests a rollback
+    rollback_checkpoint_id: str | None  # its target, a name or id; `None`: the last good point
+    state_history: list[Note]  # newest last, at most `history_limit`
+    offloaded: Offloaded | None  # `None`: the state has the whole transcript
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: list[Topic]
     branches: list[BranchRef]
-    operations: list[Operation]
-    older_steps: str | None
-    redo: list[Undone]
+    operations: list[Operation]  # steps that undo can reverse, newest last
+    older_steps: str | None  # id of the page in the store with the steps before them
+    redo: list[Undone]  # undone steps, newest last
     expanded: list[ExpandedTopic]
     turn: Turn
     rollback_request: RollbackRequest | None
@@ -231,8 +231,8 @@ class Working(TypedDict, total=False):
     calibration: Calibration
     pins: list[Pin]
     forgotten: list[Forgotten]
-    asked_for: list[str]
-    spent: dict[str, Tally]
+    asked_for: list[str]  # ids of messages that a person recalled, for the next answer
+    spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
 
 
 class State(Working, total=False):

@@ -146,12 +146,12 @@ class Checkpoint(TypedDict):
 
     id: str
     name: str | None
-    message_id: str | None
-    turn: int
-    score: float | None
-    topic: str
+    message_id: str | None  # the last message before it; `None`: the beginning
+    turn: int  # how many answered turns are before it
+    score: float | None  # the answer's; `None` if it is unscored
+    topic: str  # the topic's label
     reason: CheckpointReason
-    created_at: str
+    created_at: str  # ISO 8601, UTC
     offloaded: NotRequired[bool]
 
 
@@ -194,11 +194,11 @@ class StoredBranch(TypedDict):
 
     id: str
     kind: BranchKind
-    base: str | None
+    base: str | None  # the message that the branch followed; `None`: the beginning
     reason: str
     created_at: str
-    messages: list[Any]
-    drafts: list[Any]
+    messages: list[Any]  # removed from the transcript, oldest first
+    drafts: list[Any]  # rejected, so never in the transcript
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: NotRequired[list[Topic]]
@@ -209,7 +209,7 @@ class BranchRef(TypedDict):
 
     id: str
     kind: BranchKind
-    base: str | None
+    base: str | None  # the message that the branch followed; `None`: the beginning
     reason: str
     created_at: str
     size: int
@@ -279,10 +279,10 @@ class Note(TypedDict):
     """One entry of `state_history`: what a node did, without any message text."""
 
     node: str
-    event: str
-    turn: int
+    event: str  # what the node did, such as `judged`
+    turn: int  # the turn's number; 0 before the first
     score: float | None
-    topic: str
+    topic: str  # the topic's label
     at: str
 
 
@@ -298,21 +298,21 @@ class Rejection(TypedDict):
 class Turn(TypedDict):
     """The current turn or, when done, the last one."""
 
-    number: int
+    number: int  # counted from 1, in the transcript
     run_id: str
-    question_id: str | None
-    pending: list[str]
-    base: str | None
-    done: bool
+    question_id: str | None  # the user's newest message; `None` in a run without a question
+    pending: list[str]  # ids of all messages to answer, with documents
+    base: str | None  # the last message before the turn; `None`: the beginning
+    done: bool  # answered, or nothing is to be answered
     rejections: list[Rejection]
-    rollbacks: int
-    extra_attempts: int
-    branches: list[str]
-    draft_branches: list[str]
-    context_reason: str | None
-    guidance: str | None
-    new_topic: bool
-    checkpoints_due: list[Checkpoint]
+    rollbacks: int  # how many the turn has made
+    extra_attempts: int  # granted by a person, beyond `max_rollbacks`
+    branches: list[str]  # ids of the branches of the turn's rollbacks, oldest first
+    draft_branches: list[str]  # those of `branches` that a rejected draft caused
+    context_reason: str | None  # why messages that entered were removed, for the next attempt
+    guidance: str | None  # a person's advice for the next attempt
+    new_topic: bool  # whether the question opened a topic
+    checkpoints_due: list[Checkpoint]  # earned, and not yet added to the state
 
 
 class Event(TypedDict):

@@ -50,10 +50,7 @@ def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]
 def move_pins(
     pins: Sequence[Pin], page: str | None, names: Collection[str | None] | None = None
 ) -> list[Pin]:
-    """Return the pins after messages moved to the offloaded segment `page`, or (`None`) to the state.
-
-    `names` are the ids of the messages that moved; `None` means all.
-    """
+    """Return all pins; those of `names` (`None`: all) are moved to segment `page` (`None`: the state)."""
     return [
         make_pin(each["message_id"], page) if names is None or each["message_id"] in names else each
         for each in pins
