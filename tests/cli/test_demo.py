@@ -33,7 +33,7 @@ def objects(run: Run, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 def test_says_at_once_that_it_is_scripted(objects: list[dict[str, Any]]) -> None:
     """The output shows that no model gave these answers."""
     assert ("demo", 2) == (objects[0]["event"], objects[0]["schema_version"])
-    assert "script" in objects[0]["text"] or "台本" in objects[0]["text"]
+    assert "script" in objects[0]["text"] or "あらかじめ用意" in objects[0]["text"]
 
 
 def test_topics_change_and_return(objects: list[dict[str, Any]]) -> None:

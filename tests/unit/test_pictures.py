@@ -115,7 +115,7 @@ Thread t: 5 turns, 2 checkpoints, 4 branches
 ├─ 3 0.31 lists   Question 3? [low quality] [rejected 2 times]
 ├─ 4 0.60 装飾    デコレータとは? ◆ cp-a4
 └─ 5    – lists   Question 5? [waits for an answer]
-set aside elsewhere
+other branches
    ╌╌ × undone, 2 messages: /undo"""
 
 
@@ -290,7 +290,7 @@ def test_tree_writes_what_the_text_says() -> None:
     assert "Question 3?· lists[low quality][rejected 2 times]" in written
     assert "デコレータとは?· 装飾◆ cp-a4" in written
     assert "rolled back, 4 messages: start" in written
-    assert written.index("set aside elsewhere") < written.index("undone, 2 messages: /undo")
+    assert written.index("other branches") < written.index("undone, 2 messages: /undo")
 
 
 def test_close_thresholds_do_not_overlap() -> None:

@@ -118,7 +118,7 @@ class _Terminal:
         seen = self._conversation.timeline()
         for title, body in (
             (self._script.checkpoints, checkpoints_text(seen.checkpoints, self._labels)),
-            (self._script.tree, tree_text(seen, color=True)),
+            (self._script.tree, tree_text(seen, self._labels, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
         click.echo()

@@ -85,12 +85,16 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
     def show() -> None:
         counts = {"turns": seen.turns, "messages": len(seen.message_ids), **asdict(seen.tokens)}
         click.echo(words.preview.format(where=seen.at))
-        click.echo(words.gone.format(**counts))
+        click.echo(words.preview_removed.format(**counts))
         for question in seen.questions:
             click.echo(line("", words.at_message.format(words=question)))
         marks = [each["name"] or each["id"] for each in seen.checkpoints]
-        standing = [each.description for each in seen.compensations if each.obstacle]
-        listed = {words.checkpoints: marks, words.tools: seen.tool_calls, words.standing: standing}
+        lasting = [each.description for each in seen.compensations if each.obstacle]
+        listed = {
+            words.checkpoints: marks,
+            words.tools: seen.tool_calls,
+            words.not_undoable: lasting,
+        }
         for label, names in listed.items():
             if names:
                 click.echo(clean(label.format(names=", ".join(names))))
@@ -220,7 +224,10 @@ def forgotten(opened: Opened) -> None:
 
 def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
     opened.show(
-        lambda: "\n".join(map(forgotten_line, entries)) or opened.labels.no_forgotten,
+        lambda: (
+            "\n".join(forgotten_line(each, opened.labels) for each in entries)
+            or opened.labels.no_forgotten
+        ),
         forgotten=entries,
     )
 

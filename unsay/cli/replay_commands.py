@@ -154,7 +154,7 @@ def _head(call: TurnCall, words: Labels) -> str:
     if call.branch == PENDING:
         parts.append(words.pending)
     elif call.branch != LIVE:
-        parts.append(words.call_taken_back.format(branch=call.branch))
+        parts.append(words.call_removed.format(branch=call.branch))
     if call.score is not None:
         parts.append(words.score.format(score=score_text(call.score)))
     return " · ".join(filter(None, (*parts, call.words and f"“{call.words}”")))

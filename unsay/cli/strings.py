@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
-from unsay.conversation.tree import BRANCH_WORDS
+from unsay.conversation.tree import BRANCH_WORDS, BRANCH_WORDS_JA
 from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
@@ -37,8 +37,10 @@ class Labels(Texts):
         "judged the added messages: score {score}. {reason}",
         "追加されたメッセージの評価: スコア {score}。{reason}",
     )
-    taken_back: Text = Text("rejected, score {score}: {reason}", "不合格、スコア {score}: {reason}")
-    went_back: Text = Text(
+    draft_rejected: Text = Text(
+        "rejected, score {score}: {reason}", "不合格、スコア {score}: {reason}"
+    )
+    rolled_back_to: Text = Text(
         "rolled back to {to}; messages removed: {removed}",
         "{to}に戻りました。{removed}件のメッセージを取り除きました",
     )
@@ -47,7 +49,7 @@ class Labels(Texts):
         "no draft passed; this is the best one: {reason}",
         "合格した下書きがないため、最良のものを表示しています: {reason}",
     )
-    set_aside: Text = Text(
+    question_removed: Text = Text(
         "the previous question was never answered and was removed; /undo restores it",
         "回答のなかった前の質問を取り除きました。/undo で元に戻せます",
     )
@@ -95,7 +97,9 @@ class Labels(Texts):
         "Permanently deleted thread {thread}. Checkpoints: {checkpoints}, writes: {writes}, stored items: {items}.",
         "スレッド {thread} を完全に削除しました(チェックポイント{checkpoints}件、書き込み{writes}件、保存項目{items}件)。",
     )
-    kept: Text = Text("Thread {thread} was not changed.", "スレッド {thread} は変更していません。")
+    not_purged: Text = Text(
+        "Thread {thread} was not changed.", "スレッド {thread} は変更していません。"
+    )
 
     # A replayed request.
     attempt: Text = Text("turn {turn}, attempt {attempt}", "ターン{turn}、試行{attempt}")
@@ -123,13 +127,13 @@ class Labels(Texts):
         "Would roll back to {where}. Nothing has been changed.",
         "{where}に戻ります。まだ何も変更していません。",
     )
-    gone: Text = Text(
+    preview_removed: Text = Text(
         "Turns: {turns}. Messages: {messages}. Tokens: {total} ({input} in, {output} out).",
         "{turns}ターン、{messages}件のメッセージ、{total}トークン(入力{input}、出力{output})を取り除きます。",
     )
     checkpoints: Text = Text("checkpoints: {names}", "チェックポイント: {names}")
     tools: Text = Text("tool calls: {names}", "ツール呼び出し: {names}")
-    standing: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
+    not_undoable: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
     branch_start: Text = Text("start", "先頭")
     branch_turn: Text = Text("turn {turn}", "ターン{turn}")
     branch_tokens: Text = Text("{total} tokens", "{total}トークン")
@@ -137,7 +141,7 @@ class Labels(Texts):
     # The context of one turn's model calls.
     context: Text = Text("turn {turn}: “{question}”", "ターン{turn}: 「{question}」")
     call: Text = Text("attempt {attempt}, call {call}", "試行{attempt}、呼び出し{call}")
-    call_taken_back: Text = Text("removed, {branch}", "取り除き済み、{branch}")
+    call_removed: Text = Text("removed, {branch}", "取り除き済み、{branch}")
     pending: Text = Text("waiting for a decision", "判断待ち")
     messages: Text = Text("messages {places} ({count})", "{places}番目({count}件)")
     changed: Text = Text(
@@ -155,18 +159,7 @@ class Labels(Texts):
     # By a branch's kind.
     branch_kinds: Table = Table.of(
         {
-            "draft": (BRANCH_WORDS["draft"], "下書きの取り消し"),
-            "context": (BRANCH_WORDS["context"], "会話の取り消し"),
-            "document": ("document excluded", "文書の除外"),
-            "person": (BRANCH_WORDS["person"], "巻き戻し"),
-            "undo": (BRANCH_WORDS["undo"], "元に戻した分"),
-            "redo": (BRANCH_WORDS["redo"], "やり直した分"),
-            "restore": (BRANCH_WORDS["restore"], "入れ替え"),
-            "retry": (BRANCH_WORDS["retry"], "再回答"),
-            "order": (BRANCH_WORDS["order"], "コマンド"),
-            "interrupted": (BRANCH_WORDS["interrupted"], "中断"),
-            "rejected": (BRANCH_WORDS["rejected"], "不採用の下書き"),
-            "host": (BRANCH_WORDS["host"], "アプリによる変更"),
+            **{kind: (words, BRANCH_WORDS_JA[kind]) for kind, words in BRANCH_WORDS.items()},
             "live": ("live", "現在"),
             "thread": ("fork", "分岐"),
         }
@@ -184,13 +177,13 @@ class Labels(Texts):
             "turns": ("older turns", "古いターン"),
             "summary": ("summarized beginning", "冒頭部分の要約"),
             "topic": ("other topics", "ほかの話題"),
-            "forgotten": ("forgotten", "忘却"),
+            "forgotten": ("forgotten", "送信対象外"),
             "offloaded": ("offloaded", "退避済み"),
             "notice": ("unsay's notices", "unsayの通知"),
             "unsendable": ("cannot be sent", "送信不可"),
             "other": ("left out", "省略"),
             "summarized": ("summarized", "要約済み"),
-            "recalled": ("recalled", "想起"),
+            "recalled": ("recalled", "関連する以前の発言"),
             "pinned": ("pinned", "ピン留め"),
         }
     )

@@ -138,12 +138,12 @@ class Screen:
         self._wrap = Wrap(columns=columns())
         self._shown: Mapping[str, Callable[[Event], None]] = {
             "token": self._token,
-            "draft_rejected": self._taken_back,
+            "draft_rejected": self._draft_rejected,
             "rollback": self._rollback,
             "topic": self._topic,
             "compaction": lambda event: self._fill(self.labels.summarized, event.data),
             "verdict": self._verdict,
-            "messages_removed": lambda _: self.note(self.labels.set_aside),
+            "messages_removed": lambda _: self.note(self.labels.question_removed),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
             "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
         }
@@ -198,7 +198,7 @@ class Screen:
         self._message_id = event.message_id
         self._write(event.text)
 
-    def _taken_back(self, event: Event) -> None:
+    def _draft_rejected(self, event: Event) -> None:
         in_sight = self._wrap.rows < shutil.get_terminal_size().lines - 1
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
         if self._draft and in_sight and sys.stdout.isatty() and not plain:
@@ -208,13 +208,13 @@ class Screen:
             click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
             self._draft = ""
         self.end_line()
-        self._fill(self.labels.taken_back, event.data)
+        self._fill(self.labels.draft_rejected, event.data)
 
     def _rollback(self, event: Event) -> None:
         kind, removed = event.data["kind"], event.data["removed"]
         # A person's own order is answered by a notice, and a mere draft is announced already.
         if kind == "context" or (kind == "draft" and removed):
-            self._fill(self.labels.went_back, event.data)
+            self._fill(self.labels.rolled_back_to, event.data)
 
     def _topic(self, event: Event) -> None:
         if event.data["similarity"] is not None:

@@ -64,7 +64,7 @@ def timeline(opened: Opened, *, context: int | None) -> None:
     seen, totals = conversation.timeline(), conversation.tokens()
 
     def show_tree() -> None:
-        click.echo(tree_text(seen, color=True))
+        click.echo(tree_text(seen, opened.labels, color=True))
         click.echo(click.style(brief_text(totals, opened.labels), dim=True))
 
     opened.show(show_tree, **seen.to_dict(), tokens=usage_dict(totals))
@@ -133,7 +133,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
         turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
         question = words.purge.format(thread=thread, turns=turns, title=title)
         if not click.confirm(question, err=True):
-            note(words.kept.format(thread=thread))
+            note(words.not_purged.format(thread=thread))
             click.get_current_context().exit(1)
     counts = asdict(opened.conversation.purge())
     if not any(counts.values()):

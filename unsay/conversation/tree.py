@@ -10,28 +10,52 @@ from wcwidth import iter_graphemes
 from unsay.conversation.results import TimelineData, TimelineTurn, counted
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
+from unsay.prompts.fields import ENGLISH, Texts
 from unsay.types import BranchKind, BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
 SHOWN_BRANCHES = 12  # in one place; the newest
 # Heading of the branches whose base is no longer in the transcript.
-ELSEWHERE = "set aside elsewhere"
+ELSEWHERE = "other branches"
 
 BRANCH_WORDS: dict[BranchKind, str] = {
     "draft": "draft rejected",
     "context": "context rejected",
+    "document": "document excluded",
     "person": "rolled back",
     "undo": "undone",
-    "redo": "left again",
-    "restore": "made way",
-    "retry": "answered anew",
-    "order": "an order",
-    "interrupted": "never finished",
+    "redo": "removed by redo",
+    "restore": "replaced by restore",
+    "retry": "earlier answer",
+    "order": "command",
+    "interrupted": "not finished",
     "rejected": "draft not delivered",
     "host": "left by the app",
 }
 
-FLAG_WORDS = {"low_quality": "low quality", "by_person": "by a person"}
+BRANCH_WORDS_JA: dict[BranchKind, str] = {
+    "draft": "不合格の下書き",
+    "context": "不合格のやり取り",
+    "document": "文書の除外",
+    "person": "ロールバック",
+    "undo": "取り消し",
+    "redo": "やり直しによる削除",
+    "restore": "復元による置き換え",
+    "retry": "前の回答",
+    "order": "コマンド",
+    "interrupted": "未完了",
+    "rejected": "未採用の下書き",
+    "host": "アプリによる変更",
+}
+
+_COUNTERS = {
+    "turn": "ターン",
+    "checkpoint": "件のチェックポイント",
+    "branch": "件のブランチ",
+    "message": "件",
+    "earlier turn": "ターン",
+    "older branch": "件のブランチ",
+}
 _READ_CHARS = 400  # of a text, so that splitting a long one into graphemes stays fast
 _NAME_CELLS = 128
 
@@ -59,26 +83,33 @@ class Outline:
     elsewhere: Sequence[BranchRef]
 
 
-def outline(timeline: TimelineData) -> Outline:
+def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     """Return the rows that a picture of the thread shows."""
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
     placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
-    branches = sum(branch["base"] in earlier for branch in timeline.branches)
-    left_out = f"{counted(len(hidden), 'earlier turn')} not shown" if hidden else ""
+    kept = [branch for branch in timeline.branches if branch["size"]]  # others hold only commands
+    branches = sum(branch["base"] in earlier for branch in kept)
+    words = texts.tree_words
+    left_out = words["earlier"].format(turns=counted_in(texts, len(hidden), "earlier turn"))
     return Outline(
-        at_start=_branches_at(timeline.branches, None),
-        left_out=left_out + (f", {counted(branches, 'branch')} at them" if branches else ""),
+        at_start=_branches_at(kept, None),
+        left_out=(left_out if hidden else "")
+        + (
+            words["at_them"].format(branches=counted_in(texts, branches, "branch"))
+            if branches
+            else ""
+        ),
         rows=tuple(
             TurnRow(
                 turn=turn,
                 checkpoints=_marks_at(timeline.checkpoints, turn, placed),
-                branches=_branches_at(timeline.branches, *_names(turn)),
+                branches=_branches_at(kept, *_names(turn)),
             )
             for turn in shown
         ),
-        elsewhere=[branch for branch in timeline.branches if branch["base"] not in placed],
+        elsewhere=[branch for branch in kept if branch["base"] not in placed],
     )
 
 
@@ -124,68 +155,87 @@ def printable(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
 
 
-def notes_of(turn: TimelineTurn) -> list[str]:
+def counted_in(texts: Texts, number: int, noun: str) -> str:
+    """Return a number with its noun, such as `turn`, in the language of the texts."""
+    return counted(number, noun) if texts.language == "en" else f"{number}{_COUNTERS[noun]}"
+
+
+def _comma(texts: Texts) -> str:
+    return ", " if texts.language == "en" else "、"
+
+
+def notes_of(turn: TimelineTurn, texts: Texts = ENGLISH) -> list[str]:
     """Return the remarks on a turn besides its score."""
-    notes = ["waits for an answer"] if turn.answer is None else []
-    notes += [FLAG_WORDS.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
-    times = "once" if turn.rollbacks == 1 else f"{turn.rollbacks} times"
-    notes += [f"rejected {times}"] if turn.rollbacks else []
-    notes += ["pinned"] if turn.pinned else []
-    notes += ["forgotten"] if turn.forgotten else []
+    words = texts.tree_words
+    notes = [words["waits"]] if turn.answer is None else []
+    notes += [words.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
+    rejected = words["rejected_once" if turn.rollbacks == 1 else "rejected"]
+    notes += [rejected.format(count=turn.rollbacks)] if turn.rollbacks else []
+    notes += [texts.pinned_label] if turn.pinned else []
+    notes += [texts.forgotten_label] if turn.forgotten else []
     return notes
 
 
-def question_of(turn: TimelineTurn, cells: int) -> str:
+def question_of(turn: TimelineTurn, cells: int, texts: Texts = ENGLISH) -> str:
     """Return a turn's question on one line."""
-    return one_line(turn.question, cells) or "(no question)"
+    return one_line(turn.question, cells) or texts.tree_words["no_question"]
 
 
-def summary_of(timeline: TimelineData) -> str:
+def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
     """Return the sizes of a thread in one line."""
     parts = [
-        counted(len(timeline.turns), "turn"),
-        counted(len(timeline.checkpoints), "checkpoint"),
-        counted(len(timeline.branches), "branch"),
+        counted_in(texts, len(timeline.turns), "turn"),
+        counted_in(texts, len(timeline.checkpoints), "checkpoint"),
+        counted_in(texts, sum(branch["size"] > 0 for branch in timeline.branches), "branch"),
     ]
-    return f"Thread {one_line(timeline.thread_id, 40)}: {', '.join(parts)}"
+    name, counts = one_line(timeline.thread_id, 40), _comma(texts).join(parts)
+    return texts.tree_words["thread"].format(thread=name, counts=counts)
 
 
-def branch_text(branch: BranchRef, cells: int) -> str:
+def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
     """Return a branch's kind, its size and the beginning of its reason."""
     reason = one_line(branch["reason"], cells)
-    head = (
-        f"{BRANCH_WORDS.get(branch['kind'], branch['kind'])}, {counted(branch['size'], 'message')}"
-    )
+    kinds = BRANCH_WORDS if texts.language == "en" else BRANCH_WORDS_JA
+    size = counted_in(texts, branch["size"], "message")
+    head = f"{kinds.get(branch['kind'], branch['kind'])}{_comma(texts)}{size}"
     return head + (f": {reason}" if reason else "")
 
 
-def older_text(branches: Sequence[BranchRef]) -> str:
+def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
     """Return how many branches at one place are not shown; empty if all are."""
     older = len(branches) - SHOWN_BRANCHES
-    return f"{counted(older, 'older branch')} not shown" if older > 0 else ""
+    if older <= 0:
+        return ""
+    return texts.tree_words["older"].format(branches=counted_in(texts, older, "older branch"))
 
 
-def tree_text(timeline: TimelineData, *, color: bool = False) -> str:
+def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = False) -> str:
     """Return the thread as a tree for a terminal, one line for each turn and each branch."""
-    tree, pen = outline(timeline), _Pen(color=color)
-    lines = [pen.write("strong", summary_of(timeline))]
+    tree, pen = outline(timeline, texts), _Pen(color=color, texts=texts)
+    lines = [pen.write("strong", summary_of(timeline, texts))]
     if not timeline.turns:
-        lines.append("There are no messages yet.")
+        lines.append(texts.no_turns)
     if timeline.turns or tree.at_start:
-        lines += ["○ start", *pen.branches(tree.at_start, "│" if tree.rows else " ")]
+        lines += [
+            f"○ {texts.tree_words['start']}",
+            *pen.branches(tree.at_start, "│" if tree.rows else " "),
+        ]
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += _turn_lines(timeline, tree, pen)
     if tree.elsewhere:
-        lines += [pen.write("faint", ELSEWHERE), *pen.branches(tree.elsewhere, " ")]
-    lines += [pen.write("faint", forgotten_line(each)) for each in timeline.forgotten]
+        lines += [
+            pen.write("faint", texts.tree_words["elsewhere"]),
+            *pen.branches(tree.elsewhere, " "),
+        ]
+    lines += [pen.write("faint", forgotten_line(each, texts)) for each in timeline.forgotten]
     return "\n".join(lines)
 
 
-def forgotten_line(entry: Forgotten) -> str:
+def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:
     """Return one entry of what is forgotten, with the id that restores it."""
-    about = entry.get("topic_id") or counted(len(entry["message_ids"]), "message")
-    words = f"forgotten {entry['id']}: {entry['kind'].replace('_', ' ')}, {about}"
+    about = entry.get("topic_id") or counted_in(texts, len(entry["message_ids"]), "message")
+    words = f"{texts.forgotten_label} {entry['id']}: {about}"
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
 
 
@@ -202,9 +252,9 @@ def _turn_lines(timeline: TimelineData, tree: Outline, pen: "_Pen") -> Iterator[
                 pen.write("strong", f"{row.turn.number:>{digits}}"),
                 pen.score(row.turn, timeline),
                 *([pen.write("faint", topic) + gap] if width else []),
-                question_of(row.turn, 40),
+                question_of(row.turn, 40, pen.texts),
                 *(pen.write("mark", f"◆ {name}") for name in row.checkpoints),
-                *(pen.write("bad", f"[{note}]") for note in notes_of(row.turn)),
+                *(pen.write("bad", f"[{note}]") for note in notes_of(row.turn, pen.texts)),
             ]
         )
         yield from pen.branches(row.branches, " " if last else "│")
@@ -215,6 +265,7 @@ class _Pen:
     """Writes with ANSI colours, or without."""
 
     color: bool
+    texts: Texts
 
     def write(self, style: str, words: str) -> str:
         return f"\x1b[{_STYLES[style]}m{words}\x1b[0m" if self.color and words else words
@@ -227,7 +278,7 @@ class _Pen:
         return self.write("good", words) if good else words
 
     def branches(self, branches: Sequence[BranchRef], trunk: str) -> Iterator[str]:
-        if older := older_text(branches):
+        if older := older_text(branches, self.texts):
             yield self.write("faint", f"{trunk}  ╌╌ {older}")
         for branch in branches[-SHOWN_BRANCHES:]:
-            yield f"{trunk}  " + self.write("faint", f"╌╌ × {branch_text(branch, 48)}")
+            yield f"{trunk}  " + self.write("faint", f"╌╌ × {branch_text(branch, 48, self.texts)}")

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Steps
 from unsay.errors import ConflictError
-from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question
+from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.storage.items import (
     freeze_messages,
     get_item,
@@ -239,7 +239,7 @@ def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
         base=branch["base"],
         reason=branch["reason"],
         created_at=branch["created_at"],
-        size=len(branch["messages"]) + len(branch["drafts"]),
+        size=len(spoken(branch["messages"])) + len(branch["drafts"]),
     )
     return {**ref, "body": branch} if inline else ref
 

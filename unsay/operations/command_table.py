@@ -155,7 +155,7 @@ COMMANDS = (
         argument_ja="[N|N-M|話題]",
     ),
     CommandEntry(
-        "forgotten", "edit", "List the forgotten messages.", chat_ja="忘れたメッセージの一覧"
+        "forgotten", "edit", "List the forgotten messages.", chat_ja="送信対象外のメッセージの一覧"
     ),
     CommandEntry(
         "recall",

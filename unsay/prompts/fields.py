@@ -87,7 +87,23 @@ class Texts(ModelTexts):
     timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
     no_turns: Text = Text("There are no messages yet.", "メッセージはまだありません。")
     pinned_label: Text = Text("pinned", "ピン留め")
-    forgotten_label: Text = Text("forgotten", "忘却済み")
+    forgotten_label: Text = Text("forgotten", "送信対象外")
+    tree_words: Table = Table.of(
+        {
+            "thread": ("Thread {thread}: {counts}", "スレッド {thread}: {counts}"),
+            "start": ("start", "先頭"),
+            "waits": ("waits for an answer", "回答待ち"),
+            "low_quality": ("low quality", "低品質"),
+            "by_person": ("by a person", "人による回答"),
+            "rejected_once": ("rejected once", "1回の不合格"),
+            "rejected": ("rejected {count} times", "{count}回の不合格"),
+            "no_question": ("(no question)", "(質問なし)"),
+            "elsewhere": ("other branches", "その他のブランチ"),
+            "earlier": ("{turns} not shown", "以前の{turns}は非表示"),
+            "at_them": (", {branches} at them", "({branches}を含む)"),
+            "older": ("{branches} not shown", "以前の{branches}は非表示"),
+        }
+    )
 
     # Pins and forgotten messages.
     pinned: Text = Text(
@@ -97,12 +113,12 @@ class Texts(ModelTexts):
     unpinned: Text = Text("Unpinned: “{words}”.", "ピン留めを解除しました: 「{words}」。")
     forgot: Text = Text(
         "Forgotten: “{words}”. It is no longer sent to the model, but stays in the conversation. /undo reverses this.",
-        "忘れました: 「{words}」。会話には残りますが、今後モデルには送信されません。/undo で取り消せます。",
+        "送信対象から外しました: 「{words}」。会話には残ります。/undo で取り消せます。",
     )
     forgotten_line: Text = Text(
         "{id}  {kind}  “{words}”  {reason}", "{id}  {kind}  「{words}」  きっかけ: {reason}"
     )
-    no_forgotten: Text = Text("Nothing has been forgotten.", "忘れたメッセージはありません。")
+    no_forgotten: Text = Text("Nothing has been forgotten.", "送信対象外のメッセージはありません。")
 
     # Matches of a recall. The reasons are named as in `recall.Why`.
     recalled_list: Text = Text(
@@ -151,7 +167,7 @@ class Texts(ModelTexts):
             "tools": ("tools", "ツール"),
             "summary": ("summary", "要約"),
             "recents": ("recent messages", "最近のメッセージ"),
-            "recalled": ("recalled", "想起"),
+            "recalled": ("recalled", "関連する以前の発言"),
             "reply": ("reply (maximum)", "回答(最大)"),
             "live": ("current branch", "現在のブランチ"),
             "abandoned": ("removed", "取り除いた分"),
