@@ -119,7 +119,7 @@ def held(account: UsageAccount, key: str) -> Amount:
 
 def release(account: UsageAccount, key: str) -> UsageAccount:
     """Return the account without the hold of a call that was not made; unknown keys are ignored."""
-    return {**account, "holds": [each for each in account["holds"] if each["key"] != key]}
+    return {**account, "holds": [hold for hold in account["holds"] if hold["key"] != key]}
 
 
 def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
@@ -162,12 +162,12 @@ def _account(account_id: str) -> Account:
 
 
 def _task(account: UsageAccount, place: AccountKey) -> TaskAccount:
-    found = next((each for each in account["tasks"] if each["account_id"] == place.task_id), None)
+    found = next((task for task in account["tasks"] if task["account_id"] == place.task_id), None)
     return found or TaskAccount(**_account(place.task_id), agents=[])
 
 
 def _agent(task: TaskAccount, place: AccountKey) -> Account:
-    found = next((each for each in task["agents"] if each["account_id"] == place.agent_id), None)
+    found = next((agent for agent in task["agents"] if agent["account_id"] == place.agent_id), None)
     return found or _account(place.agent_id)
 
 
@@ -181,12 +181,12 @@ def _grown(account: _A, amount: Amount) -> _A:
 def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
     """Return the tasks with an amount added to the task and agent of `place`, which come last."""
     task = _grown(_task(account, place), amount)
-    agents = [each for each in task["agents"] if each["account_id"] != place.agent_id]
+    agents = [agent for agent in task["agents"] if agent["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount))
-    held = {each["agent_id"] for each in account["holds"] if each["task_id"] == place.task_id}
+    held = {hold["agent_id"] for hold in account["holds"] if hold["task_id"] == place.task_id}
     task["agents"] = _newest(agents, held, KEPT_AGENTS)
-    rest = [each for each in account["tasks"] if each["account_id"] != place.task_id]
-    return _newest([*rest, task], {each["task_id"] for each in account["holds"]}, KEPT_TASKS)
+    rest = [other for other in account["tasks"] if other["account_id"] != place.task_id]
+    return _newest([*rest, task], {hold["task_id"] for hold in account["holds"]}, KEPT_TASKS)
 
 
 def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:

@@ -42,13 +42,14 @@ def forgotten_ids(
 
 def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of the tool results in `messages` that were forgotten without their calls."""
-    named = {n for each in forgotten if each["kind"] == "tool_results" for n in each["message_ids"]}
+    entries = [entry for entry in forgotten if entry["kind"] == "tool_results"]
+    named = {name for entry in entries for name in entry["message_ids"]}
     return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in named)
 
 
 def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of the topics that were forgotten as a whole."""
-    return frozenset(each["topic_id"] for each in forgotten if "topic_id" in each)
+    return frozenset(entry["topic_id"] for entry in forgotten if "topic_id" in entry)
 
 
 def remaining_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
@@ -89,7 +90,7 @@ def topic_starts(
 
     `forgotten` are ids. A segment whose messages are all forgotten is dropped.
     """
-    starts = {each["start"] for each in segments}
+    starts = {segment["start"] for segment in segments}
     if starts.isdisjoint(forgotten):
         return segments, expanded
     moved: dict[str, str] = {}
@@ -99,16 +100,16 @@ def topic_starts(
         start = name if name in starts else start
         if start not in moved and name not in forgotten:
             moved[start] = name
-    left = [each for each in segments if each["start"] in moved]
+    left = [segment for segment in segments if segment["start"] in moved]
     return (
-        [Segment(topic_id=each["topic_id"], start=moved[each["start"]]) for each in left],
-        [{**each, "at": moved.get(each["at"], each["at"])} for each in expanded],
+        [Segment(topic_id=segment["topic_id"], start=moved[segment["start"]]) for segment in left],
+        [{**topic, "at": moved.get(topic["at"], topic["at"])} for topic in expanded],
     )
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of all messages that the entries name, even if the transcript lacks them."""
-    return frozenset(name for each in forgotten for name in each["message_ids"])
+    return frozenset(name for entry in forgotten for name in entry["message_ids"])
 
 
 def compaction_without(

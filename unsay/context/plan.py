@@ -129,7 +129,7 @@ class PlanContext:
     @property
     def conversation(self) -> list[AnyMessage]:
         """All messages except system messages, whether they are left out or not."""
-        return [each for each in self.messages if each.type != "system"]
+        return [message for message in self.messages if message.type != "system"]
 
     @property
     def unpinned(self) -> list[AnyMessage]:
@@ -150,7 +150,7 @@ class PlanContext:
     @property
     def shortened_ids(self) -> frozenset[str | None]:
         """The ids of the tool results that the context shows cleared or truncated."""
-        return frozenset(each.id for each in self.context if shortened(each))
+        return frozenset(message.id for message in self.context if shortened(message))
 
     @property
     def window(self) -> int:
@@ -196,7 +196,7 @@ class PlanContext:
             ids = tuple(self.messages[index].id or "" for index in out)
             omissions.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
         for how in ("cleared", "truncated"):
-            ids = tuple(each.id or "" for each in self.context if shortened(each) == how)
+            ids = tuple(message.id or "" for message in self.context if shortened(message) == how)
             omissions.append(Omission(why=how, message_ids=ids))
         omissions.append(Omission(why="topic", message_ids=self.other_topics))
         return tuple(omission for omission in omissions if omission.message_ids)

@@ -87,7 +87,7 @@ ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
     """Return the reminders, safety first, else in the order given; doubled ids raise an error."""
-    names = [each.reminder_id for each in reminders]
+    names = [reminder.reminder_id for reminder in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(
             f"{doubled[0]!r} is the id of {names.count(doubled[0])} reminders: use unique ids"
@@ -117,14 +117,14 @@ def counted(
 ) -> ReminderCounts:
     """Return the counts after a context with the `shown` ones; those of unknown ids are dropped."""
     after: ReminderCounts = {}
-    for each in reminders:
-        before = counts.get(each.reminder_id)
-        if before is not None and (each not in shown or before["run_id"] == run_id):
-            more = 1 if each in shown and not _stays(each, before, turn) else 0
-            last = turn if each in shown else before["turn"]
-            after[each.reminder_id] = {**before, "times": before["times"] + more, "turn": last}
-        elif each in shown:
-            after[each.reminder_id] = ReminderCount(run_id=run_id, times=1, turn=turn)
+    for reminder in reminders:
+        before = counts.get(reminder.reminder_id)
+        if before is not None and (reminder not in shown or before["run_id"] == run_id):
+            more = 1 if reminder in shown and not _stays(reminder, before, turn) else 0
+            last = turn if reminder in shown else before["turn"]
+            after[reminder.reminder_id] = {**before, "times": before["times"] + more, "turn": last}
+        elif reminder in shown:
+            after[reminder.reminder_id] = ReminderCount(run_id=run_id, times=1, turn=turn)
     return after
 
 
@@ -139,8 +139,8 @@ def inject(
     # with the same bytes, and the provider's cache stays valid.
     context = list(messages)
     question = next((message for message in reversed(context) if is_question(message)), None)
-    in_turn = [each for each in shown if question is not None and each.attach == "user_turn"]
-    at_start = [each for each in shown if each not in in_turn]
+    in_turn = [r for r in shown if question is not None and r.attach == "user_turn"]
+    at_start = [reminder for reminder in shown if reminder not in in_turn]
     if in_turn and question is not None:
         fenced = _fenced(in_turn, text_of(question))
         context = append_to_question(context, texts.turn_reminders.format(reminders=fenced))
@@ -184,7 +184,7 @@ def _stays(reminder: Reminder, before: ReminderCount, turn: int) -> bool:
 def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
     # Only the tag of this fence is escaped: a developer may well ask for an answer between
     # `<answer>` tags, which `Fence` would escape.
-    key = Fence.around(*(each.text for each in reminders), *around).key
+    key = Fence.around(*(reminder.text for reminder in reminders), *around).key
     return "\n".join(
         f'<reminder key="{key}">\n{_TAG.sub("&lt;", each.text)}\n</reminder key="{key}">'
         for each in reminders

@@ -30,7 +30,7 @@ class Strategy(Protocol):
     ...     def plan(self, ctx):
     ...         if ctx.utilization < 0.5:
     ...             return ctx.keep()
-    ...         old = [each for each in ctx.shown[:-4] if each.type == "ai"]
+    ...         old = [message for message in ctx.shown[:-4] if message.type == "ai"]
     ...         return ctx.leave_out(old, why="answers")
     >>> QuestionsOnly().per_turn
     True
@@ -145,8 +145,8 @@ def call_strategy(
                 "ctx.leave_out(…)"
             )
         # A strategy may make a plan without `leave_out`, which would keep these messages.
-        must = (ctx.pins | ctx.pending) & {each.id for each in ctx.messages}
-        if plan.after is not ctx and (lost := must - {each.id for each in plan.after.context}):
+        must = (ctx.pins | ctx.pending) & {message.id for message in ctx.messages}
+        if plan.after is not ctx and (lost := must - {m.id for m in plan.after.context}):
             raise ConfigurationError(
                 f"The plan leaves out {min(lost)!r}, which is pinned or the running question: "
                 "return a plan of ctx.leave_out(…), which keeps such messages"
@@ -224,22 +224,22 @@ class Composed(Strategy):
     strategies: tuple[Strategy, ...]
 
     def __post_init__(self) -> None:
-        for each in self.strategies:
-            check_strategy(each)
+        for strategy in self.strategies:
+            check_strategy(strategy)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Apply every strategy whose own `per_turn` includes this call."""
         plan = ctx.keep()
-        for each in self.strategies:
-            later = yield from plan_if_due(each, plan.after)
+        for strategy in self.strategies:
+            later = yield from plan_if_due(strategy, plan.after)
             plan = replace(later, problems=(*plan.problems, *later.problems))
         return plan
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Apply the strategies until one makes the context smaller."""
         plan = ctx.keep()
-        for each in self.strategies:
-            later = yield from call_strategy(each.reduce, plan.after)
+        for strategy in self.strategies:
+            later = yield from call_strategy(strategy.reduce, plan.after)
             plan = replace(later, problems=(*plan.problems, *later.problems))
             if is_smaller(plan.after, ctx):
                 break

@@ -156,11 +156,11 @@ def request(
     material = [text for text in texts_read if text]
     fence = Fence.around(*earlier, *material)
     asks = texts.compaction_rolling if rolling else texts.compaction_request
-    summaries = "\n".join(fence.wrap("summary", each) for each in earlier)
+    summaries = "\n".join(fence.wrap("summary", summary) for summary in earlier)
     return [
         SystemMessage(how.system or texts.compaction_system),
         *([HumanMessage(texts.compaction_earlier.format(summaries=summaries))] if earlier else []),
-        *(HumanMessage(fence.wrap("conversation", each)) for each in material),
+        *(HumanMessage(fence.wrap("conversation", text)) for text in material),
         HumanMessage(asks.format(tokens=how.tokens)),
     ]
 

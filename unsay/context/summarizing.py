@@ -172,7 +172,7 @@ class ByTurns(Strategy):
             )
         begin = (self.compress_at_turns, self.compress_at_tokens)
         limits = (*begin, self.keep_turns, self.keep_tokens)
-        if any(each is not None and each < 0 for each in limits):
+        if any(limit is not None and limit < 0 for limit in limits):
             raise ConfigurationError(f"{limits!r} has a number below 0: use None for no limit")
         if self.compress_at_turns and (self.keep_turns or 0) >= self.compress_at_turns:
             raise ConfigurationError(
@@ -187,7 +187,7 @@ class ByTurns(Strategy):
         if not many and not (self.compress_at_tokens and ctx.tokens > self.compress_at_tokens):
             return ctx.keep()
         newest = body[turns(body)[-1].start :] if body else []
-        fixed = [each for each in ctx.messages if each.type == "system"]
+        fixed = [message for message in ctx.messages if message.type == "system"]
         least = ctx.overhead_tokens + ctx.count([*fixed, *newest])
         if self.compress_at_tokens and least > self.compress_at_tokens:
             problem = ContextOverflowError(

@@ -258,11 +258,11 @@ class ThreeStage(Strategy):
             goal = self.ratios.goal(min(ctx.window_tokens, ctx.tokens)) >> times
             if removable := ctx.removable(self._until(ctx, goal, room=0)):
                 return removable
-        halved = [self.recents >> each for each in range(self.recents.bit_length() + 1)]
+        halved = [self.recents >> shift for shift in range(self.recents.bit_length() + 1)]
         newest = {
             ctx.conversation[index].id for step in steps(ctx.conversation)[-1:] for index in step
         }
-        for primers, recents in [*((self.primers, each) for each in halved), (0, 0)][times:]:
+        for primers, recents in [*((self.primers, kept) for kept in halved), (0, 0)][times:]:
             middle = self.middle(ctx, primers=primers, recents=recents)
             if removable := ctx.removable(m for m in middle if m.id not in newest):
                 return removable

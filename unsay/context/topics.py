@@ -50,7 +50,7 @@ def by_topic(
 ) -> dict[str, list[AnyMessage]]:
     """Return the messages of each topic by topic id, `""` without segments; notices are skipped."""
     # Messages before the first segment belong to its topic: a host may put some in before a turn.
-    starts = {each["start"]: each["topic_id"] for each in segments}
+    starts = {segment["start"]: segment["topic_id"] for segment in segments}
     current = segments[0]["topic_id"] if segments else ""
     grouped: dict[str, list[AnyMessage]] = {}
     spoken_ids = {message.id for message in spoken(messages)}
@@ -65,10 +65,10 @@ def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]
     """Return the topics; of more than `TOPICS`, the `TOPICS_KEPT` visited last, in their order."""
     if len(topics) <= TOPICS:
         return list(topics)
-    newest_first = [each["id"] for each in reversed(topics)]
-    visited = [each["topic_id"] for each in reversed(segments) if each["topic_id"] in newest_first]
+    newest_first = [topic["id"] for topic in reversed(topics)]
+    visited = [s["topic_id"] for s in reversed(segments) if s["topic_id"] in newest_first]
     kept = list(dict.fromkeys([*visited, *newest_first]))[:TOPICS_KEPT]
-    return [each for each in topics if each["id"] in kept]
+    return [topic for topic in topics if topic["id"] in kept]
 
 
 def memories(
@@ -78,8 +78,8 @@ def memories(
 
     The summary of a topic's offloaded messages comes before its texts.
     """
-    offloaded = {each["id"]: words for each in topics if (words := each.get("offloaded"))}
-    named = [*(each["topic_id"] for each in reversed(segments)), *reversed(offloaded)]
+    offloaded = {topic["id"]: words for topic in topics if (words := topic.get("offloaded"))}
+    named = [*(segment["topic_id"] for segment in reversed(segments)), *reversed(offloaded)]
     grouped = by_topic(messages, segments)
     return [
         TopicMemory(
@@ -170,11 +170,11 @@ class TopicScoped(Strategy):
             for index, message in enumerate(ctx.messages)
             if message.id in shown or index in firm or message.type == "system"
         }
-        known = {each["topic_id"] for each in segments}
+        known = {segment["topic_id"] for segment in segments}
         by_id = {k: v for k, v in ctx.compaction.get("topics", {}).items() if k in known}
         return replace(
             ctx,
-            messages=[each for each in ctx.messages if each.id in kept],
+            messages=[message for message in ctx.messages if message.id in kept],
             other_topics=(
                 *ctx.other_topics,
                 *(m.id or "" for m in ctx.messages if m.id not in kept),

@@ -44,7 +44,7 @@ def head_of(
     live = (text_of(message) for message in transcript if message.type == "system")
     parts = [
         *([system_prompt] if system_prompt else []),
-        *(each for each in (*known, *live) if each.strip()),
+        *(text for text in (*known, *live) if text.strip()),
         *(["\n".join([texts.summary_heading, *map(fenced, summaries)])] if summaries else []),
     ]
     return [SystemMessage("\n\n".join(parts))] if parts else []
@@ -102,10 +102,10 @@ def sendable(
     becomes an `omission`; `readable` is whether the model has the tool that reads the rest.
     """
     shown = [
-        shortened_result(each, max_tool_result_bytes, readable=readable)
-        if isinstance(each, ToolMessage)
-        else each
-        for each in context
+        shortened_result(message, max_tool_result_bytes, readable=readable)
+        if isinstance(message, ToolMessage)
+        else message
+        for message in context
     ]
     interrupted = texts.interrupted_tool
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
@@ -128,7 +128,7 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
     fenced = texts.document.format(document=Fence.around(words).wrap("document", words))
     blocks = document.content if isinstance(document.content, list) else []
-    others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
+    others = [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
     return document.model_copy(update={"content": content})
 

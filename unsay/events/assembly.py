@@ -115,7 +115,7 @@ class Assembly:
             return [*made, *(self._settle() if complete else [])]
         if name in self._late:
             return [_result_message(step, self._late.pop(name))]
-        if any(each.kind == "tool_call" and each.data.get("id") == name for each in self._waiting):
+        if any(part.kind == "tool_call" and part.data.get("id") == name for part in self._waiting):
             self._waiting.append(step)
             return made
         raise EventLogGapError(
@@ -170,7 +170,7 @@ def _content(data: Mapping[str, Any]) -> Any:
     elif isinstance(content, str) or (
         isinstance(content, list)
         and content
-        and all(isinstance(each, dict) and isinstance(each.get("type"), str) for each in content)
+        and all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
     ):
         return content
     return json.dumps(content, ensure_ascii=False, default=repr)

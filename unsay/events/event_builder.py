@@ -125,7 +125,7 @@ class EventBuilder:
         """
         self.flush()
         ids = [result.get("id") for result in results]
-        wrong = [each for each in ids if self._answered.get(str(each), True)]
+        wrong = [id_ for id_ in ids if self._answered.get(str(id_), True)]
         if not ids or wrong or len(set(ids)) < len(ids):
             calls = [name for name, done in self._answered.items() if not done]
             raise TranscriptError(
@@ -146,8 +146,8 @@ class EventBuilder:
         Raises:
             EventConflictError: A different event has its id.
         """
-        there = self._events.get(event["id"])
-        if there is None:
+        known = self._events.get(event["id"])
+        if known is None:
             self._events[event["id"]] = event
             data = event["data"]
             if event["type"] == "tool_call":
@@ -159,7 +159,7 @@ class EventBuilder:
                 )
                 self._answered[str(name or data.get("id"))] = True
             return True
-        if body_of(there) != body_of(event):
+        if body_of(known) != body_of(event):
             raise EventConflictError(
                 f"The event log has a different event with the id {event['id']!r}: give this one a new id"
             )

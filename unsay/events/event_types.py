@@ -81,7 +81,7 @@ def stamped(
     new_events: Iterable[NewEvent], stamp: Stamp, taken: Collection[str] = ()
 ) -> list[Event]:
     """Return the events with the stamp and with unique ids that are not in `taken`."""
-    return distinct((make_event(*each, stamp=stamp) for each in new_events), taken)
+    return distinct((make_event(*new, stamp=stamp) for new in new_events), taken)
 
 
 def make_event(
@@ -132,9 +132,9 @@ def canonical(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{canonical(k)}:{canonical(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(canonical(each) for each in value) + "]"
+        return "[" + ",".join(canonical(item) for item in value) + "]"
     if isinstance(value, set | frozenset):
-        return "<" + ",".join(sorted(canonical(each) for each in value)) + ">"
+        return "<" + ",".join(sorted(canonical(item) for item in value)) + ">"
     return _ADDRESS.sub("", repr(value))
 
 
@@ -297,6 +297,6 @@ def fork(
         "source": source,
         "at": messages[-1].id if messages else None,
         "messages": [message_to_dict(m) for m in messages],
-        "checkpoints": [dict(each) for each in checkpoints],
+        "checkpoints": [dict(made) for made in checkpoints],
     }
     return NewEvent("fork", data)

@@ -285,7 +285,7 @@ class _Transcript:
 
     def _fork(self, step: Step) -> None:
         self._edit(step)
-        self.checkpoints = {each["id"]: each for each in deepcopy(step.data["checkpoints"])}
+        self.checkpoints = {made["id"]: made for made in deepcopy(step.data["checkpoints"])}
 
     def _replace(self, step: Step) -> None:
         """Remove the messages after the base and restore earlier ones, as `replace_tail` does."""
@@ -323,8 +323,12 @@ class _Transcript:
 
     def _return(self, checkpoints: Iterable[Checkpoint], messages: Collection[str]) -> None:
         """Restore checkpoints, without a name that another one has by now."""
-        names = {each["name"] for each in self.checkpoints.values()}
-        returning = {each["id"]: each for each in checkpoints if each["message_id"] in messages}
+        names = {made["name"] for made in self.checkpoints.values()}
+        returning = {
+            checkpoint["id"]: checkpoint
+            for checkpoint in checkpoints
+            if checkpoint["message_id"] in messages
+        }
         for key, each in returning.items():
             nameless = cast("Checkpoint", {**each, "name": None})
             self.checkpoints[key] = nameless if each["name"] in names else each

@@ -310,8 +310,8 @@ def is_graph(runnable: Runnable[Any, Any]) -> bool:
 def name_of(runnable: Runnable[Any, Any]) -> str | None:
     """Return the name under which the provider knows a model; `None` if the object has none."""
     inner = inner_of(runnable)
-    names = (getattr(inner, each, None) for each in ("model_name", "model"))
-    return next((each for each in names if isinstance(each, str) and each), None)
+    names = (getattr(inner, name, None) for name in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
@@ -332,27 +332,27 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
         reply = reply["raw"]
     sent = {message.id for message in messages_in(value)} - {None}
     found = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
-    return [each for each in found if isinstance(each, AIMessage) and each.id not in sent]
+    return [m for m in found if isinstance(m, AIMessage) and m.id not in sent]
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
     """Return the usage that the replies report, else `prompt` tokens and an estimate of theirs."""
-    reported = [usage_of(each.usage_metadata) for each in replies if each.usage_metadata]
+    reported = [usage_of(reply.usage_metadata) for reply in replies if reply.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))
     return Usage(
-        input=sum(each.input for each in reported),
-        output=sum(each.output for each in reported),
-        cache_read=sum(each.cache_read for each in reported),
-        cache_creation=sum(each.cache_creation for each in reported),
+        input=sum(usage.input for usage in reported),
+        output=sum(usage.output for usage in reported),
+        cache_read=sum(usage.cache_read for usage in reported),
+        cache_creation=sum(usage.cache_creation for usage in reported),
     )
 
 
 def answered_by(replies: list[AIMessage]) -> str | None:
     """Return the provider's name for the model that wrote the last reply; `None` if it has none."""
     metadata = replies[-1].response_metadata if replies else {}
-    names = (metadata.get(each) for each in ("model_name", "model"))
-    return next((each for each in names if isinstance(each, str) and each), None)
+    names = (metadata.get(name) for name in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
@@ -362,4 +362,4 @@ def messages_in(value: Any) -> list[BaseMessage]:
     if isinstance(value, str):
         value = HumanMessage(value)
     found = value if isinstance(value, list | tuple) else [value]
-    return [each for each in found if isinstance(each, BaseMessage)]
+    return [message for message in found if isinstance(message, BaseMessage)]

@@ -53,7 +53,7 @@ def explain(error: Exception) -> UnsayError | None:
             f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
             f"and OPENAI_BASE_URL. {_KEPT}"
         )
-    classes = {each.__name__ for each in type(error).__mro__}
+    classes = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(status, int) or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
         return ModelUnavailableError(f"The model could not be reached ({quoted}). {_KEPT}")
     retryable = getattr(error, "is_retryable", None)

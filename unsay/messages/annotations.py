@@ -70,5 +70,5 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     notices = [message for message in listed if is_notice(message)]
     if not notices:
         return listed
-    answered = {name for each in notices for name in annotation_of(each).get("answers", ())}
-    return [each for each in listed if each.id not in answered and not is_notice(each)]
+    answered = {name for message in notices for name in annotation_of(message).get("answers", ())}
+    return [message for message in listed if message.id not in answered and not is_notice(message)]

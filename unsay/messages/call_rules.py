@@ -94,7 +94,7 @@ def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
 def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The first message after system messages is from the user."""
     # Providers get system messages in a separate field, so the next message is their first one.
-    spoken = (each for each in enumerate(messages) if not isinstance(each[1], SystemMessage))
+    spoken = ((i, m) for i, m in enumerate(messages) if not isinstance(m, SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":
         yield index, f"The conversation starts with {first.type!r}: start it with a user message."

@@ -72,11 +72,11 @@ def conform(
     # First, because merging relies on results that directly follow their calls.
     whole = repair(messages, interrupted=interrupted, allowed=_CALL_ID)
     sound = [_sound(_named(message), provider) for message in whole]
-    held = [each for each in sound if each.content or each.type == "tool" or calls_of(each)]
+    held = [m for m in sound if m.content or m.type == "tool" or calls_of(m)]
     systems: list[AnyMessage] = [message for message in held if message.type == "system"]
     spoken = merge_neighbours([message for message in held if message.type != "system"])
     # A removed message may leave two neighbours of one role, so neighbours are merged again.
-    spoken = merge_neighbours([each for each in spoken if _says(each, provider)])
+    spoken = merge_neighbours([message for message in spoken if _says(message, provider)])
     if (systems or spoken) and not (spoken and spoken[0].type == "human"):
         spoken = [HumanMessage(opening, id=OPENING_ID), *spoken]
     return [*([reduce(_joined, systems)] if systems else []), *spoken]

@@ -252,7 +252,7 @@ def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
             signature=inner.get("signature") or None,
             redacted=inner.get("redacted_content") or None,
         )
-    summary = (str(each.get("text", "")) for each in block.get("summary") or ())
+    summary = (str(part.get("text", "")) for part in block.get("summary") or ())
     text = str(block["reasoning"] or "") if "reasoning" in block else "\n\n".join(summary)
     # The proof is a signature, or what OpenAI encrypted or stored under an id. Source: OpenAI answers
     # 400 where a function call comes back "without its required 'reasoning' item: 'rs_...'".

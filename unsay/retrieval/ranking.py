@@ -107,7 +107,7 @@ def ranked(
     per_substance = (
         unit
         * SUBSTANCE_SHARE
-        / (sum(each.substance for each in entries) / max(len(index), 1) or 1.0)
+        / (sum(entry.substance for entry in entries) / max(len(index), 1) or 1.0)
     )
     total = {
         place: worth
@@ -202,7 +202,9 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
     """Return the score at one place, spread over its neighbours as `spread` does."""
-    around = [own.get(each, 0.0) for each in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)]
+    around = [
+        own.get(other, 0.0) for other in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)
+    ]
     near = around[SURROUNDINGS - NEAR : SURROUNDINGS + NEAR + 1]
     return fsum(map(mul, KERNEL, near)) + fsum(around) / len(around)
 

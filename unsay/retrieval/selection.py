@@ -49,7 +49,7 @@ class Recalled:
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
         """The recalled messages."""
-        return tuple(each.message for each in self.reasons)
+        return tuple(reason.message for reason in self.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def recall(
     index = RecallIndex().covering(transcript) if index is None else index
     ends = [entry.key for entry in (*index.entries[:1], *index.entries[-1:])]
     if len(index) != len(transcript) or ends != [
-        key_of(each) for each in (*transcript[:1], *transcript[-1:])
+        key_of(message) for message in (*transcript[:1], *transcript[-1:])
     ]:
         raise InputError(
             f"the index has {len(index)!r} messages and the transcript {len(transcript)!r} others: "
@@ -241,4 +241,4 @@ def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[l
                 found = range(turn.start + step.start, turn.start + step.stop)
                 known.update(dict.fromkeys(found, found))
         seen.update(known[place])
-        yield [each for each in known[place] if each not in scored.apart]
+        yield [member for member in known[place] if member not in scored.apart]

@@ -50,9 +50,9 @@ def embed(
     """
     found = dict(known)
     texts = {
-        key_of(each): words[:EMBEDDED_CHARS]
-        for each in messages
-        if key_of(each) not in known and (words := text_of(each)).strip()
+        key_of(message): words[:EMBEDDED_CHARS]
+        for message in messages
+        if key_of(message) not in known and (words := text_of(message)).strip()
     }
     missing = list(texts)
     for start in range(0, len(missing), BATCH):
@@ -85,12 +85,13 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     """
     length = _length(vectors.question)
     cosines = [
-        _cosine(vectors.messages.get(each.key), vectors.question, length) for each in index.entries
+        _cosine(vectors.messages.get(entry.key), vectors.question, length)
+        for entry in index.entries
     ]
-    known = [each for each in cosines if each is not None]
+    known = [cosine for cosine in cosines if cosine is not None]
     mean = sum(known) / max(len(known), 1)
-    deviation = sqrt(sum((each - mean) ** 2 for each in known) / max(len(known), 1)) or 1.0
-    near = [0.0 if each is None else (each - mean) / deviation for each in cosines]
+    deviation = sqrt(sum((cosine - mean) ** 2 for cosine in known) / max(len(known), 1)) or 1.0
+    near = [0.0 if cosine is None else (cosine - mean) / deviation for cosine in cosines]
     spread = list(near)
     for distance, share in NEIGHBOURS.items():
         for place in range(max(0, -distance), min(len(near), len(near) - distance)):

@@ -342,8 +342,8 @@ class _Request:
     def _id(self, index: int) -> str:
         # Unique in the conversation, and the same when this call is replayed.
         asked = [m.id for m in self.messages if isinstance(m, HumanMessage)][-1:]
-        said = [(message.type, str(message.text)) for message in self.messages]
-        digest = hashlib.sha256(repr((asked, said, index)).encode())
+        texts = [(message.type, str(message.text)) for message in self.messages]
+        digest = hashlib.sha256(repr((asked, texts, index)).encode())
         return f"call_{digest.hexdigest()[:24]}"
 
     def _filled(self, text: str) -> str:

@@ -151,10 +151,10 @@ def tally_of(usage: Usage, amount: Amount) -> Tally:
     )
 
 
-def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
+def merged(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> dict[str, Tally]:
     """Return the sums of two mappings of tallies by purpose."""
     sums: dict[str, Tally] = {}
-    for purpose, tally in (*one.items(), *other.items()):
+    for purpose, tally in (*first.items(), *second.items()):
         known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
         sums[purpose] = Tally(
             input=known["input"] + tally["input"],
